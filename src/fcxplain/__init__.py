@@ -1,0 +1,66 @@
+"""Feasible counterfactual explanations for tables: what could I change to get the other answer?"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .classifier import Classifier, as_classifier, differentiable, train_classifier
+    from .datasets import DATASETS, Dataset, load_dataset, load_table
+    from .encoding import TableEncoder
+    from .errors import FcxError
+    from .rules import Rule, parse, parse_rules
+    from .schema import Feature, Schema
+    from .task import Task
+
+__version__ = "0.1.0"
+
+# Where each public name lives. They are loaded when first asked for, so that `import fcxplain` stays quick.
+_HOMES = {
+    "DATASETS": "datasets",
+    "Classifier": "classifier",
+    "Dataset": "datasets",
+    "FcxError": "errors",
+    "Feature": "schema",
+    "Rule": "rules",
+    "Schema": "schema",
+    "TableEncoder": "encoding",
+    "Task": "task",
+    "as_classifier": "classifier",
+    "differentiable": "classifier",
+    "load_dataset": "datasets",
+    "load_table": "datasets",
+    "parse": "rules",
+    "parse_rules": "rules",
+    "train_classifier": "classifier",
+}
+
+__all__ = [  # noqa: RUF022
+    "DATASETS",
+    "Classifier",
+    "Dataset",
+    "FcxError",
+    "Feature",
+    "Rule",
+    "Schema",
+    "TableEncoder",
+    "Task",
+    "as_classifier",
+    "differentiable",
+    "load_dataset",
+    "load_table",
+    "parse",
+    "parse_rules",
+    "train_classifier",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,195 @@
+"""TableEncoder: the one way between a table and a tensor.
+
+Numbers are scaled by the training part's minimum and maximum, categories become one-hot spans. Three views of
+the same rows are owned here: natural values, grid codes (whole numbers, see `schema.feature`) and the encoded
+tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .errors import DataError, NotFittedError
+from .schema import Feature, Natural, Schema
+
+# Grids with more values than this cannot be told apart in single precision.
+SINGLE_PRECISION = 2**21
+# Rows encoded at a time, so that what one feature touches stays in the processor's cache.
+CHUNK = 16_384
+
+
+class Columns(Mapping[str, Tensor]):
+    """Differentiable columns of an encoded tensor, in natural units.
+
+    `columns[name]` is `n` for a number (its own units) and for an ordinal (its expected rank), and
+    `n x levels` for a categorical feature; `columns.levels(name)` is `n x levels` for both kinds of category.
+    """
+
+    def __init__(self, encoder: TableEncoder, x: Tensor) -> None:
+        self._encoder, self._x = encoder, x
+
+    def __getitem__(self, name: str) -> Tensor:
+        feature = self._encoder.schema_[name]
+        if feature.kind == "categorical":
+            return self.levels(name)
+        if feature.kind == "ordinal":
+            ranks = torch.as_tensor(feature.rank_of_level, dtype=self._x.dtype, device=self._x.device)
+            return self.levels(name) @ ranks
+        low, spread = self._encoder.scale_[name]
+        return self._x[..., self._encoder.spans_[name].start] * spread + low
+
+    def levels(self, name: str) -> Tensor:
+        """The span of a category, a column per level."""
+        return self._x[..., self._encoder.spans_[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encoder.spans_)
+
+    def __len__(self) -> int:
+        return len(self._encoder.spans_)
+
+
+class TableEncoder:
+    """Min-max and one-hot encoding with named spans; every statistic comes from the training part.
+
+    After `fit`: `schema_`, `spans_` (a slice of encoded columns per feature), `scale_` (minimum and range of
+    each number), `units_` (see `Schema.units`), `dtypes_` (of the training columns, which `decode` restores)
+    and `dtype_` (float32, or float64 where a grid is too fine for it).
+    """
+
+    def fit(self, schema: Schema, train: pd.DataFrame) -> Self:
+        """Learn ranges, units and dtypes from the training rows."""
+        if not len(train):
+            raise DataError("an encoder cannot be fitted on a table without rows")
+        schema = schema.complete(train)
+        schema.validate(train[[n for n in schema.names if n in train.columns]])
+        natural = schema.natural(train, schema.numbers)
+        extremes = {name: (float(v.min()), float(v.max())) for name, v in natural.items()}
+        scale = {name: (low, high - low or 1.0) for name, (low, high) in extremes.items()}
+        return self.restore(schema, scale, schema.units(train), dict(train[list(schema.names)].dtypes))
+
+    def restore(
+        self,
+        schema: Schema,
+        scale: Mapping[str, tuple[float, float]],
+        units: Mapping[str, float],
+        dtypes: Mapping[str, Any],
+    ) -> Self:
+        """Set the learned state directly, as when a saved model is loaded."""
+        self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
+        self.dtypes_ = dict(dtypes)
+        self.spans_, start = {}, 0
+        for feature in schema:
+            self.spans_[feature.name] = slice(start, start + feature.width)
+            start += feature.width
+        self.width_ = start
+        self.dtype_ = torch.float32 if all(self._is_coarse(f) for f in schema) else torch.float64
+        return self
+
+    def _is_coarse(self, feature: Feature) -> bool:
+        if feature.is_category:
+            return True
+        low, spread = self.scale_[feature.name]
+        reach = max(abs(feature.low or 0), abs(feature.high or 0), abs(low), spread)
+        # Rounding grows with the distance from the training range, not only with the number of values.
+        return reach / (feature.step or 1) < SINGLE_PRECISION
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns, `feature` or `feature=level`."""
+        schema = self._fitted()
+        return tuple(
+            f.name if f.is_number else f"{f.name}={level}"
+            for f in schema
+            for level in (f.levels if f.is_category else ("",))
+        )
+
+    def mask(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
+        """Which encoded columns belong to these features."""
+        self._fitted()
+        mask = np.zeros(self.width_, dtype=bool)
+        for name in names:
+            mask[self.spans_[name]] = True
+        return mask
+
+    def encode(self, table: pd.DataFrame) -> Tensor:
+        """The table as an `n x width_` tensor. Raises on rows that do not fit the schema."""
+        schema = self._fitted()
+        schema.validate(table[[n for n in schema.names if n in table.columns]])
+        return self.encode_natural(schema.natural(table))
+
+    def encode_natural(self, natural: Natural) -> Tensor:
+        """Natural columns as an `n x width_` tensor, without any check."""
+        schema = self._fitted()
+        n = len(natural[schema.names[0]])
+        x = torch.zeros((n, self.width_), dtype=self.dtype_)
+        flat = x.numpy()
+        for start in range(0, n, CHUNK):
+            part = slice(start, start + CHUNK)
+            self._encode_into(flat[part], {name: v[part] for name, v in natural.items()})
+        return x
+
+    def _encode_into(self, out: NDArray[Any], natural: Natural) -> None:
+        rows = np.arange(len(out)) * self.width_
+        line = out.reshape(-1)
+        for feature in self.schema_:
+            start, values = self.spans_[feature.name].start, natural[feature.name]
+            if feature.is_category:
+                line[rows + start + values] = 1
+            else:
+                low, spread = self.scale_[feature.name]
+                out[:, start] = (values - low) / spread
+
+    def decode(self, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
+        """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level."""
+        schema = self._fitted()
+        return schema.table(self.decode_natural(x), index, self.dtypes_)
+
+    def decode_natural(self, x: Tensor) -> dict[str, NDArray[Any]]:
+        """Natural columns of the legal rows nearest to an encoded tensor."""
+        return {f.name: f.at(c) for f, c in self._decoded_codes(x)}
+
+    def _decoded_codes(self, x: Tensor) -> Iterator[tuple[Feature, NDArray[np.int64]]]:
+        schema = self._fitted()
+        if x.shape[-1] != self.width_:
+            raise DataError(f"encoded rows have {self.width_} columns, not {x.shape[-1]}")
+        x = x.detach().cpu()
+        for feature in schema:
+            span = self.spans_[feature.name]
+            if feature.is_category:
+                yield feature, x[:, span].argmax(dim=1).numpy()
+            else:
+                low, spread = self.scale_[feature.name]
+                yield feature, feature.codes(x[:, span.start].numpy().astype(np.float64) * spread + low)
+
+    def codes(self, table: pd.DataFrame) -> NDArray[np.int64]:
+        """Grid codes of a table, `n x features`."""
+        schema = self._fitted()
+        natural = schema.natural(table)
+        return np.stack([f.codes(natural[f.name]) for f in schema], axis=1)
+
+    def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
+        """The table at grid codes; the inverse of `codes` on legal rows."""
+        schema = self._fitted()
+        return schema.table(self.natural_of_codes(codes), index, self.dtypes_)
+
+    def natural_of_codes(self, codes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Natural columns at grid codes."""
+        return {f.name: f.at(codes[:, i]) for i, f in enumerate(self._fitted())}
+
+    def columns(self, x: Tensor) -> Columns:
+        """Differentiable columns of an encoded tensor, in natural units."""
+        self._fitted()
+        return Columns(self, x)
+
+    def _fitted(self) -> Schema:
+        if not hasattr(self, "schema_"):
+            raise NotFittedError("this TableEncoder is not fitted yet; call fit(schema, train) first")
+        return self.schema_

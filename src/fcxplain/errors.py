@@ -1,0 +1,101 @@
+"""What can go wrong, as classes and as data. Every fault of one input travels in one error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with an input: where, what, in how many rows, and what to do about it."""
+
+    place: str
+    problem: str
+    remedy: str = ""
+    rows: int | None = None
+    first: Hashable = None
+    """Index label of the first row concerned, where `rows` is given."""
+
+    def __str__(self) -> str:
+        count = "" if self.rows is None else f" ({_rows(self.rows)}, first at index {self.first!r})"
+        remedy = f" {self.remedy}" if self.remedy else ""
+        end = "" if self.problem.endswith((".", "?", "!", "^")) and not count else "."
+        return f"{self.place}: {self.problem}{count}{end}{remedy}"
+
+
+class FcxError(Exception):
+    """Base of every error that fcxplain raises on purpose; `faults` lists each cause as data."""
+
+    def __init__(self, message: str = "", faults: Iterable[Fault] = ()) -> None:
+        self.faults = tuple(faults)
+        self.message = message
+        super().__init__(_listing(message, self.faults))
+
+
+class SchemaError(FcxError):
+    """A schema that makes no sense, or a table that does not fit its schema."""
+
+
+class RuleError(FcxError):
+    """A rule that cannot be read, or rules that cannot be kept together."""
+
+
+class DataError(FcxError):
+    """A table or data file that cannot be used."""
+
+
+class ClassifierError(FcxError):
+    """A model that does not answer as a classifier should."""
+
+
+class NotFittedError(FcxError):
+    """Something was asked of an object before it was fitted."""
+
+
+class FormatError(FcxError):
+    """A saved file that is damaged, incomplete or of an unknown format."""
+
+
+class FcxWarning(UserWarning):
+    """Category of every warning that fcxplain gives."""
+
+
+def raise_all(errors: Sequence[FcxError], context: str) -> None:
+    """Raise what was collected as one error: of the common class if there is one, else `FcxError`."""
+    if not errors:
+        return
+    if len(errors) == 1:
+        raise errors[0]
+    faults = [fault for e in errors for fault in (e.faults or (Fault(type(e).__name__, e.message),))]
+    kinds = {type(e) for e in errors}
+    kind = kinds.pop() if len(kinds) == 1 else FcxError
+    raise kind(context, faults)
+
+
+def did_you_mean(name: object, options: Iterable[object]) -> str:
+    """A question that offers the nearest name, or nothing if none is near."""
+    by_folded = {str(o).casefold(): str(o) for o in options}
+    near = difflib.get_close_matches(str(name).casefold()[:200], list(by_folded), n=1, cutoff=0.6)
+    return f"Did you mean {by_folded[near[0]]!r}?" if near else ""
+
+
+def some(items: Iterable[object], limit: int = 8) -> str:
+    """The first few items, quoted, and how many more there are."""
+    shown = [repr(i) for i in items]
+    more = f" and {len(shown) - limit:,} more" if len(shown) > limit else ""
+    return ", ".join(shown[:limit]) + more
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _listing(message: str, faults: tuple[Fault, ...]) -> str:
+    if not faults:
+        return message
+    if len(faults) == 1:
+        return f"{message}: {faults[0]}" if message else str(faults[0])
+    lines = [f"  - {str(fault).replace(chr(10), chr(10) + '    ')}" for fault in faults]
+    return "\n".join([f"{message or 'bad input'} ({len(faults)} faults)", *lines])

@@ -1,0 +1,7 @@
+"""The table's contract: features, their legal values, and who may change."""
+
+from .feature import KINDS, Feature, Kind, Level
+from .inference import Guess
+from .schema import Natural, Schema
+
+__all__ = ["KINDS", "Feature", "Guess", "Kind", "Level", "Natural", "Schema"]

@@ -1,0 +1,183 @@
+"""Schema: the features of a table, in order. Everything else asks it what a column means."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
+from . import inference, toml, validation
+from .feature import Feature
+from .inference import Guess
+
+Natural = Mapping[str, NDArray[Any]]
+"""Columns by name: numbers in their own units as float64, categories as level codes."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The features of a table, in order.
+
+    Make one by hand, with `Schema.infer(table)`, or with `Schema.from_toml(path)`. `guesses` says what
+    inference guessed and why; it takes no part in equality.
+    """
+
+    features: tuple[Feature, ...]
+    guesses: tuple[Guess, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        names = self.names
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise SchemaError("schema", [Fault(f"feature {n!r}", "is named twice") for n in twice])
+        if not names:
+            raise SchemaError("a schema needs at least one feature")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features' names, in order."""
+        return tuple(f.name for f in self.features)
+
+    @property
+    def mutable(self) -> tuple[str, ...]:
+        """Names of the features that may change."""
+        return tuple(f.name for f in self.features if f.mutable)
+
+    @property
+    def immutable(self) -> tuple[str, ...]:
+        """Names of the features that may not change."""
+        return tuple(f.name for f in self.features if not f.mutable)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the integer and continuous features."""
+        return tuple(f.name for f in self.features if f.is_number)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Names of the categorical and ordinal features."""
+        return tuple(f.name for f in self.features if f.is_category)
+
+    def __getitem__(self, name: str) -> Feature:
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        raise SchemaError(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __str__(self) -> str:
+        return "\n".join(_line(f) for f in self.features)
+
+    @classmethod
+    def infer(cls, table: pd.DataFrame, *, label: str | None = None, immutable: Iterable[str] = ()) -> Schema:
+        """Guess a schema from a table; `schema.report()` says what was guessed and why."""
+        features, guesses = inference.infer(table, label=label, immutable=tuple(immutable))
+        return cls(features, guesses)
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> Schema:
+        """Read a schema from a TOML file (a path), or from TOML text (a string with a line break)."""
+        return cls(toml.read(source))
+
+    def to_toml(self, path: str | Path | None = None) -> str:
+        """The schema as TOML text, written to `path` if given; guesses become comments."""
+        return toml.write(self.features, self.guesses, path)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        """The inverse of `to_dict`."""
+        return cls(toml.features_from(data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in the TOML file."""
+        return {"features": {f.name: toml.fields_of(f) for f in self.features}}
+
+    def report(self) -> str:
+        """What inference guessed, a line per feature, with the reason and how to correct it."""
+        if not self.guesses:
+            return "Nothing was guessed."
+        width = max(len(g.feature) for g in self.guesses)
+        return "\n".join(f"{g.feature:<{width}}  {g}" for g in self.guesses)
+
+    def replace(self, name: str, **changes: Any) -> Schema:
+        """A copy in which one feature's fields are changed."""
+        changed = self[name].replace(**changes)
+        return Schema(tuple(changed if f.name == name else f for f in self.features), self.guesses)
+
+    def freeze(self, *names: str) -> Schema:
+        """A copy in which these features may not change."""
+        unknown = [n for n in names if n not in self]
+        if unknown:
+            faults = [Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown]
+            raise SchemaError("freeze", faults)
+        features = tuple(f.replace(mutable=False) if f.name in names else f for f in self.features)
+        return Schema(features, self.guesses)
+
+    def complete(self, table: pd.DataFrame) -> Schema:
+        """A copy in which bounds, steps and levels that were left open are taken from a table."""
+        if all(f.is_complete for f in self.features):
+            return self
+        validation.raise_on_faults(validation.column_faults(self.features, table))
+        return Schema(inference.complete(self.features, table), self.guesses)
+
+    def validate(self, table: pd.DataFrame) -> None:
+        """Raise one `SchemaError` that lists every fault of the table; warn of columns it does not know."""
+        validation.raise_on_faults(validation.faults(self.features, table))
+        extra = [c for c in table.columns if c not in self]
+        if extra:
+            warnings.warn(f"columns not in the schema are ignored: {some(extra)}", FcxWarning, stacklevel=2)
+
+    def missing(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Which cells of the schema's columns are missing, row by column."""
+        return table[[n for n in self.names if n in table.columns]].isna()
+
+    def natural(self, table: pd.DataFrame, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Columns as arrays: numbers in their own units, categories as level codes."""
+        return {n: self[n].natural(table[n]) for n in (names if names is not None else self.names)}
+
+    def table(
+        self, natural: Natural, index: pd.Index | None = None, dtypes: Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """The inverse of `natural`: a table with the schema's columns, of the given dtypes."""
+        kept = {} if dtypes is None else dict(dtypes)
+        columns = {f.name: f.column(natural[f.name], kept.get(f.name)) for f in self.features}
+        return pd.DataFrame(columns, index=index, copy=False)
+
+    def units(self, table: pd.DataFrame) -> dict[str, float]:
+        """What one unit of cost is for each number: its median absolute deviation in the table.
+
+        A MAD of 0 falls back to the standard deviation, and that to the step.
+        """
+        return {n: _unit(self[n], self[n].natural(table[n])) for n in self.numbers}
+
+
+def _unit(feature: Feature, values: NDArray[np.float64]) -> float:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return float(feature.step or 1)
+    mad = float(np.median(np.abs(values - np.median(values))))
+    return mad or float(np.std(values)) or float(feature.step or 1)
+
+
+def _line(feature: Feature) -> str:
+    kept = "" if feature.mutable else ", immutable"
+    unit = f" {feature.unit}" if feature.unit else ""
+    if feature.is_number:
+        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
+    return f"{feature.name}: {feature.kind}, {len(feature.levels)} levels: {some(feature.levels, 6)}{kept}"
