@@ -36,7 +36,7 @@ _HOMES = {
     "train_classifier": "classifier",
 }
 
-__all__ = [  # noqa: RUF022
+__all__ = [
     "DATASETS",
     "Classifier",
     "Dataset",

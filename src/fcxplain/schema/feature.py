@@ -24,8 +24,8 @@ Kind = Literal["integer", "continuous", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
 
-# A continuous feature without a step of its own is cut into about this many values.
-DEFAULT_CUTS = 1_000_000
+# A continuous feature without a step of its own is cut into at least this many values.
+DEFAULT_CUTS = 100_000
 # Whole numbers up to here are exact in a double.
 EXACT = 2**53
 
@@ -85,7 +85,9 @@ class Feature:
             return
         largest = max(abs(self.low or 0), abs(self.high or 0), self.step)
         if largest * 10.0 ** _decimals(self.step) >= EXACT:
-            problem = f"values up to {largest:g} in steps of {self.step:g} are more than a float can tell apart"
+            problem = (
+                f"values up to {largest:g} in steps of {self.step:g} are more than a float can tell apart"
+            )
             remedy = "Choose a larger step, or rescale the column."
             raise SchemaError("feature", [Fault(f"feature {self.name!r}", problem, remedy)])
 
@@ -146,7 +148,9 @@ class Feature:
         """Origin and step in whole numbers, and what divides them back to natural units."""
         if self.step is None:
             problem = "has neither step nor bounds yet"
-            raise SchemaError("feature", [Fault(f"feature {self.name!r}", problem, "Give a step or decimals.")])
+            raise SchemaError(
+                "feature", [Fault(f"feature {self.name!r}", problem, "Give a step or decimals.")]
+            )
         one = 10 ** _decimals(self.step)
         return math.ceil(_exact(self.low or 0) * one), int(_exact(self.step) * one), one
 
@@ -163,7 +167,7 @@ class Feature:
         if self.is_category:
             return codes
         origin, step, one = self._grid
-        return (origin + codes * step) / one  # type: ignore[no-any-return]
+        return (origin + codes * step) / one
 
     def on_grid(self, natural: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether each value lies on the grid and within the bounds."""
@@ -172,13 +176,13 @@ class Feature:
         low = -np.inf if self.low is None else self.low
         high = np.inf if self.high is None else self.high
         inside = (natural >= low) & (natural <= high)
-        with np.errstate(invalid="ignore"):
-            return inside & (self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural)
+        on = self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural
+        return np.asarray(inside & on)
 
     def natural(self, column: pd.Series) -> NDArray[Any]:
         """The column as float64 (numbers; missing is NaN) or as level codes (missing or unknown is -1)."""
         if self.is_number:
-            return column.to_numpy(dtype=np.float64, na_value=np.nan)  # type: ignore[no-any-return]
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if isinstance(column.dtype, pd.CategoricalDtype):
             found, values = column.cat.codes.to_numpy(), column.cat.categories
         else:
@@ -213,7 +217,7 @@ class Feature:
 
 
 def default_step(low: float, high: float) -> float:
-    """A power of ten that cuts the range into about a million values, as far as a double can tell them apart."""
+    """A power of ten that cuts the range into at least a hundred thousand values, as far as a double can tell them apart."""
     largest = max(abs(low), abs(high)) or 1.0
     finest = max((high - low or largest) / DEFAULT_CUTS, largest * 32 / EXACT)
     return float(Decimal(1).scaleb(math.floor(math.log10(finest))))

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError, did_you_mean
-from .feature import DEFAULT_CUTS, EXACT, Feature, Level, default_step, plain
+from .feature import EXACT, Feature, Level, default_step, plain
 from .validation import is_date, is_numeric
 
 # More levels than this are an identifier or free text, not a category.
@@ -22,6 +22,8 @@ MAX_LEVELS = 1000
 # Up to this many different whole numbers written as text are taken for codes of a category.
 MAX_CODES = 20
 MAX_DECIMALS = 12
+# A step that cuts the range finer than this is noise, not precision.
+MAX_CUTS = 10**9
 
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+([.,]\d+)*|\.\d+)([eE][-+]?\d+)?\s*%?\s*")
 
@@ -62,7 +64,8 @@ def infer(
 
 def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature, ...]:
     """Fill in bounds, steps and levels that were left open, from the values of a table."""
-    done, faults = [], []
+    done: list[Feature] = []
+    faults: list[Fault] = []
     for feature in features:
         try:
             done.append(feature if feature.is_complete else _filled(feature, table[feature.name]))
@@ -77,7 +80,9 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
     if feature.is_category:
         return feature.replace(levels=_levels(column))
     if not is_numeric(column):
-        raise _unusable(feature.name, f"should be {feature.kind} but is {column.dtype}", "Convert it to numbers.")
+        raise _unusable(
+            feature.name, f"should be {feature.kind} but is {column.dtype}", "Convert it to numbers."
+        )
     values = _finite(feature.name, column)
     low = float(values.min()) if feature.low is None else feature.low
     high = float(values.max()) if feature.high is None else feature.high
@@ -120,7 +125,9 @@ def _infer_feature(name: str, column: pd.Series) -> tuple[Feature, Guess]:
     if isinstance(dtype, pd.CategoricalDtype):
         kind = "ordinal" if dtype.ordered else "categorical"
         feature = _category(name, kind, _levels(column))
-        return feature, _guess(feature, f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category")
+        return feature, _guess(
+            feature, f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category"
+        )
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         feature = _category(name, "categorical", (False, True))
         return feature, _guess(feature, "the column is boolean")
@@ -143,7 +150,11 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         return feature, _guess(feature, "every value is a whole number", advice)
     step = _step_of(distinct)
     feature = Feature(name, "continuous", **_grid(low, high, step))
-    why = f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}" if step else "values have many decimals"
+    why = (
+        f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}"
+        if step
+        else "values have many decimals"
+    )
     rounded = "" if step else f"Answers are rounded to {feature.step:g}. "
     return feature, _guess(feature, why, rounded + advice)
 
@@ -151,7 +162,9 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
 def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
     types = sorted({type(v).__name__ for v in present.unique()})
     if types != ["str"] and not all(t in ("str", "str_") for t in types):
-        raise _unusable(name, f"mixes values of type {' and '.join(types)}", "Make them all text or all numbers.")
+        raise _unusable(
+            name, f"mixes values of type {' and '.join(types)}", "Make them all text or all numbers."
+        )
     levels = _levels(present)
     numeric = [bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
@@ -162,7 +175,9 @@ def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
         remedy = "Make it missing (NaN) or a number."
         raise _unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
     if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
-        raise _unusable(name, f"holds dates as text, e.g. {levels[0]!r}", "Turn it into a number, e.g. days since a date.")
+        raise _unusable(
+            name, f"holds dates as text, e.g. {levels[0]!r}", "Turn it into a number, e.g. days since a date."
+        )
     if len(levels) > MAX_LEVELS:
         remedy = "Drop it if it is an identifier or free text, or merge its levels."
         raise _unusable(name, f"has {len(levels):,} different values", remedy)
@@ -201,11 +216,13 @@ def _finite(name: str, column: pd.Series) -> NDArray[np.float64]:
     if np.isinf(values).any():
         bad = np.isinf(values)
         place = f"column {name!r}"
-        raise SchemaError("", [Fault(place, "is infinite", "Replace it by a number.", int(bad.sum()), column.index[bad][0])])
+        raise SchemaError(
+            "", [Fault(place, "is infinite", "Replace it by a number.", int(bad.sum()), column.index[bad][0])]
+        )
     values = values[~np.isnan(values)]
     if not len(values):
         raise _unusable(name, "has no values at all", "Drop the column.")
-    return values  # type: ignore[no-any-return]
+    return np.asarray(values)
 
 
 def _step_of(values: NDArray[np.float64]) -> float | None:
@@ -213,14 +230,14 @@ def _step_of(values: NDArray[np.float64]) -> float | None:
     spread = float(values.max() - values.min())
     largest = float(np.abs(values).max())
     for decimals in range(MAX_DECIMALS + 1):
-        if spread * 10.0**decimals > 10 * DEFAULT_CUTS or largest * 10.0**decimals >= EXACT:
+        if spread * 10.0**decimals > MAX_CUTS or largest * 10.0**decimals >= EXACT:
             break
         if np.array_equal(np.round(values, decimals), values):
             return float(f"1e-{decimals}")
     return None
 
 
-def _grid(low: float, high: float, step: float | None) -> dict[str, float]:
+def _grid(low: float, high: float, step: float | None) -> dict[str, Any]:
     """Bounds and step of a number; without a step of its own, bounds are widened to the default one."""
     if step:
         return {"low": low, "high": high, "step": step}

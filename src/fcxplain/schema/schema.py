@@ -124,7 +124,9 @@ class Schema:
         """A copy in which these features may not change."""
         unknown = [n for n in names if n not in self]
         if unknown:
-            faults = [Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown]
+            faults = [
+                Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown
+            ]
             raise SchemaError("freeze", faults)
         features = tuple(f.replace(mutable=False) if f.name in names else f for f in self.features)
         return Schema(features, self.guesses)
@@ -179,5 +181,7 @@ def _line(feature: Feature) -> str:
     kept = "" if feature.mutable else ", immutable"
     unit = f" {feature.unit}" if feature.unit else ""
     if feature.is_number:
-        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
+        return (
+            f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
+        )
     return f"{feature.name}: {feature.kind}, {len(feature.levels)} levels: {some(feature.levels, 6)}{kept}"

@@ -44,7 +44,10 @@ def features_from(data: Mapping[str, Any]) -> tuple[Feature, ...]:
     tables = data.get("features")
     if not isinstance(tables, Mapping) or not tables:
         raise SchemaError("a schema file needs a table [features.NAME] for each feature")
-    features, faults = [], [Fault(k, "is not known; only [features.NAME] is") for k in data if k != "features"]
+    features, faults = (
+        [],
+        [Fault(k, "is not known; only [features.NAME] is") for k in data if k != "features"],
+    )
     for name, fields in tables.items():
         place = f"feature {name!r}"
         if not isinstance(fields, Mapping):
@@ -53,7 +56,7 @@ def features_from(data: Mapping[str, Any]) -> tuple[Feature, ...]:
         unknown = [k for k in fields if k not in FIELDS]
         faults += [Fault(place, f"no field {k!r}", did_you_mean(k, FIELDS)) for k in unknown]
         if "kind" not in fields:
-            faults.append(Fault(place, "has no kind", "Write e.g. kind = \"integer\"."))
+            faults.append(Fault(place, "has no kind", 'Write e.g. kind = "integer".'))
             continue
         try:
             features.append(_feature(name, {k: v for k, v in fields.items() if k in FIELDS}))
@@ -70,7 +73,9 @@ def _feature(name: str, fields: dict[str, Any]) -> Feature:
     for key in ("levels", "ranks"):
         if key in fields:
             if not isinstance(fields[key], list | tuple):
-                raise SchemaError("", [Fault(f"feature {name!r}", f"{key} is not a list", f"Write {key} = [...].")])
+                raise SchemaError(
+                    "", [Fault(f"feature {name!r}", f"{key} is not a list", f"Write {key} = [...].")]
+                )
             fields[key] = tuple(fields[key])
     if not isinstance(fields.get("mutable", True), bool):
         raise SchemaError("", [Fault(f"feature {name!r}", "mutable is neither true nor false")])

@@ -40,7 +40,9 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
             remedy = did_you_mean(name, spare) or f"The table has {some(table.columns)}."
             found.append(Fault(f"column {name!r}", "is not in the table", remedy))
         elif count > 1:
-            found.append(Fault(f"column {name!r}", f"stands in the table {count} times", "Rename or drop one."))
+            found.append(
+                Fault(f"column {name!r}", f"stands in the table {count} times", "Rename or drop one.")
+            )
     return found
 
 
@@ -68,7 +70,9 @@ def _value_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
     missing = column.isna().to_numpy(dtype=bool)
     if missing.any():
         yield _fault(column, missing, "is missing", "Fill it in or leave the row out.")
-    yield from _number_faults(feature, column) if feature.is_number else _level_faults(feature, column, missing)
+    yield from (
+        _number_faults(feature, column) if feature.is_number else _level_faults(feature, column, missing)
+    )
 
 
 def _number_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
@@ -76,7 +80,9 @@ def _number_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
         present = column.dropna()
         sample = f", e.g. {present.iloc[0]!r}" if len(present) else ""
         remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
-        yield Fault(f"column {feature.name!r}", f"should be {feature.kind} but is {column.dtype}{sample}", remedy)
+        yield Fault(
+            f"column {feature.name!r}", f"should be {feature.kind} but is {column.dtype}{sample}", remedy
+        )
         return
     values = feature.natural(column)
     infinite = np.isinf(values)
@@ -87,7 +93,10 @@ def _number_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
         broken = finite & (values != np.rint(values))
         if broken.any():
             yield _fault(column, broken, "is not a whole number", "Round it, or make the feature continuous.")
-    for bound, outside in (("low", values < _or(feature.low, -np.inf)), ("high", values > _or(feature.high, np.inf))):
+    for bound, outside in (
+        ("low", values < _or(feature.low, -np.inf)),
+        ("high", values > _or(feature.high, np.inf)),
+    ):
         if (outside & finite).any():
             limit, side = getattr(feature, bound), "below" if bound == "low" else "above"
             remedy = f"Correct it, or widen {bound!r} in the schema."
@@ -103,7 +112,11 @@ def _level_faults(feature: Feature, column: pd.Series, missing: NDArray[np.bool_
     values = column[unknown].unique().tolist()
     hint = did_you_mean(values[0], feature.levels)
     remedy = hint or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema."
-    what = f"is {some(values, 4)}, no known level" if len(values) == 1 else f"has unknown levels {some(values, 4)}"
+    what = (
+        f"is {some(values, 4)}, no known level"
+        if len(values) == 1
+        else f"has unknown levels {some(values, 4)}"
+    )
     yield Fault(f"column {feature.name!r}", what, remedy, int(unknown.sum()), column.index[unknown][0])
 
 
