@@ -217,7 +217,7 @@ class Feature:
 
 
 def default_step(low: float, high: float) -> float:
-    """A power of ten that cuts the range into at least a hundred thousand values, as far as a double can tell them apart."""
+    """A power of ten that cuts the range into `DEFAULT_CUTS` values or more, if doubles allow it."""
     largest = max(abs(low), abs(high)) or 1.0
     finest = max((high - low or largest) / DEFAULT_CUTS, largest * 32 / EXACT)
     return float(Decimal(1).scaleb(math.floor(math.log10(finest))))

@@ -53,7 +53,9 @@ def is_numeric(column: pd.Series) -> bool:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return not pd.api.types.is_complex_dtype(column.dtype)
     kinds = ("integer", "floating", "mixed-integer-float", "decimal", "empty")
-    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) in kinds
+    return (
+        pd.api.types.is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
+    )
 
 
 def is_date(column: pd.Series) -> bool:
@@ -63,7 +65,11 @@ def is_date(column: pd.Series) -> bool:
         return True
     if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("date", "time", "duration")):
         return True
-    return dtype == object and pd.api.types.infer_dtype(column, skipna=True) in ("datetime", "date", "time")
+    return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in (
+        "datetime",
+        "date",
+        "time",
+    )
 
 
 def _value_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
