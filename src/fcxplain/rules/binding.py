@@ -1,0 +1,315 @@
+"""Binding names to features: what a parsed rule means in a schema. Collects every mistake of a rule."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from lark import Token, Tree
+
+from ..errors import did_you_mean, some
+from ..schema import Feature, Schema
+from .nodes import (
+    MIRRORED,
+    Abs,
+    Affine,
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Member,
+    Not,
+    Op,
+    Or,
+    Ref,
+    Same,
+    refs_of,
+)
+
+MAX_DEPTH = 60
+MAX_NUMBER = 1e15
+_SIGNS: dict[str, Op] = {"≤": "<=", "≥": ">=", "≠": "!="}
+_TEST = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something in a rule that makes no sense, by its column."""
+
+    column: int
+    problem: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A side of a comparison that may be a level: quoted text, a bare word, a number or `HS-grad`."""
+
+    text: str
+    column: int
+    quoted: bool = False
+
+
+class _Mistaken(Exception):
+    """Leaves a comparison that makes no sense; never leaves this module."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        self.mistake = mistake
+
+
+class Binder:
+    """Turns the syntax tree of one rule into its formula; what makes no sense goes to `mistakes`."""
+
+    def __init__(self, schema: Schema, text: str) -> None:
+        self.schema, self.text = schema, text
+        self.mistakes: list[Mistake] = []
+
+    def bind(self, tree: Tree[Token]) -> Formula:
+        """The formula of a whole rule; it means something only if `mistakes` stays empty."""
+        return _frozen_at_top(self._formula(tree.children[0], 0))
+
+    def _formula(self, tree: Any, depth: int) -> Formula:
+        if depth > MAX_DEPTH:
+            return self._noted(_mistaken(tree, f"is nested deeper than {MAX_DEPTH} levels"))
+        match tree.data:
+            case "comparison":
+                return self._chain(tree)
+            case "member" | "not_member":
+                return self._attempt(lambda: self._member(tree, negated=tree.data == "not_member"))
+            case "not_":
+                *nots, inner = tree.children
+                item = self._formula(inner, depth + 1)
+                return item if len(nots) % 2 == 0 else Not(item)
+        items = tuple(self._formula(child, depth + 1) for child in tree.children)
+        if tree.data == "implies":
+            return Implies(items[0], items[1])
+        return And(items) if tree.data == "and_" else Or(items)
+
+    def _chain(self, tree: Any) -> Formula:
+        """`a <= b <= c` means that both comparisons hold."""
+        sides, signs = tree.children[::2], [str(sign) for sign in tree.children[1::2]]
+        items = tuple(
+            self._attempt(partial(self._compare, left, _SIGNS.get(sign, cast(Op, sign)), right))
+            for left, sign, right in zip(sides, signs, sides[1:], strict=False)
+        )
+        return items[0] if len(items) == 1 else And(items)
+
+    def _attempt(self, reading: Callable[[], Formula]) -> Formula:
+        """The formula, or a note of what is wrong, so that the rest of the rule is read too."""
+        try:
+            return reading()
+        except _Mistaken as error:
+            return self._noted(error)
+
+    def _noted(self, error: _Mistaken) -> Formula:
+        self.mistakes.append(error.mistake)
+        return And(())
+
+    def _compare(self, left: Any, op: Op, right: Any) -> Formula:
+        for side, other, sign in ((left, right, op), (right, left, MIRRORED[op])):
+            ref = self._category(side)
+            word = self._word(other) if ref is not None else None
+            if ref is not None and word is not None and not self._is_feature(other, word):
+                return _against_level(ref, sign, word)
+        first, second = self._category(left), self._category(right)
+        if first and second and "categorical" in (first.feature.kind, second.feature.kind):
+            if op not in ("==", "!="):
+                name = first.name if first.feature.kind == "categorical" else second.name
+                raise _mistaken(left, f"{name!r} is categorical: it has no order", "Use ==, != or in.")
+            return Same(first, second, negated=op == "!=")
+        comparison = Compare(self._affine(left, 0), op, self._affine(right, 0))
+        _check_kinds(left, comparison)
+        return comparison
+
+    def _member(self, tree: Any, *, negated: bool) -> Formula:
+        subject, items = tree.children[0], [c for c in tree.children[-1].children if c is not None]
+        if not items:
+            raise _mistaken(tree.children[-1], "the set is empty", "Name at least one value.")
+        ref = self._affine(subject, 0, alone=True).ref
+        if ref is None:
+            raise _mistaken(subject, "only a feature can be in a set")
+        read = _code if ref.feature.is_category else _number
+        values = {read(ref.feature, _item(item.children[0])) for item in items}
+        return Member(ref, tuple(sorted(values)), negated)
+
+    def _affine(self, tree: Any, depth: int, *, alone: bool = False) -> Affine:
+        """A linear expression; `alone` allows a category, which has no place in arithmetic."""
+        if depth > MAX_DEPTH:
+            raise _mistaken(tree, f"is nested deeper than {MAX_DEPTH} levels")
+        match tree.data:
+            case "number":
+                return _bounded(tree, Affine(constant=float(tree.children[0])))
+            case "name" | "primed":
+                return Affine(((1.0, self._named(tree, alone)),))
+            case "string":
+                raise _mistaken(tree, "quoted text stands for a level, and only beside a category")
+            case "signed":
+                *signs, value = tree.children
+                return self._affine(value, depth + 1) * (-1.0) ** sum(str(s) != "+" for s in signs)
+            case "absolute":
+                return Affine(((1.0, Abs(self._affine(tree.children[0], depth + 1))),))
+        parts = [self._affine(child, depth + 1) for child in tree.children[::2]]
+        signs = [str(sign) for sign in tree.children[1::2]]
+        join = _summed if tree.data == "sum" else _multiplied
+        total = parts[0]
+        for sign, part in zip(signs, parts[1:], strict=True):
+            total = _bounded(tree, join(tree, total, sign, part))
+        return total
+
+    def _named(self, tree: Any, alone: bool) -> Ref:
+        name, primed = _name(tree)
+        if name not in self.schema:
+            near = did_you_mean(name, self.schema.names) or f"There are {some(self.schema.names)}."
+            raise _mistaken(tree, f"no feature {name!r}", near)
+        feature = self.schema[name]
+        if feature.kind == "categorical" and not alone:
+            problem = f"{name!r} is categorical and has no place in arithmetic or order"
+            raise _mistaken(tree, problem, "Use ==, != or in.")
+        return Ref(feature, primed)
+
+    def _category(self, tree: Any) -> Ref | None:
+        """The category that a side names, if that is all it is."""
+        if tree.data not in ("name", "primed"):
+            return None
+        name, primed = _name(tree)
+        known = name in self.schema and self.schema[name].is_category
+        return Ref(self.schema[name], primed) if known else None
+
+    def _word(self, tree: Any) -> Word | None:
+        """The side as the name of a level: quoted, a bare word, a number, or a bare run such as `HS-grad`."""
+        column = int(tree.meta.column)
+        match tree.data:
+            case "string":
+                return Word(str(tree.children[0])[1:-1], column, quoted=True)
+            case "name" if not str(tree.children[0]).startswith("`"):
+                return Word(str(tree.children[0]), column)
+            case "number" | "signed":
+                return Word(self._slice(tree), column)
+            case "sum" | "product" if not any(r.data == "primed" for r in tree.iter_subtrees()):
+                names = [_name(t)[0] for t in tree.iter_subtrees() if t.data == "name"]
+                return None if any(n in self.schema for n in names) else Word(self._slice(tree), column)
+        return None
+
+    def _is_feature(self, tree: Any, word: Word) -> bool:
+        """Whether a bare word is a feature's name; if it could be either, say so."""
+        if word.quoted or tree.data != "name" or word.text not in self.schema:
+            return False
+        owners = [f.name for f in self.schema if word.text in f.level_of_text]
+        if owners:
+            remedy = f'Quote the level ("{word.text}") or put the feature in backticks (`{word.text}`).'
+            problem = f"{word.text!r} is a feature and also a level of {owners[0]!r}"
+            raise _Mistaken(Mistake(word.column, problem, remedy))
+        return True
+
+    def _slice(self, tree: Any) -> str:
+        return self.text[tree.meta.start_pos : tree.meta.end_pos]
+
+
+def _against_level(ref: Ref, op: Op, word: Word) -> Formula:
+    code = _code(ref.feature, word)
+    if op in ("==", "!="):
+        return Member(ref, (code,), negated=op == "!=")
+    if ref.feature.kind == "categorical":
+        remedy = "Use ==, != or in, or make it ordinal in the schema."
+        raise _Mistaken(Mistake(word.column, f"{ref.name!r} is categorical: it has no order", remedy))
+    ranks = ref.feature.ranks
+    return Member(ref, tuple(i for i, rank in enumerate(ranks) if _TEST[op](rank, ranks[code])))
+
+
+def _check_kinds(tree: Any, comparison: Compare) -> None:
+    kinds = {ref.feature.is_number: ref.name for ref in refs_of(comparison)}
+    if len(kinds) == 2:
+        problem = f"{kinds[False]!r} is a category and {kinds[True]!r} a number: they do not compare"
+        raise _mistaken(tree, problem)
+    if not kinds:
+        raise _mistaken(tree, "compares two numbers and names no feature")
+
+
+def _summed(_: Any, total: Affine, sign: str, part: Affine) -> Affine:
+    return total + part if sign == "+" else total - part
+
+
+def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:
+    if sign == "/":
+        if part.terms or not part.constant:
+            raise _mistaken(tree, "only division by a number other than 0 is possible")
+        return total * (1.0 / part.constant)
+    if part.terms and total.terms:
+        raise _mistaken(tree, "two features are multiplied", "One factor must be a number.")
+    return part * total.constant if part.terms else total * part.constant
+
+
+def _bounded(tree: Any, total: Affine) -> Affine:
+    largest = max([abs(total.constant), *(abs(w) for w, _ in total.terms)])
+    if not largest <= MAX_NUMBER:
+        raise _mistaken(tree, f"reaches numbers beyond {MAX_NUMBER:g}")
+    return total
+
+
+def _code(feature: Feature, word: Word) -> int:
+    """The level that a word names."""
+    found = feature.level_of_text.get(word.text)
+    if found is None and not word.quoted:
+        found = _as_plain_level(feature, word.text)
+    if found is None:
+        levels = f"Its levels are {some(map(str, feature.levels))}."
+        hint = did_you_mean(word.text, feature.levels) or levels
+        raise _Mistaken(Mistake(word.column, f"{feature.name!r} has no level {word.text!r}", hint))
+    return found
+
+
+def _number(feature: Feature, word: Word) -> float:
+    try:
+        value = float(word.text)
+    except ValueError:
+        value = math.nan
+    if word.quoted or not abs(value) <= MAX_NUMBER or "_" in word.text:
+        problem = f"{word.text!r} is no number, as {feature.name!r} needs"
+        raise _Mistaken(Mistake(word.column, problem))
+    return value
+
+
+def _mistaken(tree: Any, problem: str, remedy: str = "") -> _Mistaken:
+    return _Mistaken(Mistake(int(getattr(tree.meta, "column", 1)), problem, remedy))
+
+
+def _frozen_at_top(formula: Formula) -> Formula:
+    """At the top of a rule `f' == f` freezes an ordinal's level; elsewhere ordinals compare by rank."""
+    match formula:
+        case And(items=items):
+            return And(tuple(_frozen_at_top(i) for i in items))
+        case Compare(left=a, op="==", right=b) if a.ref and b.ref and a.ref.feature.kind == "ordinal":
+            if a.ref.name == b.ref.name and a.ref.primed != b.ref.primed:
+                return Same(a.ref, b.ref)
+    return formula
+
+
+def _name(tree: Any) -> tuple[str, bool]:
+    token = str(tree.children[0])
+    primed = tree.data == "primed"
+    return (token[:-1] if primed else token).strip("`"), primed
+
+
+def _item(token: Token) -> Word:
+    text = str(token)
+    quoted = token.type == "STRING"
+    return Word(text[1:-1] if quoted else text.rstrip(), int(token.column or 1), quoted)
+
+
+def _as_plain_level(feature: Feature, text: str) -> int | None:
+    """A level that is written in another way: true for True, 3 for 3.0."""
+    for code, level in enumerate(feature.levels):
+        if isinstance(level, bool):
+            if text == str(level).lower():
+                return code
+        elif isinstance(level, int | float):
+            try:
+                if float(text) == level:
+                    return code
+            except ValueError:
+                return None
+    return None

@@ -1,0 +1,157 @@
+"""The exact reading of a rule: whether it holds, on real values, vectorised over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault
+from ..schema import Feature, Natural
+from .nodes import Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Rule, Same
+
+Bools = NDArray[np.bool_]
+Table: TypeAlias = pd.DataFrame | Mapping[str, NDArray[Any]]
+
+# Two sums are the same if they differ by no more than rounding: 0.1 * 3 is 0.3.
+ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
+    """Whether each row of `after` keeps the rule (or all the rules) towards its row of `before`.
+
+    Both are tables with the same number of rows, or natural columns as `Schema.natural` makes them.
+    """
+    rules = [rules] if isinstance(rules, Rule) else list(rules)
+    refs = frozenset(ref for rule in rules for ref in rule.refs)
+    first, second = natural_of(before, refs, primed=False), natural_of(after, refs, primed=True)
+    if len(before) != len(after) and isinstance(before, pd.DataFrame) and isinstance(after, pd.DataFrame):
+        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
+    result = np.ones(_length(before, after), dtype=bool)
+    for rule in rules:
+        result &= truth(rule.formula, first, second)
+    return result
+
+
+def truth(formula: Formula, before: Natural, after: Natural) -> Bools:
+    """Whether a formula holds, row by row, on natural columns (one answer for all where no column counts)."""
+    match formula:
+        case Compare(left=left, op=op, right=right):
+            return compare(left - right, op, before, after)
+        case Member(ref=ref, values=values, negated=negated):
+            return is_member(ref.feature, value_of(ref, before, after), values) ^ negated
+        case Same(left=left, right=right, negated=negated):
+            return same_level(left, right, before, after) ^ negated
+        case And(items=items):
+            return reduce(np.logical_and, (truth(i, before, after) for i in items), np.asarray(True))
+        case Or(items=items):
+            return reduce(np.logical_or, (truth(i, before, after) for i in items), np.asarray(False))
+        case Not(item=item):
+            return ~truth(item, before, after)
+        case Implies(condition=condition, consequence=consequence):
+            return ~truth(condition, before, after) | truth(consequence, before, after)
+
+
+def compare(difference: Affine, op: Op, before: Natural, after: Natural) -> Bools:
+    """Whether `difference op 0`, up to rounding."""
+    value, size = evaluate(difference, before, after)
+    return sign_is(value, op, ROUNDING * size)
+
+
+def sign_is(value: NDArray[np.float64], op: Op, slack: NDArray[np.float64] | float) -> Bools:
+    """Whether `value op 0`, where anything within the slack counts as 0."""
+    match op:
+        case "<":
+            return np.asarray(value < -slack)
+        case "<=":
+            return np.asarray(value <= slack)
+        case ">":
+            return np.asarray(value > slack)
+        case ">=":
+            return np.asarray(value >= -slack)
+        case "==":
+            return np.asarray(np.abs(value) <= slack)
+        case "!=":
+            return np.asarray(np.abs(value) > slack)
+
+
+def evaluate(
+    affine: Affine, before: Natural, after: Natural
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The value of an expression in each row, and the sum of the sizes of its parts (for rounding)."""
+    value: Any = np.float64(affine.constant)
+    size: Any = np.float64(abs(affine.constant))
+    for weight, atom in affine.terms:
+        if isinstance(atom, Abs):
+            inner, inner_size = evaluate(atom.inside, before, after)
+            value, size = value + weight * np.abs(inner), size + abs(weight) * inner_size
+        else:
+            part = weight * measure(atom.feature, value_of(atom, before, after))
+            value, size = value + part, size + np.abs(part)
+    return value, size
+
+
+def measure(feature: Feature, natural: NDArray[Any]) -> NDArray[np.float64]:
+    """What arithmetic sees of a value: a number itself, an ordinal's rank."""
+    return natural if feature.is_number else feature.rank_of_level[natural]
+
+
+def is_member(feature: Feature, natural: NDArray[Any], values: tuple[float, ...]) -> Bools:
+    """Whether values are in a set of level codes or numbers."""
+    if feature.is_category:
+        allowed = np.zeros(len(feature.levels), dtype=bool)
+        allowed[list(map(int, values))] = True
+        return np.asarray(allowed[natural])
+    slack = ROUNDING * np.abs(natural)
+    return np.asarray(np.logical_or.reduce([np.abs(natural - v) <= slack for v in values]))
+
+
+def same_level(left: Ref, right: Ref, before: Natural, after: Natural) -> Bools:
+    """Whether two categories have the same level, by its written form."""
+    a, b = value_of(left, before, after), value_of(right, before, after)
+    return np.asarray(a == translation(right.feature, left.feature)[b])
+
+
+def translation(source: Feature, target: Feature) -> NDArray[np.int64]:
+    """For each level of one category the code of the same level in another, or -2 where there is none."""
+    codes = [target.level_of_text.get(str(level), -2) for level in source.levels]
+    return np.asarray(codes, dtype=np.int64)
+
+
+def value_of(ref: Ref, before: Natural, after: Natural) -> NDArray[Any]:
+    """The natural values that a name stands for."""
+    return (after if ref.primed else before)[ref.name]
+
+
+def natural_of(table: Table, refs: Iterable[Ref], *, primed: bool) -> Natural:
+    """The columns that the names of one side need; missing and unknown values are refused."""
+    if not isinstance(table, pd.DataFrame):
+        return table
+    natural, faults = {}, []
+    for feature in {r.name: r.feature for r in refs if r.primed == primed}.values():
+        if feature.name not in table.columns:
+            faults.append(Fault(f"column {feature.name!r}", "is needed by a rule but is not in the table"))
+            continue
+        values = feature.natural(table[feature.name])
+        unknown = np.isnan(values) if feature.is_number else values < 0
+        if unknown.any():
+            problem = "is missing or not a known level, but a rule needs it"
+            first = table.index[unknown][0]
+            faults.append(Fault(f"column {feature.name!r}", problem, "", int(unknown.sum()), first))
+        natural[feature.name] = values
+    if faults:
+        raise DataError("the rules cannot be checked", faults)
+    return natural
+
+
+def _length(before: Table, after: Table) -> int:
+    for table in (after, before):
+        if isinstance(table, pd.DataFrame):
+            return len(table)
+        for column in table.values():
+            return len(column)
+    return 0

@@ -1,0 +1,193 @@
+"""The tree of a rule: names, linear expressions, comparisons and logic.
+
+A rule is bound to its features when it is read, so every reading of the tree (exact check, penalty, repair,
+words) needs the tree alone. Numbers stand in their own units, ordinals by rank, levels by code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from ..schema import Feature
+
+Op = Literal["<", "<=", "==", "!=", ">=", ">"]
+OPPOSITE: dict[Op, Op] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
+MIRRORED: dict[Op, Op] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A feature's value: the present one, or, primed, the counterfactual one."""
+
+    feature: Feature
+    primed: bool
+
+    @property
+    def name(self) -> str:
+        """The feature's name."""
+        return self.feature.name
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A sum of weighted values and a constant. Ordinals count by their rank."""
+
+    terms: tuple[tuple[float, Ref | Abs], ...] = ()
+    constant: float = 0.0
+
+    def __add__(self, other: Affine) -> Affine:
+        weights: dict[Ref | Abs, float] = {}
+        for weight, atom in self.terms + other.terms:
+            weights[atom] = weights.get(atom, 0.0) + weight
+        kept = tuple((weight, atom) for atom, weight in weights.items() if weight)
+        return Affine(kept, self.constant + other.constant)
+
+    def __mul__(self, factor: float) -> Affine:
+        terms = tuple((weight * factor, atom) for weight, atom in self.terms if weight * factor)
+        return Affine(terms, self.constant * factor)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other * -1.0
+
+    @property
+    def ref(self) -> Ref | None:
+        """The name, if the expression is nothing but a name."""
+        if len(self.terms) != 1 or self.constant or self.terms[0][0] != 1:
+            return None
+        atom = self.terms[0][1]
+        return atom if isinstance(atom, Ref) else None
+
+
+@dataclass(frozen=True)
+class Abs:
+    """The absolute value of an expression."""
+
+    inside: Affine
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A comparison of two expressions, all numbers or all ordinals."""
+
+    left: Affine
+    op: Op
+    right: Affine
+
+
+@dataclass(frozen=True)
+class Member:
+    """Whether a value is one of a set: level codes of a category, or numbers."""
+
+    ref: Ref
+    values: tuple[float, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Same:
+    """Whether two categories have the same level."""
+
+    left: Ref
+    right: Ref
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class And:
+    """All of the items."""
+
+    items: tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """At least one of the items."""
+
+    items: tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite of the item."""
+
+    item: Formula
+
+
+@dataclass(frozen=True)
+class Implies:
+    """If the condition holds, so must the consequence."""
+
+    condition: Formula
+    consequence: Formula
+
+
+Atom = Compare | Member | Same
+Formula = Atom | And | Or | Not | Implies
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of a rule file: its text, its meaning, and where it stood."""
+
+    text: str
+    formula: Formula
+    line: int = 1
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def refs(self) -> frozenset[Ref]:
+        """Every name that the rule mentions."""
+        return frozenset(refs_of(self.formula))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features that the rule mentions, sorted."""
+        return tuple(sorted({r.name for r in self.refs}))
+
+    @property
+    def freezes(self) -> str | None:
+        """The feature that this rule makes immutable (`f' == f`), if that is all it says."""
+        return frozen_by(self.formula)
+
+
+def frozen_by(formula: Formula) -> str | None:
+    """The feature `f` of a formula that says `f' == f` and nothing else."""
+    match formula:
+        case Same(left, right, negated=False):
+            pair = (left, right)
+        case Compare(left=a, op="==", right=b) if (
+            a.ref is not None and b.ref is not None and a.ref.feature.is_number
+        ):
+            pair = (a.ref, b.ref)
+        case _:
+            return None
+    same = pair[0].name == pair[1].name and pair[0].primed != pair[1].primed
+    return pair[0].name if same else None
+
+
+def refs_of(node: Formula | Affine) -> Iterator[Ref]:
+    """Every name in a formula or expression, in order, with repetition."""
+    match node:
+        case Affine(terms=terms):
+            for _, atom in terms:
+                yield from (atom,) if isinstance(atom, Ref) else refs_of(atom.inside)
+        case Compare(left=left, right=right):
+            yield from refs_of(left)
+            yield from refs_of(right)
+        case Member(ref=ref):
+            yield ref
+        case Same(left=first, right=second):
+            yield from (first, second)
+        case And(items=items) | Or(items=items):
+            for item in items:
+                yield from refs_of(item)
+        case Not(item=item):
+            yield from refs_of(item)
+        case Implies(condition=condition, consequence=consequence):
+            yield from refs_of(condition)
+            yield from refs_of(consequence)

@@ -1,0 +1,235 @@
+"""Reading rules: text to tree, with every mistake marked in its line. Text is parsed, never evaluated."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from ..errors import Fault, RuleError
+from ..schema import Schema
+from .binding import Binder, Mistake
+from .nodes import Rule
+
+MAX_LENGTH = 10_000
+MAX_RULES = 1_000
+MAX_TEXT = 200_000
+RuleSource = str | Rule | Path | Iterable["str | Rule"]
+
+_WINDOW = 100
+_HINTS = {
+    "=": "Write == to compare and => for 'if ... then'.",
+    "&": "Write 'and'.",
+    "|": "Write 'or'.",
+    "!": "Write 'not', or != for 'differs'.",
+    "[": "Sets stand in braces: {a, b}.",
+    "%": "Write a factor, e.g. 0.5 *.",
+    ";": "One rule a line.",
+    "?": "Quote levels that are not plain words.",
+}
+_EXPECTED = {
+    "NAME": "a name", "PRIMED": "a primed name", "NUMBER": "a number", "STRING": "a quoted level",
+    "COMPARATOR": "a comparison (<=, ==, ...)", "IN": "'in'", "NOT": "'not'", "SIGN": "+ or -", "TIMES": "*",
+    "_ARROW": "=>", "_OR": "'or'", "_AND": "'and'", "_ABS": "abs(...)", "LPAR": "(", "RPAR": ")",
+    "LBRACE": "{", "RBRACE": "}", "COMMA": "a comma", "BARE": "a level", "$END": "the end of the rule",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RuleFault(Fault):
+    """A mistake in a rule, with its place in the text."""
+
+    line: int = 1
+    column: int = 1
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{_marked(self.source, self.column)}"
+
+
+def parse(text: str, schema: Schema) -> Rule:
+    """Read one rule.
+
+    Raises `RuleError` with line, column and a mark under every mistake.
+    """
+    rules = parse_rules(text, schema)
+    if len(rules) != 1:
+        found = "no rule, only blanks or a comment" if not rules else f"{len(rules)} rules"
+        raise RuleError(f"expected one rule, found {found}. Use parse_rules for several.")
+    return rules[0]
+
+
+def parse_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
+    """Read rules from text (one a line, `#` starts a comment), from lines, or from a file (a `Path`).
+
+    Rules that are read already are bound anew to the schema. All mistakes of all lines are raised at once.
+    """
+    rules: list[Rule] = []
+    faults: list[Fault] = []
+    for number, line in _bounded(_lines(source)):
+        try:
+            found = _read_line(line, number, schema)
+        except RuleError as error:
+            faults += error.faults or (Fault(f"line {number}", error.message),)
+            continue
+        rules += [found] if found else []
+    if faults:
+        raise RuleError("the rules cannot be read", faults)
+    return tuple(rules)
+
+
+def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
+    if isinstance(source, Path):
+        source = _text_of(source)
+    if isinstance(source, Rule):
+        source = [source]
+    if isinstance(source, str):
+        source = source.removeprefix("\ufeff").splitlines() or [""]
+    for number, line in enumerate(source, start=1):
+        if isinstance(line, Rule):
+            yield line.line, line.text
+        elif isinstance(line, str):
+            yield number, line
+        else:
+            raise RuleError(f"rule {number} is a {type(line).__name__}, not text")
+
+
+def _bounded(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The lines with something on them, unless there is more than anybody means."""
+    kept, length = [], 0
+    for number, line in lines:
+        length += len(line)
+        if line.strip():
+            kept.append((number, line))
+        if len(kept) > MAX_RULES or length > MAX_TEXT:
+            limit = f"at most {MAX_RULES:,} lines and {MAX_TEXT:,} characters are read"
+            raise RuleError(f"the rules are too many or too long; {limit}")
+    return kept
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(f"cannot read the rule file {path}: {error}") from error
+
+
+def _read_line(line: str, number: int, schema: Schema) -> Rule | None:
+    if len(line) > MAX_LENGTH:
+        raise _error(line, number, 1, f"has {len(line):,} characters; a rule has at most {MAX_LENGTH:,}")
+    text = _without_comment(line).rstrip()
+    if not text.strip():
+        return None
+    tree = _tree(text, number)
+    binder = Binder(schema, text)
+    formula = binder.bind(tree)
+    if binder.mistakes:
+        raise RuleError("", [_fault(text, number, m) for m in binder.mistakes])
+    return Rule(text.strip(), formula, number)
+
+
+@cache
+def _lark() -> Lark:
+    grammar = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True)
+
+
+def _tree(text: str, number: int) -> Tree[Token]:
+    try:
+        return _lark().parse(text)
+    except UnexpectedCharacters as error:
+        raise _stray(text, number, error.column) from None
+    except UnexpectedEOF:
+        raise _error(text, number, len(text) + 1, "the rule ends too early") from None
+    except UnexpectedToken as error:
+        if error.token.type == "BARE":
+            raise _stray(text, number, error.column) from None
+        column = len(text) + 1 if error.token.type == "$END" else error.column
+        seen = "the end" if error.token.type == "$END" else _shown(str(error.token))
+        wanted = sorted({_EXPECTED.get(t, t) for t in error.accepts or error.expected})
+        problem = f"unexpected {seen}; here could stand {', '.join(wanted)}"
+        raise _error(text, number, column, problem, _token_hint(error, text)) from None
+    except UnexpectedInput as error:
+        raise _error(text, number, error.column, "cannot be read") from None
+
+
+def _stray(text: str, number: int, column: int) -> RuleError:
+    """The error for a character that has no meaning outside quotes."""
+    seen = text[column - 1]
+    remedy = _HINTS.get(seen, "") or _wrapped(text)
+    return _error(text, number, column, f"{_shown(seen)} is not understood here", remedy)
+
+
+def _token_hint(error: UnexpectedToken, text: str) -> str:
+    if error.token.type in ("NAME", "PRIMED", "NUMBER"):
+        return 'Quote a level that has blanks: "like this"; put such a name in backticks: `like this`.'
+    if error.token.type == "_ARROW":
+        return "Put parentheses around the inner 'if ... then'."
+    return _wrapped(text)
+
+
+def _wrapped(text: str) -> str:
+    stripped = text.strip()
+    return (
+        "Take the quotes around the whole rule away." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
+    )
+
+
+def _without_comment(line: str) -> str:
+    """The line up to a `#` that stands outside quotes and backticks."""
+    closing = ""
+    for i, character in enumerate(line):
+        if closing:
+            closing = "" if character == closing else closing
+        elif character == "#":
+            return line[:i]
+        elif character in '"“`':
+            closing = {"“": "”"}.get(character, character)
+        elif (
+            character in "'‘"
+            and not line[:i].rstrip(" ")[-1:].isalnum()
+            and not line[:i].endswith(("_", "`"))
+        ):
+            closing = {"‘": "’"}.get(character, character)
+    return line
+
+
+def _error(text: str, line: int, column: int, problem: str, remedy: str = "") -> RuleError:
+    return RuleError("", [_fault(text, line, Mistake(column, problem, remedy))])
+
+
+def _fault(text: str, line: int, mistake: Mistake) -> RuleFault:
+    place = f"line {line}, column {mistake.column}"
+    return RuleFault(place, mistake.problem, mistake.remedy, line=line, column=mistake.column, source=text)
+
+
+def _marked(source: str, column: int) -> str:
+    """The line, cut to a window around the column, with a mark under it."""
+    start = max(0, column - 1 - _WINDOW // 2)
+    shown = source[start : start + _WINDOW]
+    cut = "…" if start else ""
+    under = "".join(_blank(c) for c in cut + source[start : column - 1])
+    return f"    {cut}{_printable(shown)}\n    {under}^"
+
+
+def _blank(character: str) -> str:
+    """What takes as much room as the character."""
+    if character == "\t":
+        return "\t"
+    if unicodedata.combining(character):
+        return ""
+    return "  " if unicodedata.east_asian_width(character) in "WF" else " "
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,224 @@
+"""The repairing reading: the nearest legal row that keeps all rules together.
+
+Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
+once; only rows whose nearest box point breaks a wider rule go to the integer program, one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault
+from ..schema import Natural, Schema
+from .boxes import BoxSearch, Floats, Nearest
+from .check import Bools, truth
+from .nodes import And, Atom, Formula, Ref, Rule, refs_of
+from .normal import TRUE, disjuncts, normal_form, primed_features, substituted
+from .program import SECONDS, UNDECIDED, Program, Solution
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Legal rows nearest to what was wanted; `found`: there is one, `undecided`: time ran out."""
+
+    natural: dict[str, NDArray[Any]]
+    cost: Floats
+    found: Bools
+    undecided: Bools
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rules that share counterfactual values: their normal form, its disjuncts if few, and those features."""
+
+    formula: Formula
+    boxes: tuple[tuple[Atom, ...], ...] | None
+    names: tuple[str, ...]
+    wide: bool
+
+
+def repair(
+    rules: Rule | Iterable[Rule],
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    schema: Schema,
+    *,
+    units: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """The legal rows nearest to `after` that keep the rules towards `before`.
+
+    Legal: on the grid and within the bounds, immutable features as before. Cost: distance over `units` for
+    numbers (their range by default; `schema.units(train)` for MADs), 1 for each other level. A row for which
+    there is no legal row comes back wholly missing.
+    """
+    _check_pair(before, after, schema)
+    repairer = Repairer(rules, schema, units)
+    result = repairer.nearest(schema.natural(before), schema.natural(after))
+    table = schema.table(result.natural, after.index, after[list(schema.names)].dtypes)
+    if result.found.all():
+        return table
+    # Whole numbers and booleans have no missing value in numpy, so they become pandas' nullable kind.
+    nullable = {"i": "Int64", "u": "UInt64", "b": "boolean"}
+    kinds = {name: nullable.get(getattr(dtype, "kind", "")) for name, dtype in table.dtypes.items()}
+    table = table.astype({name: kind for name, kind in kinds.items() if kind})
+    return table.mask(np.tile(~result.found[:, None], len(schema)))
+
+
+class Repairer:
+    """Rules made ready for repair on a schema; use it again for batch after batch."""
+
+    def __init__(
+        self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None
+    ) -> None:
+        self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
+        self.schema = schema
+        self.units = default_units(schema) | dict(units or {})
+        frozen = {*schema.immutable, *(r.freezes for r in self.rules if r.freezes)}
+        self.frozen = frozenset(frozen)
+        formulas = [normal_form(substituted(r.formula, self.frozen)) for r in self.rules if not r.freezes]
+        self.groups = tuple(_group(formulas_of) for formulas_of in _connected(formulas))
+        self._grouped = {name for group in self.groups for name in group.names}
+
+    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS) -> Repaired:
+        """The nearest legal rows, on natural columns; `seconds` bounds each integer program."""
+        search = BoxSearch(self.schema, self.units, before, after)
+        loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
+        free = search.nearest((), loose)
+        natural, cost, found = dict(free.natural), free.cost, free.found
+        undecided = np.zeros(search.rows, dtype=bool)
+        for name in self.frozen:
+            natural[name] = before[name]
+            cost = cost + self._distance(name, before[name], after[name])
+        for group in self.groups:
+            part, unknown = self._nearest_of(group, search, seconds)
+            natural |= part.natural
+            cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
+        undecided &= ~found
+        return Repaired(
+            {n: natural[n] for n in self.schema.names}, np.where(found, cost, np.inf), found, undecided
+        )
+
+    def _distance(self, name: str, a: NDArray[Any], b: NDArray[Any]) -> Floats:
+        if self.schema[name].is_category:
+            return np.asarray(a != b, dtype=np.float64)
+        return np.asarray(np.abs(a - b) / self.units[name])
+
+    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float) -> tuple[Nearest, Bools]:
+        wanted = {n: search.after[n] for n in group.names}
+        best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+        undecided = np.zeros(search.rows, dtype=bool)
+        bounds = []
+        for atoms in ((),) if group.boxes is None else group.boxes:
+            box = search.nearest(atoms, group.names)
+            best = best.improve(box)
+            bounds += [box.cost] if group.wide else []
+        if not group.wide:
+            return best, undecided
+        # Wide rules only take points away: where the nearest point without them keeps them, it is the answer.
+        rest = best.found & ~truth(group.formula, search.before, {**search.after, **best.natural})
+        natural = {n: v.copy() for n, v in best.natural.items()}
+        cost, found = best.cost.copy(), best.found.copy()
+        for row in np.flatnonzero(rest):
+            solution = self._solve_row(group, search, int(row), [float(b[row]) for b in bounds], seconds)
+            found[row], undecided[row] = solution.status == "found", solution.status == "undecided"
+            cost[row] = solution.cost
+            for ref, value in solution.values.items():
+                natural[ref.name][row] = value
+        return Nearest(natural, cost, found), undecided
+
+    def _solve_row(
+        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], seconds: float
+    ) -> Solution:
+        """The best over the group's disjuncts, or over its whole formula where those are too many.
+
+        `bounds` says for each disjunct what its nearest box point costs: no solution of it can cost less.
+        """
+        whole = [group.formula] if group.boxes is None else [And(atoms) for atoms in group.boxes]
+        best, undecided, end = Solution("none"), False, time.monotonic() + seconds
+        for choice in np.argsort(bounds, kind="stable"):
+            if bounds[choice] >= best.cost:
+                break
+            left = end - time.monotonic()
+            solution = self._solve_formula(whole[choice], group, search, row, left) if left > 0 else UNDECIDED
+            undecided |= solution.status == "undecided"
+            if solution.cost < best.cost:
+                best = solution
+        return UNDECIDED if undecided and best.status == "none" else best
+
+    def _solve_formula(
+        self, formula: Formula, group: Group, search: BoxSearch, row: int, seconds: float
+    ) -> Solution:
+        names = {r.name for r in refs_of(group.formula) if not r.primed}
+        program = Program({Ref(self.schema[n], primed=False): search.before[n][row].item() for n in names})
+        for name in group.names:
+            own = Ref(self.schema[name], primed=True)
+            program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
+        program.require(formula)
+        solution = program.solve(seconds)
+        if solution.status != "found":
+            return solution
+        # The solver works within tolerances; what it says counts only if the exact reading agrees.
+        before = {n: v[row : row + 1] for n, v in search.before.items()}
+        after = {
+            r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()
+        }
+        return solution if truth(group.formula, before, after).all() else UNDECIDED
+
+
+def default_units(schema: Schema) -> dict[str, float]:
+    """The range of each number (or its step, where it has no bounds)."""
+    return {
+        f.name: float((f.high - f.low if f.low is not None and f.high is not None else 0) or f.step or 1)
+        for f in schema
+        if f.is_number
+    }
+
+
+def _connected(formulas: Sequence[Formula]) -> list[list[Formula]]:
+    """Formulas gathered into groups that share no counterfactual value."""
+    groups: list[tuple[set[str], list[Formula]]] = []
+    for formula in formulas:
+        if formula == TRUE:
+            continue
+        names, members = {r.name for r in refs_of(formula) if r.primed}, [formula]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names |= other[0]
+            members = other[1] + members
+        groups.append((names, members))
+    return [members for _, members in groups]
+
+
+def _group(formulas: Sequence[Formula]) -> Group:
+    formula = normal_form(And(tuple(formulas)))
+    boxes = disjuncts(formula)
+    names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
+    wide = boxes is None or any(len(primed_features(a)) > 1 for atoms in boxes for a in atoms)
+    return Group(formula, None if boxes is None else tuple(boxes), names, wide)
+
+
+def _check_pair(before: pd.DataFrame, after: pd.DataFrame, schema: Schema) -> None:
+    if len(before) != len(after):
+        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
+    faults = []
+    for place, table in (("before", before), ("after", after)):
+        for name in schema.names:
+            if name not in table.columns:
+                faults.append(Fault(f"{place}, column {name!r}", "is not in the table"))
+                continue
+            values = schema[name].natural(table[name])
+            bad = ~np.isfinite(values) if schema[name].is_number else values < 0
+            if bad.any():
+                problem = "is missing, infinite or no known level"
+                faults.append(
+                    Fault(f"{place}, column {name!r}", problem, "", int(bad.sum()), table.index[bad][0])
+                )
+    if faults:
+        raise DataError("these rows cannot be repaired", faults)
