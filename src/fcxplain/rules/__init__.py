@@ -1,9 +1,28 @@
 """The rule language: one tree, five readings (see `docs/rules.md`)."""
 
 from .check import holds
+from .conflict import Breakage, Finding, breakage, contradiction, lint
 from .nodes import Rule
-from .parser import RuleFault, parse, parse_rules
+from .parser import RuleFault, RuleSource, parse, parse_rules
 from .penalty import penalty
 from .repair import Repaired, Repairer, repair
+from .wording import in_words
 
-__all__ = ["Repaired", "Repairer", "Rule", "RuleFault", "holds", "parse", "parse_rules", "penalty", "repair"]
+__all__ = [
+    "Breakage",
+    "Finding",
+    "Repaired",
+    "Repairer",
+    "Rule",
+    "RuleFault",
+    "RuleSource",
+    "breakage",
+    "contradiction",
+    "holds",
+    "in_words",
+    "lint",
+    "parse",
+    "parse_rules",
+    "penalty",
+    "repair",
+]

@@ -79,9 +79,7 @@ def sign_is(value: NDArray[np.float64], op: Op, slack: NDArray[np.float64] | flo
             return np.asarray(np.abs(value) > slack)
 
 
-def evaluate(
-    affine: Affine, before: Natural, after: Natural
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def evaluate(affine: Affine, before: Natural, after: Natural) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The value of an expression in each row, and the sum of the sizes of its parts (for rounding)."""
     value: Any = np.float64(affine.constant)
     size: Any = np.float64(abs(affine.constant))

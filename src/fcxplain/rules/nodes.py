@@ -160,9 +160,7 @@ def frozen_by(formula: Formula) -> str | None:
     match formula:
         case Same(left, right, negated=False):
             pair = (left, right)
-        case Compare(left=a, op="==", right=b) if (
-            a.ref is not None and b.ref is not None and a.ref.feature.is_number
-        ):
+        case Compare(left=a, op="==", right=b) if a.ref is not None and b.ref is not None and a.ref.feature.is_number:
             pair = (a.ref, b.ref)
         case _:
             return None

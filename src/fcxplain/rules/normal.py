@@ -63,9 +63,7 @@ def _present(ref: Ref, frozen: frozenset[str]) -> Ref:
 def _substituted_affine(affine: Affine, frozen: frozenset[str]) -> Affine:
     total = Affine(constant=affine.constant)
     for weight, atom in affine.terms:
-        new = (
-            Abs(_substituted_affine(atom.inside, frozen)) if isinstance(atom, Abs) else _present(atom, frozen)
-        )
+        new = Abs(_substituted_affine(atom.inside, frozen)) if isinstance(atom, Abs) else _present(atom, frozen)
         total = total + Affine(((weight, new),))
     return total
 
@@ -216,10 +214,7 @@ def _as_boxes(atom: Atom) -> Formula | None:
     if pairs > MAX_PAIRS:
         return None
     first = Ref(features[0], primed=True)
-    cases = (
-        _and((Member(first, (code,)), _at_level(atom, first, code)))
-        for code in range(len(first.feature.levels))
-    )
+    cases = (_and((Member(first, (code,)), _at_level(atom, first, code))) for code in range(len(first.feature.levels)))
     return _or(cases)
 
 

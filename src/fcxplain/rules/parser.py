@@ -176,9 +176,7 @@ def _token_hint(error: UnexpectedToken, text: str) -> str:
 
 def _wrapped(text: str) -> str:
     stripped = text.strip()
-    return (
-        "Take the quotes around the whole rule away." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
-    )
+    return "Take the quotes around the whole rule away." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
 
 
 def _without_comment(line: str) -> str:
@@ -191,11 +189,7 @@ def _without_comment(line: str) -> str:
             return line[:i]
         elif character in '"“`':
             closing = {"“": "”"}.get(character, character)
-        elif (
-            character in "'‘"
-            and not line[:i].rstrip(" ")[-1:].isalnum()
-            and not line[:i].endswith(("_", "`"))
-        ):
+        elif character in "'‘" and not line[:i].rstrip(" ")[-1:].isalnum() and not line[:i].endswith(("_", "`")):
             closing = {"‘": "’"}.get(character, character)
     return line
 

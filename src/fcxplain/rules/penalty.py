@@ -67,9 +67,7 @@ def penalty(
 class _Reading:
     """One walk over a tree with the columns of a batch."""
 
-    def __init__(
-        self, before: Mapping[str, Tensor], after: Mapping[str, Tensor], margin: Margin, zero: Tensor
-    ) -> None:
+    def __init__(self, before: Mapping[str, Tensor], after: Mapping[str, Tensor], margin: Margin, zero: Tensor) -> None:
         self.before, self.after, self.margin, self.zero = before, after, margin, zero
 
     def of(self, formula: Formula, *, wanted: bool) -> Tensor:

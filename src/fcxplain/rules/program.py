@@ -136,9 +136,7 @@ class Program:
     def _number(self, ref: Ref) -> int:
         if ref not in self._numbers:
             low, high = code_bounds(ref.feature)
-            self._numbers[ref] = self._variable(
-                max(low, -REACH), high if ref.feature.top is not None else REACH
-            )
+            self._numbers[ref] = self._variable(max(low, -REACH), high if ref.feature.top is not None else REACH)
         return self._numbers[ref]
 
     def _choice(self, ref: Ref) -> list[int]:
@@ -245,9 +243,7 @@ def _limits(op: str, constant: float, divisor: Fraction | None) -> tuple[float, 
         nudge = 1e-7 * max(1.0, abs(constant))
         low = -constant + nudge if op == ">" else -constant
         high = -constant - nudge if op == "<" else -constant
-        return (low if op in (">", ">=", "==") else -math.inf), (
-            high if op in ("<", "<=", "==") else math.inf
-        )
+        return (low if op in (">", ">=", "==") else -math.inf), (high if op in ("<", "<=", "==") else math.inf)
     boundary = -constant / float(divisor)
     whole = round(boundary)
     exact = abs(boundary - whole) <= 1e-9 * max(1.0, abs(boundary))

@@ -74,9 +74,7 @@ def repair(
 class Repairer:
     """Rules made ready for repair on a schema; use it again for batch after batch."""
 
-    def __init__(
-        self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None
-    ) -> None:
+    def __init__(self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None) -> None:
         self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
         self.schema = schema
         self.units = default_units(schema) | dict(units or {})
@@ -101,9 +99,7 @@ class Repairer:
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
-        return Repaired(
-            {n: natural[n] for n in self.schema.names}, np.where(found, cost, np.inf), found, undecided
-        )
+        return Repaired({n: natural[n] for n in self.schema.names}, np.where(found, cost, np.inf), found, undecided)
 
     def _distance(self, name: str, a: NDArray[Any], b: NDArray[Any]) -> Floats:
         if self.schema[name].is_category:
@@ -152,9 +148,7 @@ class Repairer:
                 best = solution
         return UNDECIDED if undecided and best.status == "none" else best
 
-    def _solve_formula(
-        self, formula: Formula, group: Group, search: BoxSearch, row: int, seconds: float
-    ) -> Solution:
+    def _solve_formula(self, formula: Formula, group: Group, search: BoxSearch, row: int, seconds: float) -> Solution:
         names = {r.name for r in refs_of(group.formula) if not r.primed}
         program = Program({Ref(self.schema[n], primed=False): search.before[n][row].item() for n in names})
         for name in group.names:
@@ -166,9 +160,7 @@ class Repairer:
             return solution
         # The solver works within tolerances; what it says counts only if the exact reading agrees.
         before = {n: v[row : row + 1] for n, v in search.before.items()}
-        after = {
-            r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()
-        }
+        after = {r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()}
         return solution if truth(group.formula, before, after).all() else UNDECIDED
 
 
@@ -217,8 +209,6 @@ def _check_pair(before: pd.DataFrame, after: pd.DataFrame, schema: Schema) -> No
             bad = ~np.isfinite(values) if schema[name].is_number else values < 0
             if bad.any():
                 problem = "is missing, infinite or no known level"
-                faults.append(
-                    Fault(f"{place}, column {name!r}", problem, "", int(bad.sum()), table.index[bad][0])
-                )
+                faults.append(Fault(f"{place}, column {name!r}", problem, "", int(bad.sum()), table.index[bad][0]))
     if faults:
         raise DataError("these rows cannot be repaired", faults)

@@ -1,0 +1,255 @@
+"""The spoken reading of a rule: "if education increases, age must increase".
+
+A clause is said in one of two moods: as a demand ("must not decrease") or as a condition ("does not
+decrease"). What fits no common turn of phrase is said as a comparison of two expressions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..schema import Feature, Schema
+from .nodes import (
+    MIRRORED,
+    OPPOSITE,
+    Abs,
+    Affine,
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Member,
+    Not,
+    Op,
+    Or,
+    Ref,
+    Rule,
+    Same,
+)  # fmt: skip
+
+Mood = Literal["must", "if"]
+
+_MOVES: dict[Mood, dict[Op, str]] = {
+    "must": {">=": "must not decrease", ">": "must increase", "<=": "must not increase", "<": "must decrease",
+             "==": "must not change", "!=": "must change"},
+    "if": {">=": "does not decrease", ">": "increases", "<=": "does not increase", "<": "decreases",
+           "==": "stays the same", "!=": "changes"},
+}  # fmt: skip
+_RISES: dict[Mood, dict[Op, str]] = {
+    "must": {">=": "must increase by at least {}", ">": "must increase by more than {}",
+             "<=": "must not increase by more than {}", "<": "must increase by less than {}, if at all",
+             "==": "must increase by exactly {}", "!=": "must not increase by exactly {}"},
+    "if": {">=": "increases by at least {}", ">": "increases by more than {}",
+           "<=": "does not increase by more than {}", "<": "increases by less than {}, if at all",
+           "==": "increases by exactly {}", "!=": "does not increase by exactly {}"},
+}  # fmt: skip
+_TURNS = {
+    "<=": "at most",
+    "<": "less than",
+    ">=": "at least",
+    ">": "more than",
+    "==": "exactly",
+    "!=": "other than",
+}
+
+
+def in_words(rule: Rule, schema: Schema | None = None) -> str:
+    """The rule as a sentence for people, e.g. "age must not decrease".
+
+    A rule carries its features, labels and units included; give a `schema` only to use other labels.
+    """
+    return _Speaker(schema).say(rule.formula, "must")
+
+
+class _Speaker:
+    """One way of naming features."""
+
+    def __init__(self, schema: Schema | None) -> None:
+        self.schema = schema
+
+    def say(self, formula: Formula, mood: Mood, *, inside: bool = False) -> str:
+        """A formula as a clause; `inside` another one, compounds stand in parentheses."""
+        match formula:
+            case Compare():
+                return self._compare(formula, mood)
+            case Member():
+                return self._member(formula, mood)
+            case Same():
+                return self._same(formula, mood)
+            case Not(item=Compare() as item):
+                return self.say(Compare(item.left, OPPOSITE[item.op], item.right), mood)
+            case Not(item=Member(ref=ref, values=values, negated=negated)):
+                return self.say(Member(ref, values, not negated), mood)
+            case Not(item=item):
+                said = self.say(item, "if")
+                return f"it must not be that {said}" if mood == "must" else f"it is not so that {said}"
+            case Implies(condition=condition, consequence=consequence):
+                said = f"if {self.say(condition, 'if')}, then {self.say(consequence, mood)}"
+            case And(items=items):
+                said = self._between(formula, mood) or self._joined(items, " and ", mood)
+            case Or(items=items):
+                said = self._joined(items, " or ", mood)
+        return f"({said})" if inside else said
+
+    def _joined(self, items: tuple[Formula, ...], word: str, mood: Mood) -> str:
+        return word.join(self.say(i, mood, inside=not isinstance(i, Compare | Member | Same)) for i in items)
+
+    def _between(self, formula: And, mood: Mood) -> str | None:
+        """`18 <= age' <= 70` in one breath."""
+        bounds: dict[str, float] = {}
+        refs = set()
+        for item in formula.items:
+            found = _bound(item) if isinstance(item, Compare) else None
+            if found is None:
+                return None
+            ref, op, value = found
+            refs.add(ref)
+            bounds[op] = value
+        if len(refs) != 1 or set(bounds) != {"<=", ">="}:
+            return None
+        ref = refs.pop()
+        low, high = _number(bounds[">="]), _amount(ref.feature, bounds["<="])
+        return f"{self._name(ref)} {_be(mood)} between {low} and {high}"
+
+    def _compare(self, formula: Compare, mood: Mood) -> str:
+        difference = formula.left - formula.right
+        bound = _bound(formula)
+        if bound is not None:
+            ref, op, value = bound
+            return f"{self._name(ref)} {_be(mood)} {_TURNS[op]} {_amount(ref.feature, value)}"
+        move = _move(difference, formula.op)
+        if move is not None:
+            return f"{self._title(move[0])} {self._moved(*move, mood)}"
+        swing = _swing(difference, formula.op)
+        if swing is not None:
+            feature, op, value = swing
+            how = {"<=": "by no more than", "<": "by less than", ">=": "by at least", ">": "by more than"}[op]
+            verb = "may change" if op in ("<=", "<") else "must change"
+            return f"{self._title(feature)} {verb if mood == 'must' else 'changes'} {how} {_amount(feature, value)}"
+        left, right = self._expression(formula.left), self._expression(formula.right)
+        return f"{left} {_be(mood)} {_TURNS[formula.op]} {right}"
+
+    def _moved(self, feature: Feature, op: Op, delta: float, mood: Mood) -> str:
+        if feature.kind == "ordinal" and delta == 0 and op in ("==", "!="):
+            stays = op == "=="
+            if mood == "must":
+                return "must keep its rank" if stays else "must change its rank"
+            return "keeps its rank" if stays else "changes its rank"
+        if delta == 0:
+            return _MOVES[mood][op]
+        if delta > 0:
+            return _RISES[mood][op].format(_amount(feature, delta))
+        said = _RISES[mood][MIRRORED[op]].format(_amount(feature, -delta))
+        return said.replace("increase", "decrease")
+
+    def _member(self, formula: Member, mood: Mood) -> str:
+        feature = formula.ref.feature
+        subject, negated = self._name(formula.ref), formula.negated
+        if feature.is_number:
+            values = _listed([_number(v) for v in formula.values])
+        else:
+            values = _span(feature, formula.values) or _listed([str(feature.levels[int(v)]) for v in formula.values])
+        return f"{subject} {_be(mood, negated)} {values}"
+
+    def _same(self, formula: Same, mood: Mood) -> str:
+        left, right = formula.left, formula.right
+        if left.name == right.name:
+            return f"{self._title(left.feature)} {_MOVES[mood]['!=' if formula.negated else '==']}"
+        return f"{self._name(left)} {_be(mood, formula.negated)} the same as {self._name(right)}"
+
+    def _expression(self, affine: Affine) -> str:
+        said = ""
+        for weight, atom in affine.terms:
+            inner = f"the size of ({self._expression(atom.inside)})" if isinstance(atom, Abs) else self._name(atom)
+            factor = "" if abs(weight) == 1 else f"{_number(abs(weight))} × "
+            sign = (" - " if weight < 0 else " + ") if said else ("-" if weight < 0 else "")
+            said += f"{sign}{factor}{inner}"
+        if not said:
+            return _number(affine.constant)
+        if affine.constant:
+            said += f" {'-' if affine.constant < 0 else '+'} {_number(abs(affine.constant))}"
+        return said
+
+    def _name(self, ref: Ref) -> str:
+        return self._title(ref.feature) if ref.primed else f"the present {self._title(ref.feature)}"
+
+    def _title(self, feature: Feature) -> str:
+        known = self.schema is not None and feature.name in self.schema
+        return self.schema[feature.name].title if known and self.schema is not None else feature.title
+
+
+def _bound(formula: Compare) -> tuple[Ref, Op, float] | None:
+    """A number against a constant, turned so that the number stands first."""
+    difference = formula.left - formula.right
+    if len(difference.terms) != 1 or not isinstance(difference.terms[0][1], Ref):
+        return None
+    weight, ref = difference.terms[0]
+    assert isinstance(ref, Ref)
+    if not ref.feature.is_number:
+        return None
+    op = formula.op if weight > 0 else MIRRORED[formula.op]
+    return ref, op, -difference.constant / weight + 0.0
+
+
+def _move(difference: Affine, op: Op) -> tuple[Feature, Op, float] | None:
+    """A feature against its own present value, as `f' op f + delta`."""
+    refs = {atom: weight for weight, atom in difference.terms if isinstance(atom, Ref)}
+    if len(refs) != 2 or len(difference.terms) != 2:
+        return None
+    new, old = sorted(refs, key=lambda r: not r.primed)
+    if new.name != old.name or not new.primed or old.primed or refs[new] != -refs[old]:
+        return None
+    weight = refs[new]
+    return new.feature, op if weight > 0 else MIRRORED[op], -difference.constant / weight + 0.0
+
+
+def _swing(difference: Affine, op: Op) -> tuple[Feature, Op, float] | None:
+    """`abs(f' - f)` against a constant."""
+    if len(difference.terms) != 1 or not isinstance(difference.terms[0][1], Abs):
+        return None
+    weight, absolute = difference.terms[0]
+    assert isinstance(absolute, Abs)
+    move = _move(absolute.inside, "<=")
+    turned = op if weight > 0 else MIRRORED[op]
+    if move is None or move[2] != 0 or turned in ("==", "!=") or abs(absolute.inside.terms[0][0]) != 1:
+        return None
+    return move[0], turned, -difference.constant / weight
+
+
+def _span(feature: Feature, codes: tuple[float, ...]) -> str | None:
+    """An ordinal's levels from a rank up or down, as "at least X"."""
+    if feature.kind != "ordinal" or len(codes) < 2:
+        return None
+    ranks = feature.ranks
+    chosen = {ranks[int(c)] for c in codes}
+    if len(codes) != sum(r in chosen for r in ranks):
+        return None
+    low, high = min(chosen), max(chosen)
+    if chosen == {r for r in ranks if r >= low}:
+        return f"at least {_listed(_levels_at(feature, low))}"
+    if chosen == {r for r in ranks if r <= high}:
+        return f"at most {_listed(_levels_at(feature, high))}"
+    return None
+
+
+def _levels_at(feature: Feature, rank: int) -> list[str]:
+    return [str(level) for level, r in zip(feature.levels, feature.ranks, strict=True) if r == rank]
+
+
+def _be(mood: Mood, negated: bool = False) -> str:
+    verb = "must be" if mood == "must" else "is"
+    return verb.replace("must", "must not") if negated and mood == "must" else verb + " not" * negated
+
+
+def _listed(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
+
+
+def _amount(feature: Feature, value: float) -> str:
+    if feature.kind == "ordinal":
+        return f"{_number(value)} rank{'s' * (value != 1)}"
+    return f"{_number(value)} {feature.unit}".rstrip()
+
+
+def _number(value: float) -> str:
+    return f"{value:,.12g}"
