@@ -226,7 +226,7 @@ def _check_kinds(tree: Any, comparison: Compare) -> None:
         problem = f"{kinds[False]!r} is a category and {kinds[True]!r} a number: they do not compare"
         raise _mistaken(tree, problem)
     if not kinds:
-        raise _mistaken(tree, "compares two numbers and names no feature")
+        raise _mistaken(tree, "nothing but numbers is left to compare")
 
 
 def _summed(_: Any, total: Affine, sign: str, part: Affine) -> Affine:

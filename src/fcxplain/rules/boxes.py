@@ -112,13 +112,13 @@ class BoxSearch:
         if not atoms:
             return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
         allowed = self.levels(feature, atoms)
-        stays = allowed[np.arange(self.rows), wanted]
-        distance = np.where(allowed, _distances(feature)[wanted], np.inf)
-        return (
-            np.where(stays, wanted, distance.argmin(axis=1)),
-            np.where(stays, 0.0, 1.0),
-            np.asarray(allowed.any(axis=1)),
-        )
+        moves = ~allowed[np.arange(self.rows), wanted]
+        distance = np.where(allowed[moves], _distances(feature)[wanted[moves]], np.inf)
+        chosen = wanted.copy()
+        chosen[moves] = distance.argmin(axis=1)
+        possible = ~moves
+        possible[moves] = np.isfinite(distance).any(axis=1)
+        return chosen, moves.astype(np.float64), possible
 
     def _limits(self, feature: Feature, atom: Atom) -> Interval:
         if atom not in self._allowed:

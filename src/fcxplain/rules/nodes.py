@@ -18,12 +18,15 @@ OPPOSITE: dict[Op, Op] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<
 MIRRORED: dict[Op, Op] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ref:
     """A feature's value: the present one, or, primed, the counterfactual one."""
 
     feature: Feature
     primed: bool
+
+    def __repr__(self) -> str:
+        return self.name + "'" * self.primed
 
     @property
     def name(self) -> str:

@@ -23,6 +23,9 @@ from .nodes import And, Atom, Formula, Ref, Rule, refs_of
 from .normal import TRUE, disjuncts, normal_form, primed_features, substituted
 from .program import SECONDS, UNDECIDED, Program, Solution
 
+# Rows repaired at a time, so that their arrays stay in the processor's cache.
+CHUNK = 16_384
+
 
 @dataclass(frozen=True)
 class Repaired:
@@ -85,7 +88,13 @@ class Repairer:
         self._grouped = {name for group in self.groups for name in group.names}
 
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS) -> Repaired:
-        """The nearest legal rows, on natural columns; `seconds` bounds each integer program."""
+        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row."""
+        rows = len(after[self.schema.names[0]])
+        starts = range(0, max(rows, 1), CHUNK)
+        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds) for s in starts]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float) -> Repaired:
         search = BoxSearch(self.schema, self.units, before, after)
         loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
         free = search.nearest((), loose)
@@ -162,6 +171,18 @@ class Repairer:
         before = {n: v[row : row + 1] for n, v in search.before.items()}
         after = {r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()}
         return solution if truth(group.formula, before, after).all() else UNDECIDED
+
+
+def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
+    return {n: v[start : start + CHUNK] for n, v in natural.items()}
+
+
+def _joined(parts: Sequence[Repaired]) -> Repaired:
+    natural = {n: np.concatenate([p.natural[n] for p in parts]) for n in parts[0].natural}
+    cost, found, undecided = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("cost", "found", "undecided")
+    )
+    return Repaired(natural, cost, found, undecided)
 
 
 def default_units(schema: Schema) -> dict[str, float]:
