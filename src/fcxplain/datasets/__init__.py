@@ -1,0 +1,78 @@
+"""The benchmark data sets, and a user's own tables, each as train, validation and test parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from . import splitting
+from .adult import ADULT, ADULT_AUTHORS
+from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
+from .census import CENSUS
+from .files import raw_bytes
+from .folktables import FOLKTABLES
+from .law import LAW
+from .tables import load_table, read_table
+
+__all__ = [
+    "DATASETS",
+    "Cleaned",
+    "Dataset",
+    "DatasetSpec",
+    "RawFile",
+    "load_dataset",
+    "load_table",
+    "read_table",
+]
+
+DATASETS: dict[str, DatasetSpec] = {
+    "adult": ADULT,
+    "adult-authors": ADULT_AUTHORS,
+    "census": CENSUS,
+    "law": LAW,
+    "folktables": FOLKTABLES,
+}
+
+
+def load_dataset(
+    name: str,
+    *,
+    seed: int = 0,
+    rows: int | None = None,
+    sample: str | None = None,
+    folder: str | Path | None = None,
+) -> Dataset:
+    """A benchmark data set, cleaned and split 80/10/10, stratified on the label.
+
+    `rows` limits it to a seeded, stratified sample. `sample` chooses among the samples a data set offers:
+    "folktables" has "national" (the default, a uniform 40 % of every state) and "all"; the others have "all".
+    Files are looked for in `folder` or `FCXPLAIN_DATA`, then in the cache, then downloaded; Adult is part of
+    the package.
+    """
+    spec = DATASETS.get(name)
+    if spec is None:
+        raise DataError(unknown("data set", name, tuple(DATASETS)))
+    chosen = spec.samples[0] if sample is None else sample
+    if chosen not in spec.samples:
+        raise DataError(unknown(f"sample of {name!r} called", chosen, spec.samples))
+    if rows is not None and rows < 1:
+        raise DataError(f"rows is {rows}; ask for at least 1, or leave it out for all")
+    cleaned = spec.read(raw_bytes(spec.file, folder), chosen)
+    rng, table, notes = np.random.default_rng(seed), cleaned.table, cleaned.notes
+    if rows is not None and rows < len(table):
+        notes = (*notes, f"A stratified sample of {rows:,} of {len(table):,} rows, seed {seed}.")
+        table = splitting.sample(table, spec.label, rows, rng)
+    parts = splitting.split(table, spec.label, rng)
+    return Dataset(
+        name=spec.name,
+        train=parts.train,
+        validation=parts.validation,
+        test=parts.test,
+        label=spec.label,
+        schema=spec.schema,
+        target=spec.target,
+        rules=dict(spec.rules),
+        notes=notes,
+    )

@@ -1,0 +1,220 @@
+"""Delimited text as it is found in the wild, read as text: encoding, separator, header, ragged rows.
+
+Nothing is guessed silently: what had to be guessed is a note, what cannot be is an error. What the text means
+(numbers, missing values) is the business of `numerals` and `tables`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from ..errors import DataError, Fault
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+# Lines looked at to tell the separator.
+SAMPLE_LINES = 50
+# A compressed table may not unpack to more than this.
+MAX_BYTES = 2**32
+# Ragged rows named in an error.
+MAX_FAULTS = 5
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1c-\x1f]")
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """A table of text (blanks around values taken off, nothing missing yet), and how it was read."""
+
+    table: pd.DataFrame
+    separator: str
+    notes: tuple[str, ...]
+
+
+def read_delimited(path: Path, separator: str | None = None) -> Delimited:
+    """Read a delimited text file, plain or gzipped, with a header line."""
+    text, encoding = _decoded(path, _content(path))
+    if not text.strip():
+        raise DataError(f"{path} is empty")
+    notes = [f"Read as {encoding}."] if encoding != "utf-8" else []
+    told = re.match(r"sep=(.)\r?\n", text)
+    if told:
+        text, separator = text[told.end() :], separator or told.group(1)
+    mark = _given(separator) if separator is not None else _detected(path, text)
+    if mark != ",":
+        notes.append(f"Fields are separated by {SEPARATORS.get(mark, repr(mark))}s.")
+    table, dropped = _named(path, _records(path, text, mark), mark)
+    return Delimited(table, mark, (*notes, *dropped))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+            file.seek(0)
+            source = gzip.GzipFile(fileobj=file) if start[:2] == b"\x1f\x8b" else file
+            content = source.read(MAX_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is a damaged gzip file: {error}") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    if start == b"PK\x03\x04":
+        raise DataError(f"{path} is a zip archive or a workbook; unpack it, or save the sheet as CSV")
+    if len(content) > MAX_BYTES:
+        raise DataError(f"{path} is larger than {MAX_BYTES:,} bytes; convert it to parquet")
+    return content
+
+
+def _decoded(path: Path, content: bytes) -> tuple[str, str]:
+    """The text and the name of its encoding."""
+    for encoding in _encodings(content):
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if _CONTROL.search(text[:65_536]):
+            break
+        return text.lstrip("\ufeff"), "utf-8" if encoding == "utf-8-sig" else encoding
+    raise DataError(f"{path} is not a text file; give a CSV, TSV or parquet file")
+
+
+def _encodings(content: bytes) -> tuple[str, ...]:
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            return (encoding,)
+    start = content[:4096]
+    # Western text in UTF-16 without a mark has a zero in every other byte.
+    if len(start) > 3 and start[1::2].count(0) > len(start) / 3:
+        return ("utf-16-le",)
+    if len(start) > 3 and start[0::2].count(0) > len(start) / 3:
+        return ("utf-16-be",)
+    return ("utf-8", "cp1252")
+
+
+def _given(separator: str) -> str:
+    mark = {"\\t": "\t", "tab": "\t"}.get(separator, separator)
+    if len(mark) != 1 or mark in '"\r\n':
+        raise DataError(f"separator {separator!r} is not a single character such as ',' or ';'")
+    return mark
+
+
+def _detected(path: Path, text: str) -> str:
+    """The separator that cuts the header and the first lines into the same number of fields."""
+    shapes = {mark: _widths(text, mark) for mark in SEPARATORS}
+    several = {mark: widths for mark, widths in shapes.items() if widths[0] > 1}
+    even = {mark: widths for mark, widths in several.items() if len(set(widths)) == 1}
+    candidates = even or several
+    if not candidates:
+        return "\t" if ".tsv" in path.suffixes else ","
+    most = max(widths[0] for widths in candidates.values())
+    best = [mark for mark, widths in candidates.items() if widths[0] == most]
+    if len(best) > 1:
+        names = " or ".join(SEPARATORS[mark] for mark in best)
+        raise DataError(f"{path}: fields may be separated by {names}; say which, e.g. separator={best[0]!r}")
+    return best[0]
+
+
+def _widths(text: str, mark: str) -> list[int]:
+    """Number of fields in each of the first lines, quotes respected."""
+    lines = io.StringIO(text[: 2**20])
+    widths = []
+    try:
+        for record in csv.reader(lines, delimiter=mark):
+            if record:
+                widths.append(len(record))
+            if len(widths) == SAMPLE_LINES:
+                return widths
+    except csv.Error:
+        return widths or [0]
+    # The last line looked at may be cut off.
+    return (widths[:-1] if len(text) > 2**20 and len(widths) > 1 else widths) or [0]
+
+
+def _records(path: Path, text: str, mark: str) -> pa.Table:
+    """All records with the header as the first, every field as text."""
+    width = _widths(text, mark)[0]
+    if not width:
+        raise DataError(f"{path} has no header line that can be read")
+    names = [str(i) for i in range(width)]
+    ragged: list[pa.csv.InvalidRow] = []
+
+    def skip(row: pa.csv.InvalidRow) -> str:
+        ragged.append(row)
+        return "skip"
+
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(text.encode("utf-8")),
+            # Rows are numbered only when they are read one after the other.
+            pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=2**24),
+            pa.csv.ParseOptions(delimiter=mark, newlines_in_values=True, invalid_row_handler=skip),
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from error
+    _check_rows(path, text, table, ragged, width)
+    return table
+
+
+def _check_rows(path: Path, text: str, table: pa.Table, ragged: list[pa.csv.InvalidRow], width: int) -> None:
+    if ragged:
+        faults = [
+            Fault(f"row {row.number - 1}", f"has {row.actual_columns} fields, the header has {width}")
+            for row in ragged[:MAX_FAULTS]
+        ]
+        more = len(ragged) - len(faults)
+        if more:
+            faults.append(Fault("other rows", f"{more:,} more have the wrong number of fields"))
+        raise DataError(f"{path} has rows that do not fit its header", faults)
+    last = [str(column[-1]) for column in table.columns] if table.num_rows else []
+    if text.count('"') % 2 and any("\n" in value for value in last):
+        raise DataError(f"{path}: the last row begins a quoted value that never ends")
+
+
+def _named(path: Path, records: pa.Table, mark: str) -> tuple[pd.DataFrame, list[str]]:
+    """The records below the header, under its names; unnamed columns without content are dropped."""
+    header = [str(column[0]).strip() for column in records.columns]
+    columns = [pc.utf8_trim_whitespace(column.slice(1)).to_pandas() for column in records.columns]
+    if records.num_rows < 2:
+        raise DataError(f"{path} has a header but no rows")
+    kept, notes, faults = {}, [], []
+    for place, (name, column) in enumerate(zip(header, columns, strict=True), start=1):
+        if name == "" and _is_idle(column):
+            notes.append(f"Dropped column {place}, which has no name and only row numbers or nothing.")
+        elif name == "":
+            faults.append(Fault(f"column {place}", "has no name", "Name it in the header."))
+        elif name in kept:
+            faults.append(Fault(f"column {name!r}", "stands in the header more than once", "Rename one."))
+        else:
+            kept[name] = column
+    if faults:
+        raise DataError(f"{path} has a header that cannot be used", faults)
+    if not kept:
+        raise DataError(f"{path} has no named columns")
+    return pd.DataFrame(kept), notes
+
+
+def _is_idle(column: pd.Series) -> bool:
+    """Whether a column is empty, or counts the rows as pandas does when it writes an index."""
+    if (column == "").all():
+        return True
+    numbers = pd.to_numeric(column, errors="coerce")
+    return bool(numbers.notna().all() and (numbers.diff().dropna() == 1).all())

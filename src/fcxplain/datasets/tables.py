@@ -1,0 +1,281 @@
+"""A user's own table: a delimited text or parquet file, as a `Dataset` or as plain rows.
+
+Levels and bounds come from the whole cleaned table, since they are the domain; every statistic (minimum,
+maximum, MAD) is the encoder's and comes from the training part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from ..errors import DataError, Fault, did_you_mean, some
+from ..schema import Feature, Level, Schema
+from . import numerals, splitting
+from .base import Dataset
+from .delimited import read_delimited
+
+# What stands for a missing value in a text file.
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "<NA>")
+# More classes than this are a number to predict, not a decision.
+MAX_CLASSES = 50
+
+Rules = str | Path | Iterable[str]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A table as read, and what had to be guessed or converted."""
+
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def read_table(
+    path: str | Path,
+    *,
+    schema: Schema | str | Path | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+) -> pd.DataFrame:
+    """The rows of a file, such as rows to explain; nothing is dropped.
+
+    CSV and its kin (.csv, .tsv, .csv.gz) or parquet. Separator, encoding and the notation of numbers are told
+    from the content unless given. With a `schema` (or the path of one), categories are read as its levels, so
+    that a code such as '1' comes out as it was in training.
+    """
+    return _read(Path(path), _schema(schema), separator, numerals.notations(decimal, thousands)).table
+
+
+def load_table(
+    path: str | Path,
+    *,
+    label: str,
+    target: Any = None,
+    schema: Schema | str | Path | None = None,
+    rules: Rules | Mapping[str, Rules] | None = None,
+    seed: int = 0,
+    immutable: Sequence[str] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+) -> Dataset:
+    """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
+
+    Rows with missing values are dropped, and `notes` counts them. The schema is inferred unless one is given
+    (a `Schema` or the path of a TOML file); `immutable` names features that may not change. `rules` is text,
+    lines or the `Path` of a rule file, kept under the name "own", or a mapping of such. `target` is the class
+    wanted, if there is one. For the other arguments see `read_table`.
+
+    Levels and bounds come from the whole cleaned table: they are the domain, not statistics. Minimum, maximum
+    and MAD are learned by the encoder, from the training part only.
+    """
+    path, own = Path(path), _schema(schema)
+    reading = _read(path, own, separator, numerals.notations(decimal, thousands))
+    table, notes = _cleaned(path, reading, label, own)
+    wanted = None if target is None else _class(target, label, splitting.classes(table[label]))
+    if own is None:
+        known = Schema.infer(table, label=label, immutable=_names(immutable))
+    else:
+        known = own.freeze(*_names(immutable)).complete(table)
+        known.validate(table[[n for n in known.names if n in table.columns]])
+    parts = splitting.split(table, label, np.random.default_rng(seed))
+    return Dataset(
+        name=path.name.split(".")[0] or path.name,
+        train=parts.train,
+        validation=parts.validation,
+        test=parts.test,
+        label=label,
+        schema=known,
+        target=wanted,
+        rules=_rules(rules),
+        notes=(*notes, *_constants(table, known)),
+    )
+
+
+def _read(path: Path, schema: Schema | None, separator: str | None, allowed: tuple[numerals.Notation, ...]) -> _Reading:
+    path = path.expanduser()
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it")
+    if not path.is_file():
+        near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
+        raise DataError(f"there is no file {path}. {near}".rstrip())
+    if _is_parquet(path):
+        return _Reading(_parquet(path))
+    found = read_delimited(path, separator)
+    levels = {f.name: _as_levels(found.table[f.name], f) for f in _categories(schema, found.table)}
+    text = found.table.drop(columns=list(levels))
+    text = text.mask(text.isin(MISSING))
+    numbers = numerals.to_numbers(text, found.separator, allowed)
+    rest = {n: _as_booleans(text[n]) for n in text.columns if n not in numbers.columns}
+    table = pd.DataFrame({**levels, **rest, **numbers.columns})[list(found.table.columns)]
+    return _Reading(table, (*found.notes, *numbers.notes))
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    return start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq")
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        table = pa.parquet.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as parquet: {error}") from error
+    faults = [
+        Fault(f"column {field.name!r}", f"holds {field.type}, not single values", "Drop or flatten it.")
+        for field in table.schema
+        if pa.types.is_nested(field.type)
+    ]
+    names = table.column_names
+    faults += [
+        Fault(f"column {name!r}", "stands in the table more than once", "Rename one.")
+        for name in sorted({n for n in names if names.count(n) > 1})
+    ]
+    if faults:
+        raise DataError(f"{path} has columns that cannot be used", faults)
+    if not table.num_rows:
+        raise DataError(f"{path} has no rows")
+    return table.to_pandas()
+
+
+def _categories(schema: Schema | None, table: pd.DataFrame) -> list[Feature]:
+    return [f for f in schema or () if f.is_category and f.levels and f.name in table.columns]
+
+
+def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:
+    """The text as the schema's levels; a text that is no level stays, unless it stands for missing."""
+    known: dict[str, Any] = dict.fromkeys(MISSING)
+    for level in feature.levels:
+        if isinstance(level, bool):
+            known |= {str(level).lower(): level, str(level).upper(): level}
+        elif isinstance(level, int | float):
+            known |= {repr(float(level)): level}
+        known[str(level)] = level
+    values = [known.get(text, text) for text in column.unique()]
+    lookup = pd.Series(values, index=column.unique(), dtype=object)
+    return pd.Series(lookup.loc[column].to_numpy(), index=column.index).infer_objects()
+
+
+def _as_booleans(column: pd.Series) -> pd.Series:
+    """A text column of true and false as booleans; any other as it is."""
+    present = column.dropna()
+    if not len(present) or not present.str.lower().isin(["true", "false"]).all():
+        return column
+    truth = column.map({t: t.lower() == "true" for t in present.unique()})
+    return truth.astype(bool) if len(present) == len(column) else truth.astype(object)
+
+
+def _schema(schema: Schema | str | Path | None) -> Schema | None:
+    return schema if schema is None or isinstance(schema, Schema) else Schema.from_toml(schema)
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _cleaned(path: Path, reading: _Reading, label: str, schema: Schema | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Rows with a label and without missing values, and notes on the others."""
+    table, notes = reading.table, list(reading.notes)
+    if label not in table.columns:
+        remedy = did_you_mean(label, table.columns) or f"The file has {some(table.columns)}."
+        raise DataError(str(path), [Fault(f"label {label!r}", "is not a column", remedy)])
+    if schema is not None:
+        spare = [c for c in table.columns if c not in schema and c != label]
+        table = table.drop(columns=spare)
+        notes += [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
+    table, more = _without_missing(path, table, label)
+    _check_classes(label, table[label])
+    return table, (*notes, *more)
+
+
+def _without_missing(path: Path, table: pd.DataFrame, label: str) -> tuple[pd.DataFrame, list[str]]:
+    absent = table.isna()
+    empty = [c for c in table.columns if absent[c].all()]
+    if empty:
+        faults = [Fault(f"column {c!r}", "has no values at all", "Drop the column.") for c in empty]
+        raise DataError(str(path), faults)
+    notes, counts = [], absent.drop(columns=label).loc[~absent[label]].sum()
+    if absent[label].any():
+        notes.append(f"Dropped {int(absent[label].sum()):,} of {len(table):,} rows without {label!r}.")
+    kept = table[~absent.any(axis=1)]
+    dropped = len(table) - len(kept) - int(absent[label].sum())
+    if dropped:
+        columns = ", ".join(f"{c} {int(n):,}" for c, n in counts[counts > 0].items())
+        notes.append(f"Dropped {dropped:,} of {len(table):,} rows with missing values ({columns}).")
+    if not len(kept):
+        raise DataError(f"{path}: every row has a missing value. {' '.join(notes)}")
+    kept = kept.copy()
+    for name in table.columns[absent.any()]:
+        kept[name] = _retyped(kept[name])
+    return kept, notes
+
+
+def _retyped(column: pd.Series) -> pd.Series:
+    """Whole numbers and booleans as such again, now that nothing is missing."""
+    if column.dtype == np.float64 and np.isfinite(column).all() and (column == column.round()).all():
+        return column.astype("int64") if column.abs().max() < 2**53 else column
+    return column.infer_objects() if column.dtype == object else column
+
+
+def _check_classes(label: str, column: pd.Series) -> None:
+    found = splitting.classes(column)
+    if len(column) < splitting.MIN_ROWS:
+        raise splitting.too_few(len(column))
+    if len(found) == 1:
+        problem = f"has one class only, {found[0]!r}, in {len(column):,} rows"
+        raise DataError("", [Fault(f"label {label!r}", problem, "Two are needed.")])
+    if len(found) > MAX_CLASSES:
+        problem = f"has {len(found):,} different values, e.g. {some(found, 3)}"
+        remedy = "A label holds classes; turn a number into them first, e.g. above or below a limit."
+        raise DataError("", [Fault(f"label {label!r}", problem, remedy)])
+
+
+def _class(target: Any, label: str, found: tuple[Level, ...]) -> Level:
+    """The class that is meant; text matches a class that is written so."""
+    for level in found:
+        if isinstance(target, bool) == isinstance(level, bool) and target == level:
+            return level
+    for same in (str, lambda v: str(v).casefold()):
+        meant = [level for level in found if same(level) == same(target)]
+        if len(meant) == 1:
+            return meant[0]
+    problem = f"{target!r} is no class of {label!r}"
+    remedy = f"{did_you_mean(target, found)} The classes are {some(found)}.".lstrip()
+    raise DataError("", [Fault("target", problem, remedy)])
+
+
+def _rules(rules: Rules | Mapping[str, Rules] | None) -> dict[str, str]:
+    if rules is None:
+        return {}
+    if isinstance(rules, Mapping):
+        return {str(name): _rule_text(value) for name, value in rules.items()}
+    return {"own": _rule_text(rules)}
+
+
+def _rule_text(rules: Rules) -> str:
+    if isinstance(rules, str):
+        return rules
+    if not isinstance(rules, Path):
+        return "\n".join(rules)
+    try:
+        return rules.expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the rule file {rules}: {error}") from error
+
+
+def _constants(table: pd.DataFrame, schema: Schema) -> list[str]:
+    same = [name for name in schema.names if table[name].nunique() == 1]
+    return [f"Constant, and so of no use: {some(same)}."] if same else []
