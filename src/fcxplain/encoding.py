@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .errors import DataError, NotFittedError
+from .errors import DataError, Fault, NotFittedError
 from .schema import Feature, Natural, Schema
 
 # Grids with more values than this cannot be told apart in single precision.
@@ -47,7 +47,10 @@ class Columns(Mapping[str, Tensor]):
 
     def levels(self, name: str) -> Tensor:
         """The span of a category, a column per level."""
-        return self._x[..., self._encoder.spans_[name]]
+        return self._x[..., self._encoder.span(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._encoder.spans_
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._encoder.spans_)
@@ -60,18 +63,18 @@ class TableEncoder:
     """Min-max and one-hot encoding with named spans; every statistic comes from the training part.
 
     After `fit`: `schema_`, `spans_` (a slice of encoded columns per feature), `scale_` (minimum and range of
-    each number), `units_` (see `Schema.units`), `dtypes_` (of the training columns, which `decode` restores)
-    and `dtype_` (float32, or float64 where a grid is too fine for it).
+    each number), `units_` (see `Schema.units`), `dtypes_` (of the training columns, or wider ones where these
+    cannot hold every legal value; `decode` restores them) and `dtype_` (float32, or float64 where a grid is
+    too fine for it).
     """
 
     def fit(self, schema: Schema, train: pd.DataFrame) -> Self:
         """Learn ranges, units and dtypes from the training rows."""
-        if not len(train):
+        if isinstance(train, pd.DataFrame) and not len(train):
             raise DataError("an encoder cannot be fitted on a table without rows")
         schema = schema.complete(train)
-        schema.validate(train[[n for n in schema.names if n in train.columns]])
-        natural = schema.natural(train, schema.numbers)
-        extremes = {name: (float(v.min()), float(v.max())) for name, v in natural.items()}
+        natural = schema.checked(train)
+        extremes = {n: (float(natural[n].min()), float(natural[n].max())) for n in schema.numbers}
         scale = {name: (low, high - low or 1.0) for name, (low, high) in extremes.items()}
         return self.restore(schema, scale, schema.units(train), dict(train[list(schema.names)].dtypes))
 
@@ -84,7 +87,7 @@ class TableEncoder:
     ) -> Self:
         """Set the learned state directly, as when a saved model is loaded."""
         self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
-        self.dtypes_ = dict(dtypes)
+        self.dtypes_ = {name: schema[name].dtype(dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
         for feature in schema:
             self.spans_[feature.name] = slice(start, start + feature.width)
@@ -116,14 +119,16 @@ class TableEncoder:
         self._fitted()
         mask = np.zeros(self.width_, dtype=bool)
         for name in names:
-            mask[self.spans_[name]] = True
+            mask[self.span(name)] = True
         return mask
+
+    def span(self, name: str) -> slice:
+        """The encoded columns of a feature; an unknown name is a `SchemaError` that offers the nearest."""
+        return self.spans_[self._fitted()[name].name]
 
     def encode(self, table: pd.DataFrame) -> Tensor:
         """The table as an `n x width_` tensor. Raises on rows that do not fit the schema."""
-        schema = self._fitted()
-        schema.validate(table[[n for n in schema.names if n in table.columns]])
-        return self.encode_natural(schema.natural(table))
+        return self.encode_natural(self._fitted().checked(table))
 
     def encode_natural(self, natural: Natural) -> Tensor:
         """Natural columns as an `n x width_` tensor, without any check."""
@@ -158,21 +163,32 @@ class TableEncoder:
 
     def _decoded_codes(self, x: Tensor) -> Iterator[tuple[Feature, NDArray[np.int64]]]:
         schema = self._fitted()
-        if x.shape[-1] != self.width_:
-            raise DataError(f"encoded rows have {self.width_} columns, not {x.shape[-1]}")
         x = x.detach().cpu()
+        self._check(x)
         for feature in schema:
             span = self.spans_[feature.name]
             if feature.is_category:
                 yield feature, x[:, span].argmax(dim=1).numpy()
             else:
                 low, spread = self.scale_[feature.name]
-                yield feature, feature.codes(x[:, span.start].numpy().astype(np.float64) * spread + low)
+                values = x[:, span.start].double().numpy()
+                with np.errstate(over="ignore"):
+                    yield feature, feature.codes(values * spread + low)
+
+    def _check(self, x: Tensor) -> None:
+        if x.ndim != 2 or x.shape[1] != self.width_:
+            shape = " x ".join(map(str, x.shape))
+            raise DataError(f"encoded rows are n x {self.width_}, but this tensor is {shape or 'a single number'}")
+        # A sum shows NaN without a copy of the tensor; opposite infinities do too, so look twice.
+        if x.sum().isnan() and x.isnan().any():
+            rows = x.isnan().any(dim=1).nonzero().flatten()
+            count, first = len(rows), int(rows[0])
+            raise DataError("decode", [Fault("encoded rows", "hold NaN", "Was training stable?", count, first)])
 
     def codes(self, table: pd.DataFrame) -> NDArray[np.int64]:
-        """Grid codes of a table, `n x features`."""
+        """Nearest grid codes of a table, `n x features`. Raises on rows that do not fit the schema."""
         schema = self._fitted()
-        natural = schema.natural(table)
+        natural = schema.checked(table)
         return np.stack([f.codes(natural[f.name]) for f in schema], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:

@@ -78,14 +78,18 @@ def did_you_mean(name: object, options: Iterable[object]) -> str:
     """A question that offers the nearest name, or nothing if none is near."""
     by_folded = {str(o).casefold(): str(o) for o in options}
     near = difflib.get_close_matches(str(name).casefold()[:200], list(by_folded), n=1, cutoff=0.6)
-    return f"Did you mean {by_folded[near[0]]!r}?" if near else ""
+    return f"Did you mean {_short(repr(by_folded[near[0]]))}?" if near else ""
 
 
 def some(items: Iterable[object], limit: int = 8) -> str:
-    """The first few items, quoted, and how many more there are."""
-    shown = [repr(i) for i in items]
-    more = f" and {len(shown) - limit:,} more" if len(shown) > limit else ""
-    return ", ".join(shown[:limit]) + more
+    """The first few items, quoted and cut short, and how many more there are."""
+    listed = list(items)
+    more = f" and {len(listed) - limit:,} more" if len(listed) > limit else ""
+    return ", ".join(_short(repr(i)) for i in listed[:limit]) + more
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:60]}...{text[-10:]}"
 
 
 def _rows(count: int) -> str:

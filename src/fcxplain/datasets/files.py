@@ -140,3 +140,13 @@ def _read(file: IO[bytes], raw: RawFile) -> tuple[bytes | None, str]:
         return None, f"more than {raw.size:,} bytes"
     found = hashlib.sha256(data).hexdigest()
     return (data if found == raw.sha256 else None), found
+
+
+def whereabouts(raw: RawFile, folder: str | Path | None = None) -> str | None:
+    """Where the file lies ("in the package", or a path, not checked yet), or None if it must be fetched."""
+    if raw.packaged:
+        return "in the package"
+    given = given_folder(folder)
+    folders = [cache_folder()] if given is None else [given, cache_folder()]
+    found = [place for f in folders for place in _places(raw, f)]
+    return str(found[0]) if found else None

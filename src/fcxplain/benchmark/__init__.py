@@ -1,0 +1,1 @@
+"""Measurements that documents quote: commands, never tests."""

@@ -1,0 +1,129 @@
+"""Speed as ratios from one run: ours against the plain numpy and pandas work that any way must contain.
+
+What counts is the CPU time of the process, best of several turns, ours and the baseline taking turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..encoding import TableEncoder
+from ..errors import FcxError
+from ..rules import Repairer, parse_rules, repair
+from ..schema import Schema
+
+
+@dataclass(frozen=True)
+class Timing:
+    """CPU seconds for a job over some rows, and for the plain work it must contain, if that is defined."""
+
+    job: str
+    rows: int
+    seconds: float
+    floor: float | None = None
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows done in a CPU second."""
+        return self.rows / self.seconds
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time over the plain work's."""
+        return None if self.floor is None else self.seconds / self.floor
+
+
+def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Timing]:
+    """Encoding and decoding a table against plain numpy and pandas; both must give the same result."""
+    encoder = TableEncoder().fit(schema, table)
+    table = table[list(schema.names)]
+    x = encoder.encode(table)
+    flat = x.numpy()
+    if not np.array_equal(flat, plain_encode(table, schema)):
+        raise FcxError("the plain encoding differs from ours: the comparison would mean nothing")
+    pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, schema))
+    ways = (
+        ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, schema)),
+        ("decode", lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, schema)),
+    )
+    return [Timing(job, len(table), *_best(ours, plain, repeat)) for job, ours, plain in ways]
+
+
+def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0, repeat: int = 5) -> list[Timing]:
+    """Repairing each row towards a random other one, from tables and from natural columns."""
+    parsed = parse_rules(rules, schema)
+    before = table[list(schema.names)].reset_index(drop=True)
+    after = before.iloc[np.random.default_rng(seed).permutation(len(before))].reset_index(drop=True)
+    repairer, first, second = Repairer(parsed, schema), schema.natural(before), schema.natural(after)
+    ways = (
+        ("repair, table to table", lambda: repair(parsed, before, after, schema)),
+        ("repair, natural columns", lambda: repairer.nearest(first, second)),
+    )
+    return [Timing(job, len(table), min(cpu_seconds(work) for _ in range(repeat))) for job, work in ways]
+
+
+def plain_encode(table: pd.DataFrame, schema: Schema) -> NDArray[np.float32]:
+    """Category codes (or factorize), scale, and one-hot scatter into single precision."""
+    x = np.zeros((len(table), sum(f.width for f in schema)), dtype=np.float32)
+    rows, start = np.arange(len(table)), 0
+    for feature in schema:
+        column = table[feature.name]
+        if feature.is_number:
+            values = column.to_numpy()
+            low, high = float(values.min()), float(values.max())
+            x[:, start] = (values - low) / (high - low)
+        else:
+            x[rows, start + _plain_codes(column, list(feature.levels))] = 1
+        start += feature.width
+    return x
+
+
+def _plain_codes(column: pd.Series, levels: list[Any]) -> NDArray[Any]:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return np.asarray(pd.Index(levels).get_indexer(column.cat.categories)[column.cat.codes])
+    found, values = pd.factorize(column)
+    place = {level: i for i, level in enumerate(levels)}
+    return np.asarray(np.asarray([place[v] for v in values])[found])
+
+
+def plain_decode(x: NDArray[np.float32], like: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Argmax per span, rescale, round, take the levels, and build the table."""
+    columns: dict[str, Any] = {}
+    start = 0
+    for feature in schema:
+        column = like[feature.name]
+        if feature.is_number:
+            low, high = float(column.min()), float(column.max())
+            values = np.round(x[:, start].astype(np.float64) * (high - low) + low, feature.decimals or 0)
+            columns[feature.name] = values.astype(column.dtype)
+        else:
+            codes = x[:, start : start + feature.width].argmax(axis=1)
+            columns[feature.name] = _plain_levels(codes, list(feature.levels), column.dtype)
+        start += feature.width
+    return pd.DataFrame(columns, index=like.index, copy=False)
+
+
+def _plain_levels(codes: NDArray[Any], levels: list[Any], dtype: Any) -> Any:
+    if isinstance(dtype, pd.CategoricalDtype):
+        places = dtype.categories.get_indexer(levels)
+        return pd.Categorical.from_codes(places[codes], dtype=dtype)
+    return pd.array(levels, dtype=dtype).take(codes)
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    """Processor time of one call, all threads together."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _best(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> tuple[float, float]:
+    times = [(cpu_seconds(ours), cpu_seconds(plain)) for _ in range(repeat)]
+    return min(t[0] for t in times), min(t[1] for t in times)

@@ -1,0 +1,220 @@
+"""Task: one problem. A table, a model, rules and the answer wanted, checked together before any work begins."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .classifier import Classifier, as_classifier
+from .encoding import TableEncoder
+from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
+from .rules import Rule, RuleSource, contradiction, in_words, parse_rules
+from .schema import Schema
+
+# So many training rows are enough to see what a model usually answers.
+PROBES = 2_000
+# A model that gives the wanted answer to fewer training rows than this deserves a warning.
+RARE = 0.001
+
+
+class Task:
+    """The problem that every method solves.
+
+    train: the training table. Rows with missing values are left out, with a warning that counts them.
+    classifier: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, an
+        ONNX session or path, a callable from table to probabilities, or a `Classifier`.
+    schema: a `Schema` (or the path of a schema file); inferred from the table if not given.
+    rules: text with a rule a line, lines, a `Path`, or rules read already.
+    target: the class wanted. With two classes it may be left open: then it is the other class, row by row.
+    label: the column of `train` that holds the true class; it is no feature.
+    graph: a causal graph over the features, for methods that use one.
+    classes: the model's classes in order, where the model cannot tell them itself.
+    threshold: with two classes, the probability from which the second is answered.
+
+    All faults of these parts are raised together.
+    """
+
+    def __init__(
+        self,
+        train: pd.DataFrame,
+        classifier: Any,
+        *,
+        schema: Schema | str | Path | None = None,
+        rules: RuleSource = (),
+        target: Any = None,
+        label: str | None = None,
+        graph: Any = None,
+        classes: Iterable[Any] | None = None,
+        threshold: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.seed, self.graph = seed, graph
+        train, self.labels, schema = _split_label(train, label, schema, classifier)
+        schema = schema if schema is not None else Schema.infer(train)
+        train, kept = _without_missing(train, schema)
+        self.labels = None if self.labels is None else self.labels[kept]
+        self.schema = schema.complete(train)
+        self.encoder = TableEncoder().fit(self.schema, train)
+        self.train = train[list(self.schema.names)]
+        self.units = self.encoder.units_
+
+        faults: list[FcxError] = []
+        self.rules: tuple[Rule, ...] = ()
+        try:
+            self.rules = _checked_rules(rules, self.schema)
+        except RuleError as error:
+            faults.append(error)
+        try:
+            known = classes if classes is not None else _classes_of(self.labels, classifier)
+            self.classifier: Classifier = as_classifier(
+                classifier, schema=self.schema, encoder=self.encoder, classes=known, threshold=threshold
+            )
+            probes = _sample(self.train, seed)
+            answers = self.classifier.predict(probes)
+            self.target = _checked_target(target, self.classifier.classes)
+        except FcxError as error:
+            faults.append(error)
+        raise_all(faults, "this task cannot work")
+        self._warn(probes, answers)
+
+    def __repr__(self) -> str:
+        wanted = "the other class" if self.target is None else repr(self.target)
+        return (
+            f"Task({len(self.train):,} rows, {len(self.schema)} features "
+            f"({len(self.schema.mutable)} may change), {self.classifier!r}, {len(self.rules)} rules, target {wanted})"
+        )
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classifier's classes."""
+        return self.classifier.classes
+
+    def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
+        """The classifier's answer to each row."""
+        return self.classifier.predict(rows)
+
+    def wanted(self, predicted: NDArray[Any]) -> NDArray[Any]:
+        """The class wanted for rows with these answers: the target, or the other of two classes."""
+        if self.target is not None:
+            return np.full(len(predicted), self.target, dtype=np.asarray(predicted).dtype)
+        first, second = self.classes
+        return np.asarray(np.where(np.asarray(predicted) == second, first, second))
+
+    def refused(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which rows get another answer than the one wanted, and so deserve an explanation."""
+        predicted = self.predict(rows)
+        return np.asarray(predicted != self.wanted(predicted))
+
+    def validate(self, rows: pd.DataFrame) -> None:
+        """Refuse rows that do not fit the schema, naming each column and row index."""
+        self.schema.validate(rows)
+
+    def _warn(self, probes: pd.DataFrame, answers: NDArray[Any]) -> None:
+        """Say what looks wrong but may be meant."""
+        for name in self.classes if self.target is None else (self.target,):
+            share = float(np.mean(answers == name))
+            if share < RARE:
+                seen = f"{share:.2%} of {len(probes):,} training rows"
+                _warn(f"the classifier answers the target {name!r} on {seen}; counterfactuals may be hard to find")
+        if self.labels is not None and len(self.classes) == 2:
+            truth = self.labels.loc[probes.index].to_numpy() if self.labels.index.is_unique else None
+            if truth is not None and np.mean(answers == truth) < np.mean(answers != truth) - 0.3:
+                seen = f"{np.mean(answers == truth):.0%} of {len(probes):,} training rows"
+                _warn(f"the classifier agrees with the labels on {seen}; are the classes in the right order?")
+
+
+def _split_label(
+    train: pd.DataFrame, label: str | None, schema: Schema | str | Path | None, classifier: Any
+) -> tuple[pd.DataFrame, pd.Series | None, Schema | None]:
+    """Features and true classes apart. A label that nobody named is recognised by what is left over."""
+    if not isinstance(train, pd.DataFrame):
+        raise DataError(f"train is a {type(train).__name__}, not a pandas DataFrame")
+    if isinstance(schema, str | Path):
+        schema = Schema.from_toml(schema)
+    if not len(train):
+        raise DataError("train has no rows")
+    if label is None:
+        label = _leftover(train, schema, classifier)
+    if label is None:
+        return train, None, schema
+    if label not in train.columns:
+        remedy = did_you_mean(label, train.columns) or f"The table has {some(train.columns)}."
+        raise DataError("", [Fault(f"label {label!r}", "is not a column of train", remedy)])
+    if schema is not None and label in schema:
+        raise DataError("", [Fault(f"label {label!r}", "is also a feature of the schema", "Take it out of one.")])
+    return train.drop(columns=label), train[label], schema
+
+
+def _leftover(train: pd.DataFrame, schema: Schema | None, classifier: Any) -> str | None:
+    """The one column that is no feature and holds classes only, if there is just one."""
+    names = schema.names if schema is not None else tuple(getattr(classifier, "feature_names_in_", ()))
+    extra = [c for c in train.columns if c not in names] if names else []
+    classes = getattr(classifier, "classes", None) if isinstance(classifier, Classifier) else None
+    classes = classes if classes is not None else getattr(classifier, "classes_", None)
+    if len(extra) != 1 or classes is None:
+        return None
+    return extra[0] if train[extra[0]].dropna().isin(list(classes)).all() else None
+
+
+def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    missing = schema.missing(train)
+    rows = missing.any(axis=1).to_numpy(dtype=bool)
+    if rows.any():
+        counts = missing.sum()
+        where = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
+        _warn(f"left out {rows.sum():,} of {len(train):,} training rows with missing values ({where})")
+    if rows.all():
+        raise DataError("every training row has a missing value")
+    return train[~rows], ~rows
+
+
+def _classes_of(labels: pd.Series | None, classifier: Any) -> tuple[Any, ...] | None:
+    """The labels' classes in order, for models that do not name their own."""
+    if labels is None or isinstance(classifier, Classifier) or hasattr(classifier, "classes_"):
+        return None
+    values = labels.dropna().unique().tolist()
+    return tuple(sorted(values, key=lambda v: (str(type(v)), v))) if 2 <= len(values) <= 100 else None
+
+
+def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
+    rules = parse_rules(source, schema)
+    core = contradiction(rules, schema)
+    if not core:
+        return rules
+    said = "; ".join(f"line {r.line}: {in_words(r)}" for r in core)
+    problem = "no legal row can keep it" if len(core) == 1 else "no legal row can keep all of them"
+    raise RuleError("", [Fault("rules in contradiction", f"{problem} ({said})", "Drop or loosen one of them.")])
+
+
+def _checked_target(target: Any, classes: tuple[Any, ...]) -> Any:
+    """The class that the target names; text such as '1' finds the class 1."""
+    if target is None:
+        if len(classes) > 2:
+            raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
+        return None
+    for name in classes:
+        if type(name) is not bool and name == target:
+            return name
+    for name in classes:
+        if str(name) == str(target):
+            return name
+    hint = did_you_mean(target, classes)
+    raise DataError(
+        "", [Fault(f"target {target!r}", "is not one of the classes", f"{hint} They are {some(classes)}.".strip())]
+    )
+
+
+def _sample(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    if len(table) <= PROBES:
+        return table
+    return table.iloc[np.sort(np.random.default_rng(seed).choice(len(table), PROBES, replace=False))]
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, FcxWarning, stacklevel=4)
