@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+# A message lists so many faults; `error.faults` has them all.
+SHOWN = 50
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -17,6 +20,11 @@ class Fault:
     rows: int | None = None
     first: Hashable = None
     """Index label of the first row concerned, where `rows` is given."""
+
+    def __post_init__(self) -> None:
+        # An index gives numpy's numbers, which would be shown as np.int64(7).
+        if hasattr(self.first, "item"):
+            object.__setattr__(self, "first", self.first.item())
 
     def __str__(self) -> str:
         count = "" if self.rows is None else f" ({_rows(self.rows)}, first at index {self.first!r})"
@@ -101,5 +109,6 @@ def _listing(message: str, faults: tuple[Fault, ...]) -> str:
         return message
     if len(faults) == 1:
         return f"{message}: {faults[0]}" if message else str(faults[0])
-    lines = [f"  - {str(fault).replace(chr(10), chr(10) + '    ')}" for fault in faults]
+    lines = [f"  - {str(fault).replace(chr(10), chr(10) + '    ')}" for fault in faults[:SHOWN]]
+    lines += [f"  ... and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
     return "\n".join([f"{message or 'bad input'} ({len(faults)} faults)", *lines])

@@ -158,12 +158,16 @@ def _redundant(rules: tuple[Rule, ...], schema: Schema, findings: list[Finding])
 
 
 def breakage(rules: Iterable[Rule], table: pd.DataFrame, *, pairs: int = PAIRS, seed: int = 0) -> list[Breakage]:
-    """For each rule how many rows break it as they are (`x' = x`), and how many random row pairs."""
-    generator = np.random.default_rng(seed)
+    """For each rule how many rows break it as they are (`x' = x`), and how many pairs of rows.
+
+    Pairs are drawn at random, or, where there are no more than `pairs`, all taken.
+    """
     count = min(pairs, len(table) ** 2)
-    first, second = (
-        (table.iloc[generator.integers(len(table), size=count)] for _ in range(2)) if count else (table, table)
-    )
+    if count < pairs:
+        drawn = np.divmod(np.arange(count), max(len(table), 1))
+    else:
+        drawn = tuple(np.random.default_rng(seed).integers(len(table), size=(2, count)))
+    first, second = (table.iloc[rows] for rows in drawn)
     return [
         Breakage(
             rule,
@@ -182,6 +186,6 @@ def _against_data(found: Breakage) -> list[Finding]:
         share = f"{found.rows_broken:,} of {found.rows:,} rows break it as they are: they must change to keep it"
         findings.append(Finding("note", share, (found.rule,), "broken already"))
     if found.pairs and found.pairs_broken == found.pairs:
-        problem = f"none of {found.pairs:,} random pairs of rows keeps it: the data cannot show it"
+        problem = f"none of {found.pairs:,} pairs of rows keeps it: the data cannot show it"
         findings.append(Finding("warning", problem, (found.rule,), "never shown"))
     return findings
