@@ -1,0 +1,160 @@
+"""What a model's answer must look like: finite probabilities, a row each, that belong to that row alone.
+
+Every message names the model, what it did and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from ..errors import ClassifierError, Fault, some
+from ..schema.feature import plain
+
+Probabilities = NDArray[np.float64]
+
+# Rows with which a model's order and determinism are tried.
+PROBE_ROWS = 64
+# How far the probabilities of one row may be from a sum of 1.
+SUM_TOLERANCE = 1e-4
+# How far two answers to the same row may be apart: batches of other sizes round differently.
+SAME_TOLERANCE = 1e-5
+
+_WRAP = "Wrap predict_proba instead, e.g. lambda rows: model.predict_proba(rows)."
+
+
+def read_answer(
+    raw: object, index: pd.Index, model: str, classes: tuple[Any, ...] | None, *, first: bool
+) -> Probabilities:
+    """A model's answer as `n x classes` probabilities, or a `ClassifierError` that lists its faults.
+
+    One value per row is the probability of the second of two classes. Labels are told from probabilities
+    when `first` is set: later on, a model may well be quite sure of all of a few rows.
+    """
+    array = _array(_by_name(raw, classes), model)
+    line = array.reshape(-1) if array.shape == (len(index), 1) else array
+    if first and _are_labels(line, classes):
+        shown = some(line.reshape(-1)[:3].tolist())
+        remedy = f"{_WRAP} Probabilities that really are 0 and 1 can be given as n x classes."
+        raise _error(model, f"returned labels, not probabilities: {shown}, ...", remedy)
+    values = _numbers(line, model)
+    _check_shape(values, len(index), model, classes)
+    table = np.stack([1 - values, values], axis=1) if values.ndim == 1 else values
+    faults = list(_value_faults(table, index, model))
+    if faults:
+        raise ClassifierError("the model's answer cannot be used", faults)
+    return np.clip(table, 0.0, 1.0)
+
+
+def names_in(raw: object) -> tuple[Any, ...] | None:
+    """The class names that an answer carries itself: the columns of a table."""
+    if isinstance(raw, pd.DataFrame) and not isinstance(raw.columns, pd.RangeIndex):
+        return tuple(raw.columns.tolist())
+    return None
+
+
+def check_order(
+    ask: Callable[[pd.DataFrame], Probabilities], frame: pd.DataFrame, answer: Probabilities, model: str
+) -> None:
+    """Ask again for some rows, shuffled and with doubles: each must get the same answer as before."""
+    places = np.unique(np.linspace(0, len(frame) - 1, PROBE_ROWS).astype(np.int64))
+    shuffled = np.random.default_rng(0).permutation(places)
+    order = np.concatenate([shuffled, shuffled[: max(1, len(shuffled) // 4)]])
+    probe = frame.iloc[order].reset_index(drop=True)
+    again = ask(probe)
+    if _same(again, answer[order]):
+        return
+    gap = f"by up to {np.abs(again - answer[order]).max():.2g}"
+    # Only now is a third call worth its price: it tells chance from dependence on the batch.
+    if not _same(ask(probe), again):
+        remedy = "Fix its seed, or put it into evaluation mode."
+        raise _error(model, f"is not deterministic: the same rows got answers that differ {gap}", remedy)
+    remedy = "It must keep the order of its rows and use nothing but the row itself, no mean over the batch."
+    problem = f"answers by the order or company of the rows: shuffled, their answers differ {gap}"
+    raise _error(model, problem, remedy)
+
+
+def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
+    """A table that names its classes, in the order of `classes`."""
+    names = names_in(raw)
+    if names is None or classes is None or len(names) != len(classes) or set(names) != set(classes):
+        return raw
+    return raw[list(classes)]  # type: ignore[index]
+
+
+def _array(raw: object, model: str) -> NDArray[Any]:
+    if isinstance(raw, torch.Tensor):
+        # By way of double, since numpy has no bfloat16.
+        return raw.detach().cpu().double().numpy()
+    try:
+        array = raw.to_numpy() if isinstance(raw, pd.DataFrame | pd.Series) else np.asarray(raw)
+    except ValueError as error:
+        raise _error(model, f"returned a {type(raw).__name__} of uneven shape", _shapes()) from error
+    if array.ndim == 0:
+        raise _error(model, f"returned a {type(raw).__name__}, not an array", _shapes())
+    return array
+
+
+def _are_labels(array: NDArray[Any], classes: tuple[Any, ...] | None) -> bool:
+    if array.dtype.kind in "USO":
+        return any(isinstance(value, str) for value in array.flat)
+    if array.ndim != 1 or len(array) < 2:
+        return False
+    found = set(array.tolist())
+    return found <= {0, 1} or (classes is not None and found <= set(classes))
+
+
+def _numbers(array: NDArray[Any], model: str) -> Probabilities:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _error(model, f"returned something that is not a number: {error}", _shapes()) from error
+
+
+def _check_shape(values: Probabilities, rows: int, model: str, classes: tuple[Any, ...] | None) -> None:
+    if values.ndim > 2 or len(values) != rows or (values.ndim == 2 and values.shape[1] < 2):
+        shape = " x ".join(str(size) for size in values.shape)
+        raise _error(model, f"returned an array of shape {shape} for {rows:,} rows", _shapes())
+    columns = 2 if values.ndim == 1 else values.shape[1]
+    if classes is not None and columns != len(classes):
+        told = f"there are {len(classes)} classes: {some(classes)}"
+        got = "one value per row, good for two classes" if values.ndim == 1 else f"{columns} columns"
+        raise _error(model, f"returned {got}, but {told}", "Name one class per column with classes=.")
+
+
+def _value_faults(table: Probabilities, index: pd.Index, model: str) -> Iterator[Fault]:
+    finite = np.asarray(np.isfinite(table).all(axis=1))
+    if not finite.all():
+        yield _row_fault(model, "answered NaN or infinity", "Look at this row.", index, ~finite)
+    outside = np.asarray(finite & ((table < -1e-6) | (table > 1 + 1e-6)).any(axis=1))
+    if outside.any():
+        extreme = table[outside][0]
+        problem = f"answered outside 0 to 1, e.g. {extreme[np.argmax(np.abs(extreme - 0.5))]:.4g}"
+        remedy = "If these are logits, say output='logits' (torch, ONNX) or apply a softmax."
+        yield _row_fault(model, problem, remedy, index, outside)
+    sums = table.sum(axis=1)
+    uneven = np.asarray(finite & ~outside & (np.abs(sums - 1) > SUM_TOLERANCE))
+    if uneven.any():
+        problem = f"answered with probabilities that do not sum to 1, e.g. to {sums[uneven][0]:.4g}"
+        yield _row_fault(model, problem, "Divide each row by its sum.", index, uneven)
+
+
+def _row_fault(model: str, problem: str, remedy: str, index: pd.Index, rows: NDArray[np.bool_]) -> Fault:
+    return Fault(model, problem, remedy, int(rows.sum()), plain(index[rows][0]))
+
+
+def _error(model: str, problem: str, remedy: str) -> ClassifierError:
+    return ClassifierError("", [Fault(model, problem, remedy)])
+
+
+def _same(one: Probabilities, other: Probabilities) -> bool:
+    return one.shape == other.shape and bool(np.abs(one - other).max() <= SAME_TOLERANCE)
+
+
+def _shapes() -> str:
+    return "Return n x classes probabilities, or n values for two classes (the probability of the second)."

@@ -1,0 +1,214 @@
+"""`differentiable`: a network with the classifier's answers and with gradients.
+
+A classifier that is a torch module lends a frozen copy of it. Any other is imitated by a small network,
+taught with the classifier's own probabilities on training rows, on training rows with a few features changed,
+and on legal rows drawn at random. What is verified is always verified with the real model.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..encoding import TableEncoder
+from ..errors import FcxWarning
+from ..schema import Schema
+from .networks import Examples, Fitting, Ramps, fit_network, mlp
+from .protocol import Classifier, chosen
+from .rows import legal_codes
+from .torch_modules import fixed_linear
+
+# Rows of each sort that the real model is asked about, 60,000 at most in all.
+REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 24_000, 4_000, 24_000, 8_000
+# Most features changed at once in a training row.
+CHANGES = 4
+RAMPS = 16
+HIDDEN = (96, 96)
+FITTING = Fitting(batch=1024, learning_rate=4e-3, epochs=50, patience=8, steps=800)
+# Teachers that are certain would ask for infinite logits.
+CERTAIN = 1e-3
+WORRYING_AGREEMENT = 0.9
+
+
+class Problem(Protocol):
+    """What of a task is needed here."""
+
+    @property
+    def encoder(self) -> TableEncoder:
+        """The fitted encoder whose columns the module is to read."""
+
+    @property
+    def schema(self) -> Schema:
+        """The features."""
+
+    @property
+    def train(self) -> pd.DataFrame:
+        """The training rows, features only."""
+
+
+@dataclass(frozen=True)
+class Differentiable:
+    """A classifier with gradients: encoded columns to logits, `n x classes`, frozen, in evaluation mode.
+
+    The largest logit is the class that the classifier answers, its threshold included. `agreement` is the
+    share of `rows` held-out training rows on which both answer alike; it is 1 for the model's own module.
+    """
+
+    module: nn.Module
+    agreement: float
+    rows: int
+    distilled: bool
+
+
+def differentiable(classifier: Classifier, task: Problem, *, seed: int = 0) -> Differentiable:
+    """The classifier's own module, or a network that imitates it. Warns if the imitation is poor."""
+    own = _own_module(classifier, task.encoder)
+    if own is not None:
+        return Differentiable(own, 1.0, 0, distilled=False)
+    found = _distilled(classifier, task, seed)
+    if found.agreement < WORRYING_AGREEMENT:
+        warnings.warn(
+            f"the network that stands in for the classifier agrees with it on only {found.agreement:.1%} of "
+            f"{found.rows:,} held-out rows; answers stay verified by the classifier itself, but more of them "
+            "may be missed",
+            FcxWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | None:
+    """A frozen copy of the classifier's module, on the columns of `encoder`, with the threshold in it."""
+    if classifier.module is None:
+        return None
+    layers: list[nn.Module] = []
+    source = getattr(classifier, "encoder", None)
+    if source is not None and not _encode_alike(encoder, source):
+        bridge = _bridge(encoder, source)
+        if bridge is None:
+            return None
+        layers.append(bridge)
+    module = copy.deepcopy(classifier.module)
+    layers += list(module) if type(module) is nn.Sequential else [module]
+    if classifier.threshold is not None:
+        like = next(module.parameters(), torch.zeros(1))
+        layers.append(_threshold_layer(classifier.threshold, like.device))
+    whole = nn.Sequential(*layers) if len(layers) > 1 else module
+    return whole.to(encoder.dtype_).eval().requires_grad_(False)
+
+
+def _encode_alike(one: TableEncoder, other: TableEncoder) -> bool:
+    return one.names == other.names and one.scale_ == other.scale_
+
+
+def _bridge(encoder: TableEncoder, source: TableEncoder) -> nn.Linear | None:
+    """A linear layer from the columns of `encoder` to those of `source`, or None if there is none."""
+    weight = torch.zeros((source.width_, encoder.width_), dtype=source.dtype_)
+    bias = torch.zeros(source.width_, dtype=source.dtype_)
+    for feature in source.schema_:
+        if feature.name not in encoder.spans_:
+            return None
+        known, to = encoder.schema_[feature.name], source.spans_[feature.name].start
+        start = encoder.spans_[feature.name].start
+        if known.is_number != feature.is_number or not set(known.levels) <= set(feature.levels):
+            return None
+        if feature.is_number:
+            (low, spread), (new_low, new_spread) = encoder.scale_[feature.name], source.scale_[feature.name]
+            weight[to, start], bias[to] = spread / new_spread, (low - new_low) / new_spread
+        for i, level in enumerate(known.levels):
+            weight[to + feature.code_of_level[level], start + i] = 1
+    return fixed_linear(weight, bias)
+
+
+def _threshold_layer(threshold: float, device: torch.device) -> nn.Linear:
+    """Two logits of which the second is larger from `threshold` on."""
+    bias = torch.tensor([0.0, -_logit(threshold)], dtype=torch.float64, device=device)
+    return fixed_linear(torch.eye(2, dtype=torch.float64, device=device), bias)
+
+
+def _logit(probability: float) -> float:
+    inside = min(max(probability, 1e-6), 1 - 1e-6)
+    return math.log(inside / (1 - inside))
+
+
+def _distilled(classifier: Classifier, task: Problem, seed: int) -> Differentiable:
+    encoder, generator = task.encoder, torch.Generator().manual_seed(seed)
+    draws = np.random.default_rng(seed)
+    real, held = _parts(task.train, draws)
+    made = encoder.from_codes(_made_up(encoder, real, draws))
+    # Two calls at most, each as large as can be: a model may be slow to start.
+    real_answers = classifier.probabilities(pd.concat([real, held]))
+    made_answers = classifier.probabilities(made)
+    answers = np.concatenate([real_answers[: len(real)], made_answers])
+    y = torch.from_numpy(_targets(answers, classifier.threshold)).to(encoder.dtype_)
+    taught = Examples(torch.cat([encoder.encode(real), encoder.encode(made)]), y)
+    ramps = Ramps.at_quantiles(taught.x, [encoder.spans_[n].start for n in encoder.schema_.numbers], RAMPS)
+    layers = mlp(encoder.width_ + ramps.count, y.shape[1], generator, encoder.dtype_, HIDDEN)
+    model = nn.Sequential(ramps, *layers)
+    order = torch.randperm(len(taught), generator=generator)
+    spared = max(1, len(taught) // 20)
+    fit_network(model, taught.take(order[spared:]), taught.take(order[:spared]), generator, FITTING)
+    agreement = _agreement(model, encoder.encode(held), chosen(real_answers[len(real) :], classifier.threshold))
+    return Differentiable(model.requires_grad_(False), agreement, len(held), distilled=True)
+
+
+def _parts(train: pd.DataFrame, draws: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Training rows to learn from, and others to judge by (the same ones if there are only a few)."""
+    order = draws.permutation(len(train))
+    spared = min(len(train) // 10, HELD_OUT_ROWS)
+    real = train.iloc[order[spared : spared + REAL_ROWS]]
+    return real, train.iloc[order[:spared]] if spared else real
+
+
+def _made_up(encoder: TableEncoder, real: pd.DataFrame, draws: np.random.Generator) -> NDArray[np.int64]:
+    """Codes of rows near the training rows, and of legal rows anywhere."""
+    codes = encoder.codes(real)
+    changed = min(CHANGED_ROWS, max(2_000, 8 * len(real)))
+    random = min(RANDOM_ROWS, max(1_000, 2 * len(real)))
+    schema = encoder.schema_
+    return np.concatenate([_changed(codes, schema, changed, draws), _anywhere(codes, schema, random, draws)])
+
+
+def _anywhere(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
+    """Legal rows drawn uniformly, but with levels that some training row has: models may refuse others."""
+    drawn = legal_codes(schema, count, draws)
+    for j, feature in enumerate(schema):
+        if feature.is_category:
+            drawn[:, j] = draws.choice(np.unique(codes[:, j]), count)
+    return drawn
+
+
+def _changed(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
+    """Training rows in which one to `CHANGES` features have the value of another row, or any legal one."""
+    rows = codes[draws.integers(0, len(codes), count)]
+    width = rows.shape[1]
+    others = np.stack([codes[draws.integers(0, len(codes), count), j] for j in range(width)], axis=1)
+    anything = _anywhere(codes, schema, count, draws)
+    # Counterfactuals differ in what may change, so that is where the imitation has to be good.
+    may = np.asarray([f.mutable for f in schema])
+    chances = draws.random((count, width)) + ~(may if may.any() else np.ones(width, dtype=bool))
+    touched = chances.argsort(axis=1).argsort(axis=1) < draws.integers(1, CHANGES + 1, (count, 1))
+    touched &= chances < 1
+    return np.where(touched, np.where(draws.random((count, width)) < 0.5, others, anything), rows)
+
+
+def _targets(answers: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:
+    """Soft labels; a threshold moves them so that one half stands for it."""
+    soft = np.clip(answers, CERTAIN, 1)
+    if threshold is not None:
+        soft = soft * np.exp([0.0, -_logit(threshold)])
+    return np.asarray(soft / soft.sum(axis=1, keepdims=True))
+
+
+@torch.no_grad()
+def _agreement(model: nn.Module, x: Tensor, classes: NDArray[np.int64]) -> float:
+    return float((model(x).argmax(dim=1) == torch.from_numpy(classes)).double().mean())

@@ -1,0 +1,144 @@
+"""Scikit-learn classifiers and pipelines on raw columns, and what wears the same face (XGBoost, LightGBM)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from ..encoding import TableEncoder
+from ..errors import ClassifierError, Fault, did_you_mean
+from ..schema import Schema
+from .protocol import Answer, CheckedClassifier
+from .rows import matched
+
+
+def is_estimator(model: object) -> bool:
+    """Whether this looks like something of scikit-learn's."""
+    return hasattr(model, "predict_proba") or (hasattr(model, "fit") and hasattr(model, "predict"))
+
+
+def classifier(
+    model: Any,
+    schema: Schema,
+    encoder: TableEncoder | None,
+    classes: tuple[Any, ...] | None,
+    threshold: float | None,
+) -> CheckedClassifier:
+    """A fitted estimator as a classifier; `classes` renames the estimator's own in their order."""
+    name = _name(model)
+    _check_kind(model, name)
+    _check_fitted(model, name)
+    known = _classes(model)
+    made = CheckedClassifier(_answer(model, name, schema), schema, name=name, classes=known, encoder=encoder)
+    own = _threshold(model, known) if threshold is None else threshold
+    return made.replace(classes=classes, threshold=own)
+
+
+def _name(model: Any) -> str:
+    steps = getattr(model, "steps", None)
+    return f"Pipeline({type(steps[-1][1]).__name__})" if steps else type(model).__name__
+
+
+def _check_kind(model: Any, name: str) -> None:
+    if _is_regressor(model):
+        remedy = "Use its classifying counterpart, or a callable that makes probabilities of its answer."
+        raise ClassifierError("", [Fault(name, "is a regressor, not a classifier", remedy)])
+    if not hasattr(model, "predict_proba"):
+        remedy = "Wrap it in CalibratedClassifierCV and fit that, or for an SVC set probability=True."
+        raise ClassifierError("", [Fault(name, "has no predict_proba, only labels", remedy)])
+
+
+def _is_regressor(model: Any) -> bool:
+    from sklearn.base import is_regressor
+
+    if hasattr(model, "__sklearn_tags__"):
+        return bool(is_regressor(model))
+    return getattr(model, "_estimator_type", None) == "regressor"
+
+
+def _check_fitted(model: Any, name: str) -> None:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    if _classes(model) is not None or not hasattr(model, "fit"):
+        return
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ClassifierError("", [Fault(name, "is not fitted yet", "Call its fit(rows, labels) first.")]) from error
+
+
+def _classes(model: Any) -> tuple[Any, ...] | None:
+    found = getattr(model, "classes_", None)
+    return None if found is None else tuple(pd.Index(found).tolist())
+
+
+def _threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
+    """The threshold that scikit-learn's own threshold classifiers answer by."""
+    is_fixed = type(model).__name__ == "FixedThresholdClassifier"
+    found = model.threshold if is_fixed else getattr(model, "best_threshold_", None)
+    if classes is None or len(classes) != 2 or not isinstance(found, float) or not 0 <= found <= 1:
+        return None
+    if getattr(model, "response_method", "auto") == "decision_function":
+        return None
+    positive = getattr(model, "pos_label", None)
+    return float(found) if positive in (None, classes[1]) else None
+
+
+def _answer(model: Any, name: str, schema: Schema) -> Answer:
+    """How the estimator wants its rows: by its own column names, as bare arrays, or as they come."""
+    wanted = getattr(model, "feature_names_in_", None)
+    # LightGBM makes up such names where it was fitted on arrays.
+    if wanted is not None and not all(re.fullmatch(r"Column_\d+", str(n)) for n in wanted):
+        return _by_name(model, name, [str(n) for n in wanted], schema)
+    count = getattr(model, "n_features_in_", None)
+    if count is None:
+        return lambda rows: model.predict_proba(rows)
+    if count != len(schema.names):
+        remedy = "Fit a pipeline that starts from the raw columns, as a DataFrame."
+        problem = f"was fitted on {count} columns without names, but the schema has {len(schema.names)} features"
+        raise ClassifierError("", [Fault(name, problem, remedy)])
+    return lambda rows: model.predict_proba(rows.to_numpy())
+
+
+def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Answer:
+    source = matched(wanted, schema.names)
+    lacking = [n for n in wanted if n not in source]
+    if lacking:
+        remedy = "Fit the model on the schema's features only."
+        faults = [
+            Fault(
+                f"column {n!r}",
+                "is wanted by the model, but not in the schema",
+                did_you_mean(n, schema.names) or remedy,
+            )
+            for n in lacking
+        ]
+        raise ClassifierError(f"{name} was fitted on other columns", faults)
+    columns = [source[n] for n in wanted]
+    ready = _without_unused if _is_xgboost(model) else _as_is
+    return lambda rows: model.predict_proba(ready(rows[columns].set_axis(wanted, axis=1)))
+
+
+def _is_xgboost(model: Any) -> bool:
+    steps = getattr(model, "steps", None)
+    return type(steps[-1][1] if steps else model).__module__.startswith("xgboost")
+
+
+def _as_is(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
+def _without_unused(rows: pd.DataFrame) -> pd.DataFrame:
+    """XGBoost refuses categories that it was not fitted on, even those that no row has.
+
+    Only the last ones are dropped, where the encoder appends them: the codes of the others must stay.
+    """
+    changed = {}
+    for name, column in rows.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            used = column.cat.categories[: column.cat.codes.max() + 1]
+            changed[name] = column.cat.set_categories(used)
+    return rows.assign(**changed) if changed else rows

@@ -1,0 +1,160 @@
+"""ONNX models, by way of onnxruntime (an optional extra, loaded only when a file is opened).
+
+A model has an input per feature, as skl2onnx makes for pipelines on columns, or one for whole rows. It
+answers with a tensor of probabilities, or with a list of name -> probability (ZipMap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from ..encoding import TableEncoder
+from ..errors import ClassifierError, Fault, did_you_mean
+from ..schema import Schema
+from .protocol import CheckedClassifier
+from .rows import matched
+from .torch_modules import Output, two_columns
+
+_DTYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": str,
+}
+_FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+
+Feed = dict[str, NDArray[Any]]
+
+
+def is_session(model: object) -> bool:
+    """Whether this is an onnxruntime session, or behaves like one."""
+    return all(hasattr(model, part) for part in ("get_inputs", "get_outputs", "run"))
+
+
+def classifier(
+    model: Any,
+    schema: Schema,
+    encoder: TableEncoder | None,
+    classes: tuple[Any, ...] | None,
+    threshold: float | None,
+    output: Output,
+) -> CheckedClassifier:
+    """An ONNX file or session as a classifier."""
+    is_path = isinstance(model, str | Path)
+    name = Path(model).name if is_path else "ONNX session"
+    session = _opened(Path(model)) if is_path else model
+    reading = OnnxReading(
+        session,
+        _feeding(session, name, schema, encoder),
+        _probability_output(session, name),
+        output == "logits",
+    )
+    return CheckedClassifier(reading, schema, name=name, classes=classes, threshold=threshold, encoder=encoder)
+
+
+@dataclass(frozen=True)
+class OnnxReading:
+    """Runs a session on raw rows and reads its answer."""
+
+    session: Any
+    feed: Callable[[pd.DataFrame], Feed]
+    output: str
+    logits: bool
+
+    def __call__(self, rows: pd.DataFrame) -> object:
+        """Probabilities; a table with the classes' names where the model gives them."""
+        answer = self.session.run([self.output], self.feed(rows))[0]
+        if isinstance(answer, list):
+            return pd.DataFrame(answer)
+        if not self.logits:
+            return answer
+        return two_columns(torch.as_tensor(answer).double(), probabilities=False).softmax(dim=1)
+
+
+def _opened(path: Path) -> Any:
+    if path.suffix.lower() != ".onnx":
+        remedy = "Load other kinds of files yourself, and give the model or a callable."
+        raise ClassifierError("", [Fault(str(path), "is not an .onnx file, and no other kind is opened", remedy)])
+    if not path.is_file():
+        raise ClassifierError(f"{path}: there is no such file")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        remedy = "Install it with: pip install 'fcxplain[onnx]'."
+        raise ClassifierError("", [Fault(str(path), "needs onnxruntime, which is not installed", remedy)]) from error
+    try:
+        return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ClassifierError(f"{path} cannot be opened as an ONNX model: {error}") from error
+
+
+def _feeding(session: Any, name: str, schema: Schema, encoder: TableEncoder | None) -> Callable[[pd.DataFrame], Feed]:
+    """How raw rows become the session's inputs."""
+    inputs = session.get_inputs()
+    _check_inputs(inputs, name)
+    source = matched((i.name for i in inputs), schema.names)
+    if len(source) == len(inputs):
+        return lambda rows: {i.name: _column(rows[source[i.name]], i) for i in inputs}
+    if len(inputs) == 1:
+        return _whole_rows(inputs[0], name, schema, encoder)
+    lacking = [i.name for i in inputs if i.name not in source]
+    faults = [
+        Fault(f"input {n!r}", "is wanted by the model, but not in the schema", did_you_mean(n, schema.names))
+        for n in lacking
+    ]
+    raise ClassifierError(f"{name} was made for other columns", faults)
+
+
+def _check_inputs(inputs: Any, name: str) -> None:
+    strange = [i for i in inputs if i.type not in _DTYPES]
+    fixed = [i for i in inputs if i.shape and isinstance(i.shape[0], int)]
+    faults = [
+        Fault(f"input {i.name!r}", f"is of type {i.type}", "Convert it to float, int64 or string.") for i in strange
+    ]
+    remedy = "Export it again with a dynamic first axis."
+    faults += [Fault(f"input {i.name!r}", f"takes exactly {i.shape[0]} rows at a time", remedy) for i in fixed]
+    if faults:
+        raise ClassifierError(f"{name} cannot be fed", faults)
+
+
+def _whole_rows(given: Any, name: str, schema: Schema, encoder: TableEncoder | None) -> Callable[[pd.DataFrame], Feed]:
+    width = given.shape[1] if len(given.shape) == 2 and isinstance(given.shape[1], int) else None
+    dtype = _DTYPES[given.type]
+    if encoder is not None and given.type in _FLOATS and width in (None, encoder.width_):
+        return lambda rows: {given.name: encoder.encode(rows).numpy().astype(dtype)}
+    if encoder is None and not schema.categories and width in (None, len(schema.names)):
+        return lambda rows: {given.name: rows.to_numpy(dtype=np.float64).astype(dtype)}
+    columns = f"{width or 'any number of'} columns of {given.type}"
+    has = f"{len(schema.names)} features" + ("" if encoder is None else f" in {encoder.width_} encoded columns")
+    remedy = "Give the encoder its columns come from, or convert the model with an input per feature."
+    raise ClassifierError("", [Fault(name, f"takes {columns}, but the schema has {has}", remedy)])
+
+
+def _column(column: pd.Series, given: Any) -> NDArray[Any]:
+    dtype = _DTYPES[given.type]
+    values = column.astype(str).to_numpy(dtype=object) if dtype is str else column.to_numpy(dtype=dtype)
+    return np.asarray(values.reshape(-1, 1) if len(given.shape) == 2 else values)
+
+
+def _probability_output(session: Any, name: str) -> str:
+    """The output with the probabilities: a ZipMap, else a table of floats, else a line of them."""
+    outputs = session.get_outputs()
+    maps = [o for o in outputs if o.type.startswith("seq(map")]
+    floats = [o for o in outputs if o.type in _FLOATS]
+    named = [o for o in floats if "prob" in o.name.lower()]
+    for found in (maps, named, floats):
+        if found:
+            return str(found[0].name)
+    remedy = "Convert it again with its probabilities as an output."
+    raise ClassifierError("", [Fault(name, "has no output of probabilities, only labels", remedy)])

@@ -1,0 +1,161 @@
+"""The one face of every classifier: raw rows in, class probabilities out.
+
+`CheckedClassifier` gives any answering function that face. It checks the first answer thoroughly and every
+later one cheaply, and never hands the caller's own table to the model.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import nn
+
+from ..encoding import TableEncoder
+from ..errors import ClassifierError, FcxError, some
+from ..schema import Schema
+from ..schema.feature import plain
+from . import checking
+from .rows import legal_rows, model_rows
+
+Answer = Callable[[pd.DataFrame], object]
+"""From raw columns to something `checking.read_answer` understands."""
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """What the rest of the library asks of a model.
+
+    With two classes and a `threshold`, the second class is answered where its probability is at least the
+    threshold. Without one the most probable class is, and among equals the first.
+    """
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The names of the classes, in the order of the probabilities."""
+
+    @property
+    def threshold(self) -> float | None:
+        """From which probability on the second of two classes is answered."""
+
+    @property
+    def module(self) -> nn.Module | None:
+        """From encoded columns to logits, `n x classes`; None where the model has no gradients."""
+
+    def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
+        """Class probabilities of rows with raw columns, `n x classes`."""
+
+    def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
+        """The class of each row, by name."""
+
+
+def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -> NDArray[np.int64]:
+    """Index of the class answered for each row; see `Classifier` for the threshold and for ties."""
+    if threshold is None:
+        return np.asarray(probabilities.argmax(axis=1))
+    return (probabilities[:, 1] >= threshold).astype(np.int64)
+
+
+class CheckedClassifier:
+    """A `Classifier` around an answering function.
+
+    `name` is what messages call the model; `encoder` is the one whose columns `module` reads. Where the
+    classes are not given, they are taken from the first answer.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        schema: Schema,
+        *,
+        name: str,
+        classes: Iterable[Any] | None = None,
+        threshold: float | None = None,
+        module: nn.Module | None = None,
+        encoder: TableEncoder | None = None,
+    ) -> None:
+        self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
+        self.threshold: float | None = None
+        self._answer = answer
+        self._classes: tuple[Any, ...] | None = None
+        self._checked = False
+        self._settle(classes, threshold)
+
+    def __repr__(self) -> str:
+        classes = "" if self._classes is None else f", classes {some(self._classes)}"
+        threshold = "" if self.threshold is None else f", threshold {self.threshold:g}"
+        return f"<classifier {self.name}{classes}{threshold}>"
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The names of the classes; if nothing has told them yet, the model is asked about legal rows."""
+        if self._classes is None:
+            if not all(f.is_complete for f in self.schema):
+                problem = "the model's classes are not known before its first answer; give classes="
+                raise ClassifierError(f"{self.name}: {problem}")
+            dtypes = None if self.encoder is None else self.encoder.dtypes_
+            self.probabilities(legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes))
+        assert self._classes is not None
+        return self._classes
+
+    def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
+        """Class probabilities, `n x classes`."""
+        frame = model_rows(rows, self.schema, self.encoder)
+        if not len(frame):
+            return np.empty((0, len(self._classes or (0, 1))))
+        raw = self._ask(frame)
+        answer = self._read(raw, rows.index)
+        if self._classes is None:
+            self._settle(checking.names_in(raw) or range(answer.shape[1]), self.threshold)
+        # One row tells nothing about order; the check then waits for a call with more.
+        if not self._checked and len(frame) > 1:
+            checking.check_order(lambda f: self._read(self._ask(f), f.index), frame, answer, self.name)
+            self._checked = True
+        return answer
+
+    def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
+        """The class of each row, by name."""
+        index = chosen(self.probabilities(rows), self.threshold)
+        # An index keeps numbers as numbers and text as objects, which numpy alone would cut to a width.
+        names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
+        return np.asarray(names[index])
+
+    def replace(self, *, classes: Iterable[Any] | None = None, threshold: float | None = None) -> Self:
+        """A copy with other class names (in the same order) or another threshold."""
+        named = self._classes if classes is None else tuple(classes)
+        if self._classes is not None and named is not None and len(named) != len(self._classes):
+            told = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
+            raise ClassifierError(f"{self.name}: {told}")
+        other = copy.copy(self)
+        other._settle(named, threshold)
+        return other
+
+    def _settle(self, classes: Iterable[Any] | None, threshold: float | None) -> None:
+        """Take class names and threshold, if they make sense together."""
+        known = None if classes is None else tuple(plain(c) for c in classes)
+        if known is not None and (len(known) < 2 or len(set(known)) < len(known)):
+            raise ClassifierError(f"{self.name}: a classifier needs two or more different classes, not {known}")
+        if threshold is not None:
+            if not 0 <= threshold <= 1:
+                raise ClassifierError(f"{self.name}: threshold {threshold} is not between 0 and 1")
+            if known is not None and len(known) != 2:
+                problem = f"a threshold is for two classes, but there are {len(known)}: {some(known)}"
+                raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
+        self._classes, self.threshold = known, None if threshold is None else float(threshold)
+
+    def _ask(self, frame: pd.DataFrame) -> object:
+        try:
+            # A copy each time: the model may do to it what it likes, and the rows may be asked again.
+            return self._answer(frame.copy())
+        except FcxError:
+            raise
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise ClassifierError(f"{self.name} failed on {len(frame):,} rows. {told}") from error
+
+    def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
+        return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)

@@ -1,0 +1,185 @@
+"""Torch modules on encoded columns: how their outputs are read, and the same module with plain logits."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from ..encoding import TableEncoder
+from ..errors import ClassifierError, Fault, FcxWarning
+from . import checking
+from .networks import empty_linear
+from .protocol import CheckedClassifier
+from .rows import legal_codes
+
+Output = Literal["auto", "logits", "probabilities"]
+
+# Rows sent through a module at a time: larger batches gain nothing and cost memory.
+CHUNK = 65_536
+
+
+def classifier(
+    model: nn.Module,
+    encoder: TableEncoder | None,
+    classes: tuple[Any, ...] | None,
+    threshold: float | None,
+    output: Output,
+) -> CheckedClassifier:
+    """A torch module on the columns of `encoder` as a classifier. It is tried on a few legal rows first."""
+    name = type(model).__name__
+    if encoder is None:
+        remedy = "Give encoder=TableEncoder().fit(schema, train)."
+        raise ClassifierError("", [Fault(name, "reads encoded columns, but no encoder was given", remedy)])
+    reading = TorchReading(model, encoder, output == "probabilities" or (output == "auto" and _ends_in_one(model)))
+    shape = _tried(reading, name, told=output != "auto")
+    count = 2 if len(shape) == 1 else max(2, shape[1])
+    made = CheckedClassifier(
+        reading,
+        encoder.schema_,
+        name=name,
+        classes=range(count),
+        module=as_logits(model, shape, probabilities=reading.probabilities),
+        encoder=encoder,
+    )
+    return made.replace(classes=classes, threshold=threshold)
+
+
+@dataclass(frozen=True)
+class TorchReading:
+    """Asks a module about raw rows and reads its outputs as probabilities, `n x classes`."""
+
+    model: nn.Module
+    encoder: TableEncoder
+    probabilities: bool
+
+    def __call__(self, rows: pd.DataFrame) -> Tensor:
+        """Probabilities in double precision."""
+        out = two_columns(self.outputs(self.encoder.encode(rows)).double(), self.probabilities)
+        return out if self.probabilities else out.softmax(dim=1)
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """What the module itself says of encoded rows, in evaluation mode and without gradients."""
+        with evaluating(self.model), torch.no_grad():
+            x = like_parameters(x, self.model)
+            return torch.cat([self.model(part) for part in torch.split(x, CHUNK)])
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part trains, or does not, as before."""
+    before = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in before:
+            part.training = training
+
+
+def like_parameters(x: Tensor, model: nn.Module) -> Tensor:
+    """The tensor in the dtype and on the device of the module."""
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        if tensor.is_floating_point():
+            return x.to(dtype=tensor.dtype, device=tensor.device)
+    return x
+
+
+def as_logits(model: nn.Module, shape: torch.Size, *, probabilities: bool) -> nn.Module:
+    """The module with one logit per class; it shares the given module's parameters.
+
+    Where layers must be added they are linear if they can be, so that bounds can be proved through them.
+    """
+    if probabilities:
+        return nn.Sequential(*_layers(model), LogProbabilities())
+    if len(shape) == 2 and shape[1] > 1:
+        return model
+    if len(shape) == 2:
+        reference = next(model.parameters(), torch.zeros(1))
+        weight = torch.tensor([[0.0], [1.0]], dtype=reference.dtype, device=reference.device)
+        return nn.Sequential(*_layers(model), fixed_linear(weight, torch.zeros_like(weight[:, 0])))
+    return nn.Sequential(*_layers(model), SecondLogit())
+
+
+def fixed_linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """A linear layer with these values, which do not train. `weight` is `outputs x inputs`."""
+    layer = empty_linear(weight.shape[1], weight.shape[0], weight.dtype, weight.device)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+    return layer.requires_grad_(False)
+
+
+class LogProbabilities(nn.Module):
+    """From probabilities, one or two columns or more, to logits."""
+
+    def forward(self, p: Tensor) -> Tensor:
+        """`n` or `n x columns` to `n x classes`."""
+        p = two_columns(p, probabilities=True)
+        return p.clamp_min(torch.finfo(p.dtype).eps).log()
+
+
+class SecondLogit(nn.Module):
+    """From the logit of the second class, `n`, to logits of both."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """`n` to `n x 2`."""
+        return two_columns(z, probabilities=False)
+
+
+def two_columns(out: Tensor, probabilities: bool) -> Tensor:
+    """One output per row as two, for both classes; more are left alone."""
+    if out.ndim == 2 and out.shape[1] > 1:
+        return out
+    second = out.reshape(len(out))
+    first = 1 - second if probabilities else torch.zeros_like(second)
+    return torch.stack([first, second], dim=1)
+
+
+def _layers(model: nn.Module) -> list[nn.Module]:
+    return list(model) if type(model) is nn.Sequential else [model]
+
+
+def _ends_in_one(model: nn.Module) -> bool:
+    """Whether the last layer makes probabilities. A LogSoftmax makes logits that happen to be normalised."""
+    leaves = [part for part in model.modules() if not any(part.children())]
+    return isinstance(leaves[-1], nn.Sigmoid | nn.Softmax)
+
+
+def _tried(reading: TorchReading, name: str, *, told: bool) -> torch.Size:
+    """The shape of the module's outputs for a few legal rows, or an error that says what is wrong."""
+    encoder = reading.encoder
+    codes = legal_codes(encoder.schema_, checking.PROBE_ROWS, np.random.default_rng(0))
+    x = encoder.encode_natural(encoder.natural_of_codes(codes))
+    try:
+        out = reading.outputs(x)
+    except Exception as error:
+        message = f"{name} failed on {len(x)} x {encoder.width_} encoded columns. {type(error).__name__}: {error}"
+        raise ClassifierError(message) from error
+    if out.ndim not in (1, 2) or len(out) != len(x):
+        shape = " x ".join(str(size) for size in out.shape)
+        problem = f"returned outputs of shape {shape} for {len(x)} rows"
+        raise ClassifierError("", [Fault(name, problem, "Return n, n x 1 or n x classes.")])
+    if not told and not reading.probabilities and _look_like_probabilities(out):
+        warnings.warn(
+            f"{name}: its outputs are read as logits but look like probabilities. Say which they are: "
+            "output='probabilities' or output='logits'.",
+            FcxWarning,
+            stacklevel=4,
+        )
+    return out.shape
+
+
+def _look_like_probabilities(out: Tensor) -> bool:
+    inside = bool(((out >= 0) & (out <= 1)).all())
+    if out.ndim == 1 or out.shape[1] == 1:
+        return inside
+    return inside and bool((out.sum(dim=1) - 1).abs().max() < checking.SUM_TOLERANCE)

@@ -1,0 +1,189 @@
+"""`train_classifier`: a model to explain for those who bring none. A kind is one function in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..encoding import TableEncoder
+from ..errors import ClassifierError, DataError, Fault, did_you_mean
+from ..schema import Schema
+from ..schema.feature import plain
+from . import estimators, torch_modules
+from .networks import Examples, fit_network, mlp, paper_network
+from .protocol import Classifier
+
+# Most levels that scikit-learn's boosting takes for a category.
+BOOSTING_LEVELS = 255
+
+
+class SplitTable(Protocol):
+    """A data set in its parts: tables that hold the features and the label."""
+
+    @property
+    def train(self) -> pd.DataFrame:
+        """The rows to learn from."""
+
+    @property
+    def validation(self) -> pd.DataFrame | None:
+        """The rows that say when to stop; if there are none, some of the training rows do."""
+
+    @property
+    def label(self) -> str:
+        """The column with the classes."""
+
+    @property
+    def schema(self) -> Schema:
+        """The features."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows and their labels, as indices into the classes."""
+
+    rows: pd.DataFrame
+    labels: NDArray[np.int64]
+
+    def take(self, part: NDArray[np.bool_]) -> Labelled:
+        """Some of the rows."""
+        return Labelled(self.rows[part], self.labels[part])
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a kind of model is trained on."""
+
+    schema: Schema
+    classes: tuple[Any, ...]
+    train: Labelled
+    validation: Labelled
+    """May be empty."""
+    seed: int
+
+
+def train_classifier(data: SplitTable, kind: str = "paper", seed: int = 0) -> Classifier:
+    """Train a classifier on a data set's training part.
+
+    `kind` is "paper" (two linear layers, 10 units between them), "mlp" (32-32 with ReLUs), "logistic" or
+    "boosting" (scikit-learn's, on raw columns). The same seed gives the same model.
+    """
+    if kind not in KINDS:
+        near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."
+        raise ClassifierError(f"no kind {kind!r} of classifier. {near}")
+    return KINDS[kind](_lesson(data, seed))
+
+
+def _lesson(data: SplitTable, seed: int) -> Lesson:
+    """The data set's parts with checked labels."""
+    classes = _classes(data.train, data.label)
+    held = getattr(data, "validation", None)
+    held = data.train.iloc[:0] if held is None else held
+    # A class so rare that only validation has it cannot be learnt, and has no loss.
+    held = held[held[data.label].isin(classes)]
+    train, validation = (_labelled(part, data, classes) for part in (data.train, held))
+    return Lesson(data.schema, classes, train, validation, seed)
+
+
+def _labelled(table: pd.DataFrame, data: SplitTable, classes: tuple[Any, ...]) -> Labelled:
+    index = pd.Index(classes, tupleize_cols=False).get_indexer(table[data.label].tolist())
+    return Labelled(table[list(data.schema.names)], np.asarray(index, dtype=np.int64))
+
+
+def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
+    if label not in train.columns:
+        raise DataError(f"no label column {label!r} in the table. {did_you_mean(label, train.columns)}".rstrip())
+    missing = train[label].isna()
+    if missing.any():
+        first = plain(train.index[missing.to_numpy()][0])
+        fault = Fault(f"label {label!r}", "is missing", "Leave these rows out.", int(missing.sum()), first)
+        raise DataError("", [fault])
+    found = train[label].unique().tolist()
+    if len(found) < 2:
+        told = f"has one class only, {found[0]!r}" if found else "has no rows"
+        raise DataError("", [Fault(f"label {label!r}", told, "A classifier needs rows of two or more.")])
+    try:
+        return tuple(sorted(found))
+    except TypeError:
+        return tuple(sorted(found, key=str))
+
+
+def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> Classifier:
+    encoder = TableEncoder().fit(lesson.schema, lesson.train.rows)
+    generator = torch.Generator().manual_seed(lesson.seed)
+    model = make(encoder.width_, len(lesson.classes), generator, encoder.dtype_)
+    train, validation = (
+        Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
+    )
+    fit_network(model, train, validation, generator)
+    return torch_modules.classifier(model, encoder, lesson.classes, None, "logits")
+
+
+def _with_validation(lesson: Lesson) -> tuple[Labelled, Labelled]:
+    """Training and validation rows; without any of the latter, a tenth of the former."""
+    count = len(lesson.train.rows)
+    if len(lesson.validation.rows):
+        return lesson.train, lesson.validation
+    if count < 10:
+        # Too few rows to spare any: they judge themselves.
+        return lesson.train, lesson.train
+    part = np.zeros(count, dtype=bool)
+    part[np.random.default_rng(lesson.seed).permutation(count)[: count // 10]] = True
+    return lesson.train.take(~part), lesson.train.take(part)
+
+
+def _logistic(lesson: Lesson) -> Classifier:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    categories = OneHotEncoder(handle_unknown="ignore")
+    return _pipeline(lesson, categories, StandardScaler(), LogisticRegression(max_iter=1000))
+
+
+def _boosting(lesson: Lesson) -> Classifier:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.preprocessing import OrdinalEncoder
+
+    # Beyond what boosting takes, the rarest levels share one code. Levels never seen count as missing.
+    categories = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=BOOSTING_LEVELS
+    )
+    marks = [True] * len(lesson.schema.categories) + [False] * len(lesson.schema.numbers)
+    model = HistGradientBoostingClassifier(categorical_features=marks, random_state=lesson.seed)
+    return _pipeline(lesson, categories, "passthrough", model)
+
+
+def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Classifier:
+    """A fitted pipeline on raw columns: categories first, then numbers."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    schema = lesson.schema.complete(lesson.train.rows)
+    columns = ColumnTransformer(
+        [("categories", categories, list(schema.categories)), ("numbers", numbers, list(schema.numbers))]
+    )
+    # By the schema, levels may be text, numbers or both, in columns of any dtype.
+    values = FunctionTransformer(partial(_natural, schema=schema))
+    pipeline = Pipeline([("values", values), ("columns", columns), ("model", model)])
+    pipeline.fit(lesson.train.rows, lesson.train.labels)
+    return estimators.classifier(pipeline, schema, None, lesson.classes, None)
+
+
+def _natural(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    return pd.DataFrame(schema.natural(rows))
+
+
+KINDS: dict[str, Callable[[Lesson], Classifier]] = {
+    "paper": partial(_network, make=paper_network),
+    "mlp": partial(_network, make=mlp),
+    "logistic": _logistic,
+    "boosting": _boosting,
+}
