@@ -59,7 +59,7 @@ def main() -> None:
         sys.exit(130)
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,

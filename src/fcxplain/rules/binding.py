@@ -114,7 +114,7 @@ class Binder:
             ref = self._category(side)
             word = self._word(other) if ref is not None else None
             if ref is not None and word is not None and not self._is_feature(other, word):
-                return _against_level(ref, sign, word)
+                return self._against_level(ref, sign, word)
         first, second = self._category(left), self._category(right)
         if first and second and "categorical" in (first.feature.kind, second.feature.kind):
             if op not in ("==", "!="):
@@ -124,6 +124,24 @@ class Binder:
         comparison = Compare(self._affine(left, 0), op, self._affine(right, 0))
         _check_kinds(left, comparison)
         return comparison
+
+    def _against_level(self, ref: Ref, op: Op, word: Word) -> Formula:
+        self._check_misspelt_feature(ref.feature, word)
+        code = _code(ref.feature, word)
+        if op in ("==", "!="):
+            return Member(ref, (code,), negated=op == "!=")
+        if ref.feature.kind == "categorical":
+            remedy = "Use ==, != or in, or make it ordinal in the schema."
+            raise _Mistaken(Mistake(word.column, f"{ref.name!r} is categorical: it has no order", remedy))
+        ranks = ref.feature.ranks
+        return Member(ref, tuple(i for i, rank in enumerate(ranks) if _TEST[op](rank, ranks[code])))
+
+    def _check_misspelt_feature(self, feature: Feature, word: Word) -> None:
+        """A bare word that is near a feature's name, and near no level, was meant as that name."""
+        known = word.text in feature.level_of_text or did_you_mean(word.text, feature.levels)
+        near = "" if known or word.quoted else did_you_mean(word.text, self.schema.names)
+        if near:
+            raise _Mistaken(Mistake(word.column, f"no feature {word.text!r}", near))
 
     def _member(self, tree: Any, *, negated: bool) -> Formula:
         subject, items = tree.children[0], [c for c in tree.children[-1].children if c is not None]
@@ -207,17 +225,6 @@ class Binder:
 
     def _slice(self, tree: Any) -> str:
         return self.text[tree.meta.start_pos : tree.meta.end_pos]
-
-
-def _against_level(ref: Ref, op: Op, word: Word) -> Formula:
-    code = _code(ref.feature, word)
-    if op in ("==", "!="):
-        return Member(ref, (code,), negated=op == "!=")
-    if ref.feature.kind == "categorical":
-        remedy = "Use ==, != or in, or make it ordinal in the schema."
-        raise _Mistaken(Mistake(word.column, f"{ref.name!r} is categorical: it has no order", remedy))
-    ranks = ref.feature.ranks
-    return Member(ref, tuple(i for i, rank in enumerate(ranks) if _TEST[op](rank, ranks[code])))
 
 
 def _check_kinds(tree: Any, comparison: Compare) -> None:

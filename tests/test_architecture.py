@@ -1,0 +1,118 @@
+"""Imports go one way, and heavy libraries stay where they belong."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import fcxplain
+
+ROOT = Path(fcxplain.__file__).parent
+# Each room may import from the rooms on its own line or above, never from below.
+ORDER = (
+    ("errors",),
+    ("schema",),
+    ("encoding", "rules", "causal", "classifier"),
+    ("task",),
+    ("explanation", "metrics", "model", "search"),
+    ("explainer", "persistence"),
+    ("methods", "datasets"),
+    ("demo", "benchmark", "plots"),
+    ("cli", "service"),
+    ("__main__",),
+)
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+# What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
+BESIDE = {("rules", "encoding"), ("classifier", "encoding"), ("model", "search"), ("explainer", "persistence")}
+ONLY_IN = {"matplotlib": {"plots"}, "typer": {"cli"}, "rich": {"cli"}, "lark": {"rules"}, "tomlkit": {"schema"}}
+NOT_IN = {"pandas": {"model", "causal"}}
+
+
+def modules() -> dict[str, ast.Module]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        found[name or "__init__"] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def imported_rooms(name: str, tree: ast.Module) -> set[str]:
+    """Rooms of the package that a module imports, whether at its top or inside a function."""
+    is_package = (ROOT / name.replace(".", "/") / "__init__.py").exists()
+    here = name.split(".") if is_package else name.split(".")[:-1]
+    rooms = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level + 1] + (node.module.split(".") if node.module else [])
+            rooms |= {base[0]} if base else {alias.name for alias in node.names}
+    return rooms - {name.split(".")[0], "__version__"}
+
+
+def libraries(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def test_every_room_has_a_place_in_the_order():
+    rooms = {name.split(".")[0] for name in modules()} - {"__init__"}
+    assert rooms <= set(LEVEL), f"give these a place in ORDER and in docs/architecture.md: {rooms - set(LEVEL)}"
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for name, tree in modules().items():
+        room = name.split(".")[0]
+        if room == "__init__":
+            continue
+        for other in imported_rooms(name, tree):
+            beside = LEVEL[other] == LEVEL[room] and (room, other) in BESIDE
+            if not (LEVEL[other] < LEVEL[room] or beside):
+                wrong.append(f"{name} imports {other}")
+    assert not wrong
+
+
+def test_libraries_stay_in_their_rooms():
+    wrong = []
+    for name, tree in modules().items():
+        room = name.split(".")[0]
+        used = libraries(tree)
+        wrong += [f"{name} imports {lib}" for lib, rooms in ONLY_IN.items() if lib in used and room not in rooms]
+        wrong += [f"{name} imports {lib}" for lib, rooms in NOT_IN.items() if lib in used and room in rooms]
+        wrong += [f"{name} imports fcxplain by its full name" for _ in used & {"fcxplain"}]
+    assert not wrong
+
+
+def test_nothing_loads_pickles_or_evaluates_text():
+    forbidden = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
+    for name, tree in modules().items():
+        assert not libraries(tree) & forbidden, name
+        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        assert not calls & {"eval", "exec", "compile", "__import__"}, name
+
+
+def test_no_data_set_is_known_by_name_outside_its_room():
+    names = {"adult", "adult-authors", "census", "law", "folktables"}
+    allowed = {"datasets", "demo", "cli"}
+    for name, tree in modules().items():
+        if name.split(".")[0] in allowed:
+            continue
+        texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        assert not texts & names, name
+
+
+def test_importing_the_package_is_light():
+    code = "import fcxplain, sys; print([m for m in ('torch', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_every_public_name_can_be_imported():
+    for name in fcxplain.__all__:
+        assert getattr(fcxplain, name) is not None
+    assert set(fcxplain.__all__) <= set(dir(fcxplain))

@@ -1,0 +1,97 @@
+"""The command line, started as a user would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fcxplain.schema import Schema
+
+LOANS = "age;income;job;approved\n" + "".join(
+    f"{20 + i % 40};{(i * 37) % 900 + 100};{'cook' if i % 3 else 'clerk'};{'yes' if i % 2 else 'no'}\n"
+    for i in range(60)
+)
+
+
+def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fcxplain", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+@pytest.fixture
+def loans(tmp_path: Path) -> Path:
+    (tmp_path / "loans.csv").write_text(LOANS)
+    return tmp_path
+
+
+def test_help_teaches_by_example():
+    assert "Example:" in run("rules", "check", "--help").stdout
+    assert run("--version").stdout.startswith("fcxplain 0.")
+
+
+def test_the_demo_shows_whom_the_model_refuses():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    assert "32,561 people" in done.stdout
+    assert "if education increases" in done.stdout.replace("\n", " ")
+
+
+def test_data_sets_are_listed():
+    found = json.loads(run("datasets", "--json").stdout)
+    assert [d["name"] for d in found] == ["adult", "adult-authors", "census", "law", "folktables"]
+    assert found[0]["where"] == "in the package"
+
+
+def test_rules_are_checked_on_real_rows():
+    found = json.loads(run("rules", "check", "binary", "--data", "adult", "--json").stdout)
+    assert [r["words"] for r in found["rules"]][2] == "education must not decrease"
+    assert all(r["rows"] == 32_561 and r["rows_broken"] == 0 < r["pairs_broken"] for r in found["rules"])
+
+
+def test_a_mistake_in_a_rule_file_is_shown_without_a_traceback(tmp_path: Path):
+    (tmp_path / "my.rules").write_text("age' >= age\neducation' > eduction\n")
+    done = run("rules", "check", "my.rules", folder=tmp_path)
+    assert done.returncode == 2
+    assert "line 2, column 14: no feature 'eduction'. Did you mean 'education'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in run("--debug", "rules", "check", "my.rules", folder=tmp_path).stderr
+
+
+def test_rules_in_contradiction_end_with_an_error_code(tmp_path: Path):
+    (tmp_path / "my.rules").write_text("age' > 60\nage' < 50\n")
+    done = run("rules", "check", "my.rules", folder=tmp_path)
+    assert done.returncode == 2
+    assert "contradict each other" in done.stdout
+
+
+def test_a_users_own_table_is_understood_and_its_schema_written(loans: Path):
+    done = run("schema", "loans.csv", "--label", "approved", "--out", "schema.toml", folder=loans)
+    assert done.returncode == 0, done.stderr
+    assert Schema.from_toml(loans / "schema.toml").names == ("age", "income", "job")
+    (loans / "my.rules").write_text("age' >= age\nincome' <= 2 * income\n")
+    found = run("rules", "check", "my.rules", "--data", "loans.csv", "--schema", "schema.toml", "--json", folder=loans)
+    assert [r["rows"] for r in json.loads(found.stdout)["rules"]] == [60, 60]
+
+
+def test_bad_input_is_named(loans: Path):
+    assert "Did you mean 'adult'" in run("rules", "check", "unary", "--data", "adlut").stderr
+    assert "nowhere.csv" in run("schema", "nowhere.csv", folder=loans).stderr
+    done = run("schema", "loans.csv", "--label", "aproved", folder=loans)
+    assert (done.returncode, "Did you mean 'approved'" in done.stderr) == (2, True)
+
+
+def test_speed_is_measured_as_a_ratio():
+    found = json.loads(run("bench", "speed", "--repeat", "1", "--json").stdout)
+    assert [t["job"] for t in found][:2] == ["encode", "decode"]
+    assert all(t["rows"] == 32_561 for t in found)
+
+
+def test_classifiers_are_scored_and_written(tmp_path: Path):
+    target = tmp_path / "marks.md"
+    done = run("bench", "classifiers", "--data", "adult", "--kind", "logistic", "--rows", "2000", "--out", str(target))
+    assert done.returncode == 0, done.stderr
+    assert "| adult | 2,000 | logistic |" in target.read_text()

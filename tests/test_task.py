@@ -1,0 +1,210 @@
+"""A task ties table, model, rules and target together, and fails early with everything that is wrong."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fcxplain import Schema, Task, load_dataset, train_classifier
+from fcxplain.errors import ClassifierError, DataError, FcxError, FcxWarning, RuleError, SchemaError
+
+
+def people(rows: int = 200) -> pd.DataFrame:
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": generator.integers(18, 70, rows),
+            "wage": generator.integers(0, 4000, rows) / 2,
+            "job": generator.choice(["clerk", "cook", "smith"], rows),
+        }
+    )
+    return table.assign(loan=np.where(table["wage"] + 10 * table["age"] > 1400, "yes", "no"))
+
+
+def pipeline(table: pd.DataFrame, label: str = "loan"):
+    columns = make_column_transformer((OneHotEncoder(), ["job"]), (StandardScaler(), ["age", "wage"]))
+    return make_pipeline(columns, LogisticRegression()).fit(table.drop(columns=label), table[label])
+
+
+def test_a_task_is_made_from_a_table_a_model_and_rules():
+    table = people()
+    task = Task(table, pipeline(table), rules="age' >= age\njob' == job", target="yes", label="loan")
+    assert task.schema.names == ("age", "wage", "job")
+    assert task.classes == ("no", "yes")
+    assert [r.text for r in task.rules] == ["age' >= age", "job' == job"]
+    assert "loan" not in task.train
+    assert (task.refused(table) == (task.predict(table) == "no")).all()
+    assert (task.wanted(task.predict(table)) == "yes").all()
+    assert "200 rows, 3 features" in repr(task)
+
+
+def test_the_example_of_the_documentation_gives_no_warning():
+    data = load_dataset("adult", rows=2000)
+    model = train_classifier(data, kind="paper", seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FcxWarning)
+        task = Task(data.train, model, schema=data.schema, rules=data.rules["binary"], target=data.target)
+    assert task.encoder.width_ == 29
+    assert task.labels is not None
+    assert len(task.rules) == 3
+
+
+def test_the_label_is_found_by_the_names_that_the_model_was_fitted_with():
+    table = people()
+    task = Task(table, pipeline(table), target="yes")
+    assert task.schema.names == ("age", "wage", "job")
+    assert task.labels.tolist() == table["loan"].tolist()
+
+
+def test_without_a_target_the_other_of_two_classes_is_wanted():
+    table = people()
+    task = Task(table, pipeline(table), label="loan")
+    assert task.wanted(np.array(["no", "yes"])).tolist() == ["yes", "no"]
+    assert task.refused(table).all()
+
+
+def test_more_than_two_classes_need_a_named_target():
+    table = people().assign(loan=np.tile(["a", "b", "c", "d"], 50))
+    with pytest.raises(DataError, match=r"4 classes, so a target must be named: 'a', 'b'"):
+        Task(table, pipeline(table), label="loan")
+    assert Task(table, pipeline(table), label="loan", target="c").target == "c"
+
+
+def test_a_target_may_be_written_as_text():
+    table = people().assign(loan=lambda t: (t["loan"] == "yes").astype(int))
+    assert Task(table, pipeline(table), label="loan", target="1").target == 1
+    flags = table.assign(loan=table["loan"] == 1)
+    assert Task(flags, pipeline(flags), label="loan", target="True").target is True
+
+
+def test_every_fault_is_listed_at_once():
+    table = people()
+    with pytest.raises(FcxError) as caught:
+        Task(table, pipeline(table), label="loan", rules="agee' >= age\nwage' > jobb", target="maybe")
+    told = str(caught.value)
+    assert "no feature 'agee'. Did you mean 'age'?" in told
+    assert "no feature 'jobb'" in told
+    assert "target 'maybe': is not one of the classes" in told
+    assert len(caught.value.faults) == 3
+
+
+def test_rules_in_contradiction_are_refused_in_words():
+    table = people()
+    with pytest.raises(RuleError, match=r"line 1: age must increase; line 3: age must be less than 19") as caught:
+        Task(table, pipeline(table), label="loan", rules="age' > age\nwage' >= 0\nage' < 19")
+    assert "line 2" not in str(caught.value)
+
+
+def test_a_label_that_is_not_there_is_named():
+    table = people()
+    with pytest.raises(DataError, match="Did you mean 'loan'"):
+        Task(table, pipeline(table), label="lone")
+
+
+def test_rows_with_missing_values_are_left_out_and_counted():
+    table = people()
+    model = pipeline(table)
+    table.loc[[3, 4], "wage"] = np.nan
+    table.loc[4, "job"] = None
+    with pytest.warns(FcxWarning, match=r"left out 2 of 200 training rows with missing values \(wage 2, job 1\)"):
+        task = Task(table, model, label="loan", target="yes")
+    assert len(task.train) == len(task.labels) == 198
+
+
+def test_a_row_to_explain_with_a_missing_value_is_refused_by_index_and_column():
+    table = people()
+    task = Task(table, pipeline(table), label="loan", target="yes")
+    rows = table.drop(columns="loan").head(3).set_axis(["p", "q", "r"])
+    rows.loc["q", "wage"] = np.nan
+    with pytest.raises(SchemaError, match=r"column 'wage': is missing \(1 row, first at index 'q'\)"):
+        task.validate(rows)
+
+
+def test_a_model_that_never_gives_the_target_is_warned_of_with_the_share():
+    table = people().drop(columns="loan")
+    with pytest.warns(FcxWarning, match=r"answers the target 1 on 0.00% of 200 training rows"):
+        Task(table, lambda rows: np.full((len(rows), 2), [0.9, 0.1]), target=1)
+
+
+def test_classes_in_the_wrong_order_are_noticed():
+    table = people()
+    model = pipeline(table)
+    with pytest.warns(FcxWarning, match="are the classes in the right order"):
+        Task(table, lambda rows: model.predict_proba(rows), label="loan", target="yes", classes=["yes", "no"])
+
+
+def test_a_callable_takes_its_classes_from_the_label():
+    table = people()
+    model = pipeline(table)
+    task = Task(table, lambda rows: model.predict_proba(rows), label="loan", target="yes")
+    assert task.classes == ("no", "yes")
+
+
+def test_a_threshold_moves_the_line():
+    table = people()
+    counts = [
+        Task(table, pipeline(table), label="loan", target="yes", threshold=t).refused(table).sum()
+        for t in (0.1, 0.5, 0.9)
+    ]
+    assert counts[0] < counts[1] < counts[2]
+
+
+def test_a_schema_may_leave_bounds_and_levels_open(tmp_path):
+    table = people()
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        '[features.age]\nkind = "integer"\nmutable = false\n'
+        '[features.wage]\nkind = "continuous"\ndecimals = 1\n[features.job]\nkind = "categorical"\n'
+    )
+    task = Task(table, pipeline(table), schema=path, label="loan")
+    assert task.schema["age"].low == table["age"].min()
+    assert task.schema["wage"].step == 0.1
+    assert task.schema["job"].levels == ("clerk", "cook", "smith")
+    assert task.schema.immutable == ("age",)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (people().to_dict(), "is a dict, not a pandas DataFrame"),
+        (people(0), "has no rows"),
+        (people().assign(wage=np.nan), "column 'wage': has no values at all"),
+        (people().assign(when=pd.Timestamp("2020-01-01")), "holds dates"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(table, said):
+    with pytest.raises(FcxError, match=said):
+        Task(table, pipeline(people()), label="loan")
+
+
+@pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
+def test_a_table_with_a_hole_in_every_row_is_refused():
+    schema = Schema.infer(people(), label="loan")
+    with pytest.raises(DataError, match="every training row has a missing value"):
+        Task(people().assign(wage=np.nan), pipeline(people()), schema=schema, label="loan")
+
+
+def test_a_broken_model_is_reported_with_the_rest():
+    def broken(rows: pd.DataFrame) -> None:
+        raise RuntimeError("no licence")
+
+    with pytest.raises(FcxError) as caught:
+        Task(people(), broken, label="loan", rules="age' >= agee")
+    assert "no licence" in str(caught.value)
+    assert "agee" in str(caught.value)
+    with pytest.raises(ClassifierError, match="no licence"):
+        Task(people(), broken, label="loan")
+
+
+def test_the_table_given_is_never_changed():
+    table = people()
+    before = table.copy()
+    Task(table, pipeline(table), label="loan", target="yes", rules=["age' >= age"])
+    pd.testing.assert_frame_equal(table, before)
