@@ -87,12 +87,13 @@ def test_a_target_may_be_written_as_text():
 def test_every_fault_is_listed_at_once():
     table = people()
     with pytest.raises(FcxError) as caught:
-        Task(table, pipeline(table), label="loan", rules="agee' >= age\nwage' > jobb", target="maybe")
+        Task(table, pipeline(table), label="loan", rules="agee' >= age\nwage' > jobb\nage' > 60\nage' < 50", target="maybe")
     told = str(caught.value)
     assert "no feature 'agee'. Did you mean 'age'?" in told
     assert "no feature 'jobb'" in told
     assert "target 'maybe': is not one of the classes" in told
-    assert len(caught.value.faults) == 3
+    assert "line 3: age must be more than 60; line 4: age must be less than 50" in told
+    assert len(caught.value.faults) == 4
 
 
 def test_rules_in_contradiction_are_refused_in_words():

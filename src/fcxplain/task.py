@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .classifier import Classifier, as_classifier
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
-from .rules import Rule, RuleSource, contradiction, in_words, parse_rules
+from .rules import Rule, RuleSource, contradiction, in_words, read_rules
 from .schema import Schema
 
 # So many training rows are enough to see what a model usually answers.
@@ -183,13 +183,17 @@ def _classes_of(labels: pd.Series | None, classifier: Any) -> tuple[Any, ...] | 
 
 
 def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
-    rules = parse_rules(source, schema)
+    """The rules, unless some cannot be read or some contradict each other; then all of that at once."""
+    rules, faults = read_rules(source, schema)
     core = contradiction(rules, schema)
-    if not core:
-        return rules
-    said = "; ".join(f"line {r.line}: {in_words(r)}" for r in core)
-    problem = "no legal row can keep it" if len(core) == 1 else "no legal row can keep all of them"
-    raise RuleError("", [Fault("rules in contradiction", f"{problem} ({said})", "Drop or loosen one of them.")])
+    if core:
+        said = "; ".join(f"line {r.line}: {in_words(r)}" for r in core)
+        problem = "no legal row can keep it" if len(core) == 1 else "no legal row can keep all of them"
+        conflict = Fault("rules in contradiction", f"{problem} ({said})", "Drop or loosen one of them.")
+        faults = (*faults, conflict)
+    if faults:
+        raise RuleError("the rules cannot be used", faults)
+    return rules
 
 
 def _checked_target(target: Any, classes: tuple[Any, ...]) -> Any:

@@ -3,7 +3,7 @@
 from .check import holds
 from .conflict import Breakage, Finding, breakage, contradiction, lint
 from .nodes import Rule
-from .parser import RuleFault, RuleSource, parse, parse_rules
+from .parser import RuleFault, RuleSource, parse, parse_rules, read_rules
 from .penalty import penalty
 from .repair import Repaired, Repairer, repair
 from .wording import in_words
@@ -24,5 +24,6 @@ __all__ = [
     "parse",
     "parse_rules",
     "penalty",
+    "read_rules",
     "repair",
 ]

@@ -70,18 +70,24 @@ def parse_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
 
     Rules that are read already are bound anew to the schema. All mistakes of all lines are raised at once.
     """
+    rules, faults = read_rules(source, schema)
+    if faults:
+        raise RuleError("the rules cannot be read", faults)
+    return rules
+
+
+def read_rules(source: RuleSource, schema: Schema) -> tuple[tuple[Rule, ...], tuple[Fault, ...]]:
+    """The rules that can be read, and all mistakes of those that cannot."""
     rules: list[Rule] = []
     faults: list[Fault] = []
     for number, line in _bounded(_lines(source)):
         try:
             found = _read_line(line, number, schema)
         except RuleError as error:
-            faults += error.faults or (Fault(f"line {number}", error.message),)
+            faults += error.faults
             continue
         rules += [found] if found else []
-    if faults:
-        raise RuleError("the rules cannot be read", faults)
-    return tuple(rules)
+    return tuple(rules), tuple(faults)
 
 
 def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
