@@ -171,9 +171,9 @@ class TableEncoder:
                 yield feature, x[:, span].argmax(dim=1).numpy()
             else:
                 low, spread = self.scale_[feature.name]
-                values = x[:, span.start].double().numpy()
                 with np.errstate(over="ignore"):
-                    yield feature, feature.codes(values * spread + low)
+                    codes = feature.codes(x[:, span.start].double().numpy() * spread + low)
+                yield feature, codes
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != self.width_:

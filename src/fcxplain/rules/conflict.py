@@ -24,6 +24,8 @@ FEW = 32
 # Row pairs drawn to see whether the data can show a rule.
 PAIRS = 10_000
 SECONDS = 5.0
+# Each rule is held against all others; beyond this many that takes longer than anybody waits.
+MOST_COMPARED = 100
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def lint(rules: Iterable[Rule], schema: Schema, table: pd.DataFrame | None = Non
     if core:
         problem = "these rules contradict each other: no row can keep them together"
         findings.append(Finding("error", problem, core, "contradiction"))
-    elif not hopeless:
+    elif not hopeless and len(rules) <= MOST_COMPARED:
         findings += _redundant(rules, schema, findings)
     if table is not None:
         findings += [f for b in breakage(rules, table, seed=seed) for f in _against_data(b)]

@@ -11,23 +11,21 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Fault, SchemaError
+from ..errors import Fault, SchemaError, did_you_mean
+from . import column as columns
+from . import definition
+from .grid import decimals_of, default_step, exact, is_too_fine
 
 Kind = Literal["integer", "continuous", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
-
-# A continuous feature without a step of its own is cut into at least this many values.
-DEFAULT_CUTS = 100_000
-# Whole numbers up to here are exact in a double.
-EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -52,44 +50,50 @@ class Feature:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        faults = list(_faults(self))
-        if faults:
-            raise SchemaError("feature", [Fault(f"feature {self.name!r}", f) for f in faults])
-        settle = object.__setattr__
-        settle(self, "levels", tuple(plain(level) for level in self.levels))
+        settle = partial(object.__setattr__, self)
+        for field in ("low", "high", "step", "decimals", "mutable"):
+            settle(field, plain(getattr(self, field)))
+        for field in ("levels", "ranks"):
+            value = getattr(self, field)
+            if isinstance(value, list | tuple | np.ndarray | pd.Index):
+                settle(field, tuple(plain(v) for v in value))
+        self._raise(definition.faults(self, KINDS))
         if self.kind == "ordinal":
-            settle(self, "ranks", tuple(int(r) for r in self.ranks) or tuple(range(len(self.levels))))
+            settle("ranks", self.ranks or tuple(range(len(self.levels))))
         if self.is_number:
-            step = self._settled_step()
-            settle(self, "step", step)
-            settle(self, "decimals", None if step is None else _decimals(step))
-            for bound in ("low", "high"):
-                value = getattr(self, bound)
-                if value is not None and self.kind == "integer":
-                    settle(self, bound, int(value))
-            self._check_grid()
+            whole = int if self.kind == "integer" else float
+            for field, value in (("low", self.low), ("high", self.high), ("step", self._settled_step())):
+                settle(field, None if value is None else whole(value))
+            settle("decimals", None if self.step is None else decimals_of(self.step))
+            self._raise(self._grid_faults())
+
+    def _raise(self, problems: list[tuple[str, str]]) -> None:
+        if problems:
+            faults = [Fault(f"feature {self.name!r}", problem, remedy) for problem, remedy in problems]
+            raise SchemaError("feature", faults)
 
     def _settled_step(self) -> float | None:
         if self.kind == "integer":
             return self.step or 1
         if self.step is not None:
-            return float(self.step)
+            return self.step
         if self.decimals is not None:
             return float(Decimal(1).scaleb(-self.decimals))
         if self.low is None or self.high is None:
             return None
         return default_step(self.low, self.high)
 
-    def _check_grid(self) -> None:
+    def _grid_faults(self) -> list[tuple[str, str]]:
         if self.step is None:
-            return
+            return []
         largest = max(abs(self.low or 0), abs(self.high or 0), self.step)
-        if largest * 10.0 ** _decimals(self.step) >= EXACT:
-            problem = (
-                f"values up to {largest:g} in steps of {self.step:g} are more than a float can tell apart"
-            )
-            remedy = "Choose a larger step, or rescale the column."
-            raise SchemaError("feature", [Fault(f"feature {self.name!r}", problem, remedy)])
+        if is_too_fine(largest, self.step):
+            problem = f"values up to {largest:g} in steps of {self.step:g} cannot be kept exactly in a float"
+            return [(problem, "Choose a larger step, or rescale the column.")]
+        if self._last_code is not None and self._last_code < 0:
+            problem = f"no legal value lies between {self.low:g} and {self.high:g} in steps of {self.step:g}"
+            return [(problem, "Choose a smaller step or wider bounds.")]
+        return []
 
     @property
     def is_number(self) -> bool:
@@ -121,12 +125,14 @@ class Feature:
     @cached_property
     def top(self) -> int | None:
         """The highest code, or None for a number without bounds."""
-        if self.is_category:
-            return len(self.levels) - 1
+        return len(self.levels) - 1 if self.is_category else self._last_code
+
+    @property
+    def _last_code(self) -> int | None:
         if self.low is None or self.high is None or self.step is None:
             return None
         origin, step, one = self._grid
-        return max(0, math.floor((_exact(self.high) * one - origin) / step))
+        return math.floor((exact(self.high) * one - origin) / step)
 
     @cached_property
     def rank_of_level(self) -> NDArray[np.float64]:
@@ -147,12 +153,10 @@ class Feature:
     def _grid(self) -> tuple[int, int, int]:
         """Origin and step in whole numbers, and what divides them back to natural units."""
         if self.step is None:
-            problem = "has neither step nor bounds yet"
-            raise SchemaError(
-                "feature", [Fault(f"feature {self.name!r}", problem, "Give a step or decimals.")]
-            )
-        one = 10 ** _decimals(self.step)
-        return math.ceil(_exact(self.low or 0) * one), int(_exact(self.step) * one), one
+            self._raise([("has neither step nor bounds yet", "Give a step or decimals.")])
+        assert self.step is not None
+        one = 10 ** decimals_of(self.step)
+        return math.ceil(exact(self.low or 0) * one), int(exact(self.step) * one), one
 
     def codes(self, natural: NDArray[Any]) -> NDArray[np.int64]:
         """Nearest grid codes of natural values (a number's own values; a category's are codes already)."""
@@ -167,7 +171,7 @@ class Feature:
         if self.is_category:
             return codes
         origin, step, one = self._grid
-        return (origin + codes * step) / one
+        return (origin + codes * step) / float(one)
 
     def on_grid(self, natural: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether each value lies on the grid and within the bounds."""
@@ -181,104 +185,37 @@ class Feature:
 
     def natural(self, column: pd.Series) -> NDArray[Any]:
         """The column as float64 (numbers; missing is NaN) or as level codes (missing or unknown is -1)."""
-        if self.is_number:
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            found, values = column.cat.codes.to_numpy(), column.cat.categories
-        else:
-            found, values = pd.factorize(column)
-        known = [self.code_of_level.get(v, -1) if not _is_missing(v) else -1 for v in values]
-        return np.asarray([*known, -1], dtype=np.int64)[found]
+        return columns.numbers(self, column) if self.is_number else columns.level_codes(self, column)
 
     def column(self, natural: NDArray[Any], dtype: Any = None) -> Any:
-        """Natural values as a table column of `dtype` (by default int64, float64 or object levels)."""
-        if self.is_number:
-            if dtype is None:
-                dtype = np.int64 if self.kind == "integer" else np.float64
-            rounds = pd.api.types.is_integer_dtype(dtype)
-            return pd.array(np.rint(natural).astype(np.int64) if rounds else natural, dtype=dtype)
-        if isinstance(dtype, pd.CategoricalDtype):
-            places = {level: i for i, level in enumerate(dtype.categories)}
-            missing = [level for level in self.levels if level not in places]
-            if missing:
-                dtype = pd.CategoricalDtype([*dtype.categories, *missing], dtype.ordered)
-                places = {level: i for i, level in enumerate(dtype.categories)}
-            lookup = np.asarray([places[level] for level in self.levels], dtype=np.int64)
-            return pd.Categorical.from_codes(lookup[natural], dtype=dtype)
-        levels = np.empty(len(self.levels), dtype=object)
-        levels[:] = self.levels
-        return pd.array(levels, dtype=dtype if dtype is not None else object).take(natural)
+        """Natural values as a table column of `dtype` (by default int64, float64 or object levels).
+
+        A dtype that cannot hold every legal value, such as int8 for a bound of 1000, gives way.
+        """
+        return columns.written(self, natural, self.dtype(dtype))
+
+    def dtype(self, wanted: Any = None) -> Any:
+        """`wanted` if it can hold every legal value, else the nearest dtype that can."""
+        if isinstance(wanted, pd.CategoricalDtype):  # equal ones may list their categories in another order
+            return columns.fitting_dtype(self, wanted)
+        if wanted not in self._dtypes:
+            self._dtypes[wanted] = columns.fitting_dtype(self, wanted)
+        return self._dtypes[wanted]
+
+    @cached_property
+    def _dtypes(self) -> dict[Any, Any]:
+        return {}
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed."""
+        fields = [f.name for f in dataclasses.fields(self)]
+        unknown = [name for name in changes if name not in fields]
+        self._raise([(f"no field {name!r}", did_you_mean(name, fields)) for name in unknown])
         if "step" in changes or "decimals" in changes:
             changes = {"step": None, "decimals": None, **changes}
         return dataclasses.replace(self, **changes)
 
 
-def default_step(low: float, high: float) -> float:
-    """A power of ten that cuts the range into `DEFAULT_CUTS` values or more, if doubles allow it."""
-    largest = max(abs(low), abs(high)) or 1.0
-    finest = max((high - low or largest) / DEFAULT_CUTS, largest * 32 / EXACT)
-    return float(Decimal(1).scaleb(math.floor(math.log10(finest))))
-
-
-def plain(level: Any) -> Level:
-    """A level as a plain Python value, so that files, rules and hashes agree on it."""
-    return level.item() if isinstance(level, np.generic) else level  # type: ignore[no-any-return]
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or value != value
-
-
-def _exact(value: float) -> Decimal:
-    """The number as it is written, not as it is stored."""
-    return Decimal(repr(float(value)))
-
-
-def _decimals(value: float) -> int:
-    """Number of digits behind the decimal point."""
-    return max(0, -int(_exact(value).normalize().as_tuple().exponent))
-
-
-def _faults(feature: Feature) -> list[str]:
-    """Every reason why these fields make no feature."""
-    f, faults = feature, []
-    if not isinstance(f.name, str) or not f.name.strip() or "\n" in f.name or "`" in f.name:
-        faults.append("a name is text without line breaks or backticks")
-    if f.kind not in KINDS:
-        return [*faults, f"no kind {f.kind!r}; choose one of {', '.join(KINDS)}"]
-    numeric = {"low": f.low, "high": f.high, "step": f.step}
-    for field, value in numeric.items():
-        if value is not None and (isinstance(value, bool | str) or not math.isfinite(value)):
-            faults.append(f"{field} is {value!r}, not a finite number")
-            return faults
-    if f.kind in ("categorical", "ordinal"):
-        faults += [f"{field} is for numbers only" for field, value in numeric.items() if value is not None]
-        return faults + _level_faults(f)
-    if f.levels or f.ranks:
-        faults.append("levels and ranks are for categorical and ordinal features only")
-    if f.low is not None and f.high is not None and f.low > f.high:
-        faults.append(f"low {f.low} is above high {f.high}")
-    if f.step is not None and f.step <= 0:
-        faults.append(f"step {f.step} is not positive")
-    if f.kind == "integer" and any(v is not None and v != int(v) for v in numeric.values()):
-        faults.append("bounds and step of an integer must be whole numbers")
-    if f.decimals is not None and not 0 <= f.decimals <= 15:
-        faults.append(f"decimals {f.decimals} is not between 0 and 15")
-    return faults
-
-
-def _level_faults(feature: Feature) -> list[str]:
-    faults, texts = [], [str(level) for level in feature.levels]
-    twice = sorted({t for t in texts if texts.count(t) > 1}) if len(set(texts)) < len(texts) else []
-    if twice:
-        faults.append(f"levels written alike: {', '.join(twice[:5])}")
-    if any(_is_missing(level) for level in feature.levels):
-        faults.append("a level is missing (NaN or None); name it, e.g. 'unknown'")
-    if feature.ranks and feature.kind != "ordinal":
-        faults.append("ranks are for ordinal features only")
-    elif feature.ranks and len(feature.ranks) != len(feature.levels):
-        faults.append(f"{len(feature.levels)} levels but {len(feature.ranks)} ranks")
-    return faults
+def plain(value: Any) -> Any:
+    """A value as plain Python, so that files, rules and hashes agree on it."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError, did_you_mean
-from .feature import EXACT, Feature, Level, default_step, plain
-from .validation import is_date, is_numeric
+from .column import first_label, float64, is_date, is_numeric, short_float
+from .feature import Feature, Level, plain
+from .grid import decimals_of, default_step, exact, is_too_fine
 
 # More levels than this are an identifier or free text, not a category.
 MAX_LEVELS = 1000
 # Up to this many different whole numbers written as text are taken for codes of a category.
 MAX_CODES = 20
-MAX_DECIMALS = 12
+# Beyond this many decimals a file shows arithmetic, not precision.
+MOST_DECIMALS = 12
 # A step that cuts the range finer than this is noise, not precision.
 MAX_CUTS = 10**9
 
@@ -78,17 +80,19 @@ def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature,
 
 def _filled(feature: Feature, column: pd.Series) -> Feature:
     if feature.is_category:
-        return feature.replace(levels=_levels(column))
-    if not is_numeric(column):
-        raise _unusable(
-            feature.name, f"should be {feature.kind} but is {column.dtype}", "Convert it to numbers."
-        )
-    values = _finite(feature.name, column)
-    low = float(values.min()) if feature.low is None else feature.low
-    high = float(values.max()) if feature.high is None else feature.high
-    if feature.kind == "integer":
-        return feature.replace(low=np.floor(low), high=np.ceil(high))
-    return feature.replace(**_grid(low, high, feature.step or _step_of(values)))
+        return feature.replace(levels=_levels(feature.name, column))
+    if not is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
+        remedy = "Convert it to numbers."
+        raise _unusable(feature.name, f"should be {feature.kind} but is {column.dtype}", remedy)
+    values = _distinct(feature.name, column)
+    low = float(values[0]) if feature.low is None else feature.low
+    high = float(values[-1]) if feature.high is None else feature.high
+    step = feature.step or _step_of(values) or default_step(low, high)
+    # Bounds that the schema gives stand as they are; those of the data are widened to hold every row.
+    down, up = _widened(low, high, 10.0 ** -decimals_of(step))
+    return feature.replace(
+        low=down if feature.low is None else low, high=up if feature.high is None else high, step=step
+    )
 
 
 def _table_faults(table: pd.DataFrame, label: str | None, immutable: tuple[str, ...]) -> list[Fault]:
@@ -124,10 +128,8 @@ def _infer_feature(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         raise _unusable(name, f"holds dates ({dtype}), e.g. {present.iloc[0]}", remedy)
     if isinstance(dtype, pd.CategoricalDtype):
         kind = "ordinal" if dtype.ordered else "categorical"
-        feature = _category(name, kind, _levels(column))
-        return feature, _guess(
-            feature, f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category"
-        )
+        feature = _category(name, kind, _levels(name, column))
+        return feature, _guess(feature, f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category")
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         feature = _category(name, "categorical", (False, True))
         return feature, _guess(feature, "the column is boolean")
@@ -135,9 +137,12 @@ def _infer_feature(name: str, column: pd.Series) -> tuple[Feature, Guess]:
 
 
 def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
-    values = _finite(name, column)
-    distinct = np.unique(values)
-    whole = bool((distinct == np.rint(distinct)).all()) and float(np.abs(distinct).max()) < EXACT
+    distinct = _distinct(name, column)
+    whole = bool((distinct == np.rint(distinct)).all())
+    if whole and is_too_fine(float(np.abs(distinct).max()), 1):
+        largest = f"{np.abs(distinct).max():g}"
+        remedy = "Drop it if it is an identifier, or rescale it."
+        raise _unusable(name, f"holds whole numbers up to {largest}, too many to tell apart", remedy)
     if whole and len(distinct) == 2:
         levels = tuple(int(v) for v in distinct)
         feature = _category(name, "categorical", levels)
@@ -149,7 +154,9 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         feature = Feature(name, "integer", low=low, high=high)
         return feature, _guess(feature, "every value is a whole number", advice)
     step = _step_of(distinct)
-    feature = Feature(name, "continuous", **_grid(low, high, step))
+    settled = step or default_step(low, high)
+    low, high = _widened(low, high, settled)
+    feature = Feature(name, "continuous", low=low, high=high, step=settled)
     why = (
         f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}"
         if step
@@ -160,12 +167,12 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
 
 
 def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
-    types = sorted({type(v).__name__ for v in present.unique()})
-    if types != ["str"] and not all(t in ("str", "str_") for t in types):
-        raise _unusable(
-            name, f"mixes values of type {' and '.join(types)}", "Make them all text or all numbers."
-        )
-    levels = _levels(present)
+    levels = _levels(name, present)
+    types = sorted({type(v).__name__ for v in levels})
+    if types != ["str"]:
+        verb = "holds" if len(types) == 1 else "mixes"
+        remedy = "Make them all text or all numbers."
+        raise _unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
     numeric = [bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
         remedy = "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table."
@@ -192,10 +199,16 @@ def _category(name: str, kind: Any, levels: tuple[Level, ...]) -> Feature:
     return Feature(name, kind, levels=levels)
 
 
-def _levels(column: pd.Series) -> tuple[Level, ...]:
+def _levels(name: str, column: pd.Series) -> tuple[Level, ...]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return tuple(plain(v) for v in column.cat.categories)
-    values = [plain(v) for v in column.dropna().unique()]
+    try:
+        values = [plain(v) for v in column.dropna().unique()]
+    except (TypeError, NotImplementedError) as error:
+        raise _unusable(name, f"holds values that are no levels ({error})", "Convert them to text.") from error
+    # Whole numbers beside missing ones are stored as floats, but nobody writes them so.
+    if all(isinstance(v, float) and v.is_integer() for v in values):
+        values = [int(v) for v in values]
     try:
         return tuple(sorted(values))
     except TypeError:
@@ -204,47 +217,48 @@ def _levels(column: pd.Series) -> tuple[Level, ...]:
 
 def _guess(feature: Feature, why: str, advice: str = "") -> Guess:
     if feature.is_number:
-        what = f"{feature.kind} from {feature.low:g} to {feature.high:g}"
-        what += f" by {feature.step:g}" if feature.kind == "continuous" else ""
+        what = f"{feature.kind} from {feature.low} to {feature.high}"
+        what += f" by {feature.step}" if feature.kind == "continuous" else ""
     else:
         what = f"{feature.kind} with {len(feature.levels)} level{'s' * (len(feature.levels) != 1)}"
     return Guess(feature.name, what, why, advice)
 
 
-def _finite(name: str, column: pd.Series) -> NDArray[np.float64]:
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if np.isinf(values).any():
-        bad = np.isinf(values)
-        place = f"column {name!r}"
-        raise SchemaError(
-            "", [Fault(place, "is infinite", "Replace it by a number.", int(bad.sum()), column.index[bad][0])]
-        )
-    values = values[~np.isnan(values)]
-    if not len(values):
+def _distinct(name: str, column: pd.Series) -> NDArray[np.float64]:
+    """The different values in rising order; without missing ones, and refusing infinite ones."""
+    values = float64(column)
+    infinite = np.isinf(values)
+    if infinite.any():
+        place, count = f"column {name!r}", int(infinite.sum())
+        remedy = "Replace it by a number."
+        fault = Fault(place, "is infinite", remedy, count, first_label(column, infinite))
+        raise SchemaError("", [fault])
+    distinct = np.unique(values[~np.isnan(values)])
+    if not len(distinct):
         raise _unusable(name, "has no values at all", "Drop the column.")
-    return np.asarray(values)
+    short = short_float(column.dtype)
+    # The 0.1 of a single is written 0.1, though it is stored as 0.10000000149.
+    return distinct if short is None else np.array([float(str(v)) for v in distinct.astype(short)])
 
 
 def _step_of(values: NDArray[np.float64]) -> float | None:
     """The coarsest power of ten that holds every value, if there is one worth using."""
-    spread = float(values.max() - values.min())
     largest = float(np.abs(values).max())
-    for decimals in range(MAX_DECIMALS + 1):
-        if spread * 10.0**decimals > MAX_CUTS or largest * 10.0**decimals >= EXACT:
+    for decimals in range(MOST_DECIMALS + 1):
+        step = float(f"1e-{decimals}")
+        if is_too_fine(largest, step) or float(values.max() - values.min()) / step > MAX_CUTS:
             break
         if np.array_equal(np.round(values, decimals), values):
-            return float(f"1e-{decimals}")
+            return step
     return None
 
 
-def _grid(low: float, high: float, step: float | None) -> dict[str, Any]:
-    """Bounds and step of a number; without a step of its own, bounds are widened to the default one."""
-    if step:
-        return {"low": low, "high": high, "step": step}
-    one = Decimal(repr(default_step(low, high)))
-    down = (Decimal(low) / one).to_integral_value(ROUND_FLOOR) * one
-    up = (Decimal(high) / one).to_integral_value(ROUND_CEILING) * one
-    return {"low": float(down), "high": float(up), "step": float(one)}
+def _widened(low: float, high: float, step: float) -> tuple[float, float]:
+    """Bounds moved outwards to multiples of the step."""
+    one = exact(step)
+    down = (exact(low) / one).to_integral_value(ROUND_FLOOR) * one
+    up = (exact(high) / one).to_integral_value(ROUND_CEILING) * one
+    return float(down), float(up)
 
 
 def _is_date_text(text: str) -> bool:

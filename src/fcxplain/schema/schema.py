@@ -34,6 +34,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
+        odd = [type(f).__name__ for f in self.features if not isinstance(f, Feature)]
+        if odd:
+            raise SchemaError(f"a schema is made of Feature objects, not of {some(odd, 3)}")
         names = self.names
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
@@ -124,9 +127,7 @@ class Schema:
         """A copy in which these features may not change."""
         unknown = [n for n in names if n not in self]
         if unknown:
-            faults = [
-                Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown
-            ]
+            faults = [Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown]
             raise SchemaError("freeze", faults)
         features = tuple(f.replace(mutable=False) if f.name in names else f for f in self.features)
         return Schema(features, self.guesses)
@@ -140,10 +141,16 @@ class Schema:
 
     def validate(self, table: pd.DataFrame) -> None:
         """Raise one `SchemaError` that lists every fault of the table; warn of columns it does not know."""
-        validation.raise_on_faults(validation.faults(self.features, table))
+        self.checked(table)
         extra = [c for c in table.columns if c not in self]
         if extra:
             warnings.warn(f"columns not in the schema are ignored: {some(extra)}", FcxWarning, stacklevel=2)
+
+    def checked(self, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
+        """What `natural` returns, after the same check as `validate`, for the price of one reading."""
+        natural, faults = validation.read(self.features, table)
+        validation.raise_on_faults(faults)
+        return natural
 
     def missing(self, table: pd.DataFrame) -> pd.DataFrame:
         """Which cells of the schema's columns are missing, row by column."""
@@ -156,10 +163,15 @@ class Schema:
     def table(
         self, natural: Natural, index: pd.Index | None = None, dtypes: Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
-        """The inverse of `natural`: a table with the schema's columns, of the given dtypes."""
+        """The inverse of `natural`: a table with the schema's columns, of the given dtypes if they fit."""
         kept = {} if dtypes is None else dict(dtypes)
-        columns = {f.name: f.column(natural[f.name], kept.get(f.name)) for f in self.features}
-        return pd.DataFrame(columns, index=index, copy=False)
+        columns = {}
+        for f in self.features:
+            dtype = kept.get(f.name)
+            # Bare objects would be taken for text and change their dtype.
+            columns[f.name] = pd.Series(f.column(natural[f.name], dtype), dtype=f.dtype(dtype), copy=False)
+        table = pd.DataFrame(columns, copy=False)
+        return table if index is None else table.set_axis(index, axis=0)
 
     def units(self, table: pd.DataFrame) -> dict[str, float]:
         """What one unit of cost is for each number: its median absolute deviation in the table.
@@ -181,7 +193,5 @@ def _line(feature: Feature) -> str:
     kept = "" if feature.mutable else ", immutable"
     unit = f" {feature.unit}" if feature.unit else ""
     if feature.is_number:
-        return (
-            f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
-        )
+        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
     return f"{feature.name}: {feature.kind}, {len(feature.levels)} levels: {some(feature.levels, 6)}{kept}"

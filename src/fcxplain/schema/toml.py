@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -41,45 +42,46 @@ def fields_of(feature: Feature) -> dict[str, Any]:
 
 def features_from(data: Mapping[str, Any]) -> tuple[Feature, ...]:
     """Features from parsed TOML or JSON; every fault is listed."""
+    unknown = [key for key in data if key != "features"]
+    faults = [Fault(f"[{k}]", "is not known", did_you_mean(k, ["features"])) for k in unknown]
     tables = data.get("features")
     if not isinstance(tables, Mapping) or not tables:
-        raise SchemaError("a schema file needs a table [features.NAME] for each feature")
-    features, faults = (
-        [],
-        [Fault(k, "is not known; only [features.NAME] is") for k in data if k != "features"],
-    )
+        faults.append(Fault("[features.NAME]", "is needed once for each feature"))
+        tables = {}
+    features = []
     for name, fields in tables.items():
-        place = f"feature {name!r}"
-        if not isinstance(fields, Mapping):
-            faults.append(Fault(place, "is not a table", f"Write [features.{name}] and its fields below."))
-            continue
-        unknown = [k for k in fields if k not in FIELDS]
-        faults += [Fault(place, f"no field {k!r}", did_you_mean(k, FIELDS)) for k in unknown]
-        if "kind" not in fields:
-            faults.append(Fault(place, "has no kind", 'Write e.g. kind = "integer".'))
-            continue
         try:
-            features.append(_feature(name, {k: v for k, v in fields.items() if k in FIELDS}))
+            features.append(_feature(name, fields))
         except SchemaError as error:
             faults += error.faults
-        except (TypeError, ValueError, OverflowError) as error:
-            faults.append(Fault(place, f"has a field of the wrong type: {error}"))
     if faults:
         raise SchemaError("the schema file has mistakes", faults)
     return tuple(features)
 
 
-def _feature(name: str, fields: dict[str, Any]) -> Feature:
-    for key in ("levels", "ranks"):
-        if key in fields:
-            if not isinstance(fields[key], list | tuple):
-                raise SchemaError(
-                    "", [Fault(f"feature {name!r}", f"{key} is not a list", f"Write {key} = [...].")]
-                )
-            fields[key] = tuple(fields[key])
-    if not isinstance(fields.get("mutable", True), bool):
-        raise SchemaError("", [Fault(f"feature {name!r}", "mutable is neither true nor false")])
-    return Feature(name, **fields)
+def _feature(name: str, fields: Any) -> Feature:
+    place = f"feature {name!r}"
+    if not isinstance(fields, Mapping):
+        fault = Fault(place, "is not a table", f"Write [features.{name}] and its fields below.")
+        raise SchemaError("", [fault])
+    faults = [Fault(place, f"no field {k!r}", did_you_mean(k, FIELDS)) for k in fields if k not in FIELDS]
+    if "kind" not in fields:
+        faults.append(Fault(place, "has no kind", f'Write e.g. kind = "{_likely_kind(fields)}".'))
+    known = {k: v for k, v in fields.items() if k in FIELDS}
+    try:
+        # With a kind that fits, a missing one does not hide what else is wrong.
+        feature = Feature(name, **{"kind": _likely_kind(fields), **known})
+    except SchemaError as error:
+        faults += error.faults
+    if faults:
+        raise SchemaError("", faults)
+    return feature
+
+
+def _likely_kind(fields: Mapping[str, Any]) -> str:
+    if "levels" in fields or "ranks" in fields:
+        return "ordinal" if "ranks" in fields else "categorical"
+    return "continuous" if "step" in fields or "decimals" in fields else "integer"
 
 
 def read(source: str | Path) -> tuple[Feature, ...]:
@@ -90,12 +92,13 @@ def read(source: str | Path) -> tuple[Feature, ...]:
         place = str(source)
         try:
             text = Path(source).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise SchemaError(f"cannot read the schema file {place}: {error}") from error
     try:
-        return features_from(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{place} is not valid TOML: {error}") from error
+    return features_from(data)
 
 
 def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Path | None) -> str:
@@ -114,20 +117,35 @@ def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Pat
     document.add("features", tables)
     text = tomlkit.dumps(document)
     if path is not None:
-        write_whole(Path(path), text)
+        try:
+            write_whole(Path(path), text)
+        except OSError as error:
+            raise SchemaError(f"cannot write the schema file {path}: {error.strerror}") from error
     return text
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write to a temporary name beside the target, then rename, so that nothing is ever half written."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    path = path.resolve()  # what a link points to is replaced, not the link
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
+        Path(temporary).chmod(_mode(path))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file as it is, or those that a new one would get."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    # The mask can only be read by setting it.
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def _one_line(text: str) -> str:

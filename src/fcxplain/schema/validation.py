@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_integer_dtype
 
 from ..errors import Fault, SchemaError, did_you_mean, some
-from .feature import Feature
+from .column import first_label, is_numeric
+from .feature import Feature, plain
+
+MAX_FLOAT = np.finfo(np.float64).max
 
 
 def raise_on_faults(faults: Iterable[Fault]) -> None:
@@ -21,11 +26,18 @@ def raise_on_faults(faults: Iterable[Fault]) -> None:
 
 def faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
     """Every fault of the table: absent, doubled or mistyped columns, missing and illegal values."""
+    return read(features, table)[1]
+
+
+def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, NDArray[Any]], list[Fault]]:
+    """Natural columns and every fault, in one go: reading text is most of the work of checking it."""
+    natural: dict[str, NDArray[Any]] = {}
     found = column_faults(features, table)
-    for feature in features:
+    for feature in features if isinstance(table, pd.DataFrame) else ():
         if (table.columns == feature.name).sum() == 1:
-            found += _value_faults(feature, table[feature.name])
-    return found
+            natural[feature.name], new = _read(feature, table[feature.name])
+            found += new
+    return natural, found
 
 
 def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
@@ -40,97 +52,90 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
             remedy = did_you_mean(name, spare) or f"The table has {some(table.columns)}."
             found.append(Fault(f"column {name!r}", "is not in the table", remedy))
         elif count > 1:
-            found.append(
-                Fault(f"column {name!r}", f"stands in the table {count} times", "Rename or drop one.")
-            )
+            found.append(Fault(f"column {name!r}", f"stands in the table {count} times", "Rename or drop one."))
     return found
 
 
-def is_numeric(column: pd.Series) -> bool:
-    """Whether a column holds numbers (not booleans, not text), whatever its dtype."""
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return False
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return not pd.api.types.is_complex_dtype(column.dtype)
-    kinds = ("integer", "floating", "mixed-integer-float", "decimal", "empty")
-    return (
-        pd.api.types.is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
-    )
+def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault]]:
+    """The natural column and its faults. The common case, a column without any, is told by its extremes."""
+    if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
+        return np.empty(0), list(_type_faults(feature, column))
+    try:
+        values = feature.natural(column)
+    except SchemaError as error:
+        return np.empty(0), list(error.faults)
+    if not len(values):
+        return values, []
+    if feature.is_category:
+        return values, [] if values.min() >= 0 else list(_level_faults(feature, column, values))
+    is_whole = feature.kind != "integer" or is_integer_dtype(column.dtype) or _all_whole(values)
+    low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
+    is_clean = is_whole and low <= values.min() and values.max() <= high
+    return values, [] if is_clean else list(_number_faults(feature, column, values))
 
 
-def is_date(column: pd.Series) -> bool:
-    """Whether a column holds dates, times or durations."""
-    dtype = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
-        return True
-    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("date", "time", "duration")):
-        return True
-    return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in (
-        "datetime",
-        "date",
-        "time",
-    )
+def _all_whole(values: NDArray[np.float64]) -> bool:
+    return bool((values == np.rint(values)).all())
 
 
-def _value_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
+def _type_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
     missing = column.isna().to_numpy(dtype=bool)
     if missing.any():
-        yield _fault(column, missing, "is missing", "Fill it in or leave the row out.")
-    yield from (
-        _number_faults(feature, column) if feature.is_number else _level_faults(feature, column, missing)
-    )
+        yield _missing(column, missing)
+    present = column[~missing]
+    sample = f", e.g. {some([plain(present.iloc[0])])}" if len(present) else ""
+    problem = f"should be {feature.kind} but is {column.dtype}{sample}"
+    remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
+    yield Fault(f"column {feature.name!r}", problem, remedy)
 
 
-def _number_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
-    if not is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
-        present = column.dropna()
-        sample = f", e.g. {present.iloc[0]!r}" if len(present) else ""
-        remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
-        yield Fault(
-            f"column {feature.name!r}", f"should be {feature.kind} but is {column.dtype}{sample}", remedy
-        )
-        return
-    values = feature.natural(column)
-    infinite = np.isinf(values)
-    if infinite.any():
-        yield _fault(column, infinite, "is infinite", "Replace it by a number.")
+def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float64]) -> Iterator[Fault]:
     finite = np.isfinite(values)
-    if feature.kind == "integer":
-        broken = finite & (values != np.rint(values))
-        if broken.any():
-            yield _fault(column, broken, "is not a whole number", "Round it, or make the feature continuous.")
-    for bound, outside in (
-        ("low", values < _or(feature.low, -np.inf)),
-        ("high", values > _or(feature.high, np.inf)),
+    broken = finite & (values != np.rint(values)) & (feature.kind == "integer")
+    below = finite & (values < _or(feature.low, -np.inf))
+    above = finite & (values > _or(feature.high, np.inf))
+    correct = "Correct it, or widen {!r} in the schema."
+    for rows, problem, remedy in (
+        (np.isinf(values), "is infinite", "Replace it by a number."),
+        (broken, "is not a whole number", "Round it, or make the feature continuous."),
+        (below, f"is below {feature.low}", correct.format("low")),
+        (above, f"is above {feature.high}", correct.format("high")),
     ):
-        if (outside & finite).any():
-            limit, side = getattr(feature, bound), "below" if bound == "low" else "above"
-            remedy = f"Correct it, or widen {bound!r} in the schema."
-            yield _fault(column, outside & finite, f"is {side} {limit:g}", remedy)
+        if rows.any():
+            yield _fault(column, rows, f"{problem}, e.g. {plain(column[rows].iloc[0])}", remedy)
+    if np.isnan(values).any():
+        yield _missing(column, np.isnan(values))
 
 
-def _level_faults(feature: Feature, column: pd.Series, missing: NDArray[np.bool_]) -> Iterator[Fault]:
-    if not feature.levels:
+def _level_faults(feature: Feature, column: pd.Series, codes: NDArray[np.int64]) -> Iterator[Fault]:
+    missing = column.isna().to_numpy(dtype=bool)
+    if missing.any():
+        yield _missing(column, missing)
+    unknown = (codes < 0) & ~missing
+    if not unknown.any() or not feature.levels:
         return
-    unknown = (feature.natural(column) < 0) & ~missing
-    if not unknown.any():
-        return
-    values = column[unknown].unique().tolist()
-    hint = did_you_mean(values[0], feature.levels)
-    remedy = hint or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema."
-    what = (
-        f"is {some(values, 4)}, no known level"
-        if len(values) == 1
-        else f"has unknown levels {some(values, 4)}"
-    )
-    yield Fault(f"column {feature.name!r}", what, remedy, int(unknown.sum()), column.index[unknown][0])
+    values = [plain(v) for v in column[unknown].unique().tolist()]
+    one = f"is {some(values)}, no known level"
+    what = one if len(values) == 1 else f"has unknown levels {some(values, 4)}"
+    yield _fault(column, unknown, what, _level_remedy(feature, values[0]))
+
+
+def _level_remedy(feature: Feature, value: Any) -> str:
+    alike = feature.level_of_text.get(str(value))
+    if alike is not None:
+        level = feature.levels[alike]
+        kinds = f"a {type(level).__name__}, not a {type(value).__name__}"
+        return f"The level {some([level])} is {kinds}: convert the column, or the levels in the schema."
+    near = did_you_mean(value, feature.levels)
+    return near or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema."
+
+
+def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> Fault:
+    return _fault(column, rows, "is missing", "Fill it in or leave the row out.")
 
 
 def _fault(column: pd.Series, rows: NDArray[np.bool_], problem: str, remedy: str) -> Fault:
-    first = column[rows].iloc[0]
-    value = "" if pd.isna(first) else f", e.g. {first}"
-    place = f"column {column.name!r}"
-    return Fault(place, problem + value, remedy, int(rows.sum()), column.index[rows][0])
+    return Fault(f"column {column.name!r}", problem, remedy, int(rows.sum()), first_label(column, rows))
 
 
 def _or(bound: float | None, otherwise: float) -> float:

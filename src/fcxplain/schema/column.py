@@ -1,0 +1,141 @@
+"""Between a column of any dtype and its natural values: float64 for a number, level codes for a category."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import Fault, SchemaError
+from .definition import is_missing
+
+if TYPE_CHECKING:
+    from .feature import Feature
+
+
+def is_numeric(column: pd.Series) -> bool:
+    """Whether a column holds numbers (not booleans, not text), whatever its dtype."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return False
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return not pd.api.types.is_complex_dtype(column.dtype)
+    kinds = ("integer", "floating", "mixed-integer-float", "decimal", "empty")
+    return pd.api.types.is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
+
+
+def is_date(column: pd.Series) -> bool:
+    """Whether a column holds dates, times or durations."""
+    dtype = column.dtype
+    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+        return True
+    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("date", "time", "duration")):
+        return True
+    kinds = ("datetime", "date", "time", "timedelta", "period")
+    return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
+
+
+def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
+    """The index label of the first of these rows, in plain Python so that it reads well."""
+    label = column.index[int(rows.argmax())]
+    parts = label if isinstance(label, tuple) else (label,)
+    parts = tuple(v.item() if isinstance(v, np.generic) else v for v in parts)
+    return parts if isinstance(label, tuple) else parts[0]
+
+
+def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
+    """The column as float64; missing is NaN."""
+    try:
+        values = float64(column)
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = f"should be {feature.kind} but is {column.dtype}"
+        raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, str(error))]) from error
+    short = short_float(column.dtype)
+    if short is None or feature.step is None:
+        return values
+    # 0.1 in single precision is meant to be the grid's 0.1, not 0.10000000149.
+    nearest = feature.at(feature.codes(np.nan_to_num(values)))
+    return np.where(nearest.astype(short) == values, nearest, values)
+
+
+def float64(column: pd.Series) -> NDArray[np.float64]:
+    """Numbers of any dtype in double precision; missing is NaN."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":
+        return np.asarray(column.to_numpy().astype(np.float64, copy=False))
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def short_float(dtype: Any) -> np.dtype[Any] | None:
+    """The numpy dtype of a column of floats shorter than a double, else None."""
+    inner = getattr(dtype, "numpy_dtype", dtype)
+    is_short = isinstance(inner, np.dtype) and inner.kind == "f" and inner.itemsize < 8
+    return inner if is_short else None
+
+
+def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
+    """The index of each row's level; missing or unknown is -1."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        found, values = column.cat.codes.to_numpy(), column.cat.categories
+    else:
+        try:
+            found, values = pd.factorize(column)
+        except (TypeError, NotImplementedError) as error:
+            problem, remedy = f"holds values that are no levels ({error})", "Convert them to text."
+            raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
+    known = [-1 if is_missing(v) else feature.code_of_level.get(v, -1) for v in values]
+    return np.asarray(np.asarray([*known, -1], dtype=np.int64)[found])
+
+
+def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
+    """Natural values as a column of a dtype that can hold them."""
+    if feature.is_number:
+        whole = pd.api.types.is_integer_dtype(dtype) or (
+            feature.kind == "integer" and pd.api.types.is_object_dtype(dtype)
+        )
+        return pd.array(np.rint(natural).astype(np.int64) if whole else natural, dtype=dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        places = {level: i for i, level in enumerate(dtype.categories)}
+        codes = np.asarray([places[level] for level in feature.levels], dtype=np.int64)
+        return pd.Categorical.from_codes(codes[natural], dtype=dtype)
+    levels = np.empty(len(feature.levels), dtype=object)
+    levels[:] = feature.levels
+    return pd.array(levels, dtype=dtype).take(natural)
+
+
+def fitting_dtype(feature: Feature, wanted: Any) -> Any:
+    """`wanted` if every legal value survives it, else the nearest dtype that holds them all."""
+    if isinstance(wanted, pd.CategoricalDtype) and feature.is_category:
+        return _widened(feature, wanted)
+    default: Any = object
+    if feature.is_number:
+        default = np.dtype(np.int64 if feature.kind == "integer" else np.float64)
+    return default if wanted is None or not _survives(feature, wanted) else wanted
+
+
+def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtype:
+    """The category with the levels that it lacks; an ordered one follows the order of the feature."""
+    known = set(dtype.categories)
+    missing = [level for level in feature.levels if level not in known]
+    if not missing:
+        return dtype
+    levels = set(feature.levels)
+    others = [c for c in dtype.categories if c not in levels]
+    merged = [*feature.levels, *others] if dtype.ordered else [*dtype.categories, *missing]
+    return pd.CategoricalDtype(merged, dtype.ordered)
+
+
+def _survives(feature: Feature, dtype: Any) -> bool:
+    """Whether legal values come back as they were; a number's are told by the ends of its grid."""
+    if feature.top is None:
+        return True
+    ends = {0, min(1, feature.top), max(0, feature.top - 1), feature.top}
+    codes = np.arange(len(feature.levels)) if feature.is_category else np.array(sorted(ends))
+    legal = feature.at(codes)
+    try:
+        with np.errstate(all="ignore"):
+            column = pd.Series(written(feature, legal, dtype), dtype=dtype)
+            return bool(np.array_equal(feature.natural(column), legal))
+    except (TypeError, ValueError, OverflowError, ArithmeticError, SchemaError, NotImplementedError):
+        return False

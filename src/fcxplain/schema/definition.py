@@ -1,0 +1,147 @@
+"""Whether a feature's fields make sense together. Finds every fault, so that a file is mended in one go."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from ..errors import did_you_mean, some
+from .grid import decimals_of
+
+if TYPE_CHECKING:
+    from .feature import Feature
+
+Problem = tuple[str, str]
+"""What is wrong, and what to do about it."""
+
+
+def faults(feature: Feature, kinds: tuple[str, ...]) -> list[Problem]:
+    """Every reason why these fields make no feature."""
+    found = [*_name_faults(feature.name), *_type_faults(feature)]
+    if feature.kind not in kinds:
+        problem = f"no kind {feature.kind!r}; choose one of {', '.join(kinds)}"
+        return [(problem, did_you_mean(feature.kind, kinds)), *found]
+    numeric = feature.kind in ("integer", "continuous")
+    return found + list(_number_faults(feature) if numeric else _category_faults(feature))
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a single value stands for a missing one."""
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+
+
+def _name_faults(name: Any) -> Iterator[Problem]:
+    if not isinstance(name, str) or not name.strip() or any(c in name for c in "\n\r`"):
+        yield "a name is text without line breaks or backticks", ""
+    elif not _is_unicode(name):
+        yield "the name is not valid Unicode", ""
+
+
+def _type_faults(feature: Feature) -> Iterator[Problem]:
+    for field in ("low", "high", "step"):
+        value = getattr(feature, field)
+        if value is not None and not _is_finite(value):
+            yield f"{field} is {value!r}, not a finite number", ""
+    if feature.decimals is not None and not _is_whole(feature.decimals):
+        yield f"decimals is {feature.decimals!r}, not a whole number", ""
+    mutable: object = feature.mutable
+    if not isinstance(mutable, bool):
+        yield f"mutable is {mutable!r}, neither true nor false", ""
+    for field in ("label", "unit"):
+        value = getattr(feature, field)
+        if not isinstance(value, str) or not _is_unicode(value):
+            yield f"{field} is {value!r}, not text", ""
+    for field in ("levels", "ranks"):
+        value = getattr(feature, field)
+        if not isinstance(value, tuple):
+            yield f"{field} is {value!r}, not a list", f"Write {field} = [...]."
+
+
+def _number_faults(feature: Feature) -> Iterator[Problem]:
+    low, high, step = (v if _is_finite(v) else None for v in (feature.low, feature.high, feature.step))
+    if feature.levels or feature.ranks:
+        yield "levels and ranks are for categorical and ordinal features only", ""
+    if low is not None and high is not None and low > high:
+        yield f"low {low} is above high {high}", "Exchange them."
+    if step is not None and step <= 0:
+        yield f"step {step} is not positive", ""
+    if feature.kind == "integer" and any(v is not None and v != int(v) for v in (low, high, step)):
+        yield "bounds and step of an integer must be whole numbers", "Round them, or make it continuous."
+    if _is_whole(feature.decimals):
+        yield from _decimals_faults(feature, step)
+
+
+def _decimals_faults(feature: Feature, step: float | None) -> Iterator[Problem]:
+    decimals = feature.decimals or 0
+    if feature.kind == "integer" and decimals:
+        yield f"an integer has no decimals, but decimals is {decimals}", "Make it continuous."
+    elif not 0 <= decimals <= 15 and step is None:
+        yield f"decimals {decimals} is not between 0 and 15", ""
+    elif step is not None and decimals_of(step) > decimals:
+        yield f"step {step} has more than {decimals} decimals", "Give one of the two."
+
+
+def _category_faults(feature: Feature) -> Iterator[Problem]:
+    for field in ("low", "high", "step", "decimals"):
+        if getattr(feature, field) is not None:
+            yield f"{field} is for numbers only", ""
+    if isinstance(feature.levels, tuple):
+        yield from _level_faults(feature.levels)
+        if isinstance(feature.ranks, tuple):
+            yield from _rank_faults(feature)
+
+
+def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
+    if any(is_missing(level) for level in levels):
+        yield "a level is missing (NaN or None)", "Name it, e.g. 'unknown'."
+    odd = [v for v in levels if not is_missing(v) and not _is_level(v)]
+    if odd:
+        problem = f"a level is valid text, a finite number, true or false, but {some(odd, 3)} is not"
+        yield problem, "Convert it to text."
+        return
+    twice = [text for text, count in Counter(str(level) for level in levels).items() if count > 1]
+    if twice:
+        yield f"levels written alike: {some(twice, 5)}", ""
+    elif len(set(levels)) < len(levels):
+        # True, 1 and 1.0 are one and the same key to Python.
+        alike = [v for v, count in Counter(levels).items() if count > 1]
+        yield f"levels that are equal: {some(alike, 5)}", "Write them as text."
+
+
+def _rank_faults(feature: Feature) -> Iterator[Problem]:
+    ranks = feature.ranks
+    if ranks and feature.kind != "ordinal":
+        yield "ranks are for ordinal features only", ""
+    elif ranks and len(ranks) != len(feature.levels):
+        yield f"{len(feature.levels)} levels but {len(ranks)} ranks", "Give each level one rank."
+    odd = [rank for rank in ranks if not _is_whole(rank)]
+    if odd:
+        yield f"ranks are whole numbers, but {some(odd, 3)} is not", ""
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an int that is too long for a float
+        return False
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def _is_level(value: Any) -> bool:
+    return isinstance(value, bool) or _is_finite(value) or (isinstance(value, str) and _is_unicode(value))
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair cannot be written to a file."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
