@@ -277,6 +277,7 @@ def test_long_but_honest_rules_are_read():
         ("(age' > age and loan' < 5) or race' == race", "(age must increase and loan must be less than 5) or race must not change"),
         ("tier' <= tier + 1", "tier must not increase by more than 1 rank"),
         ("hours_per_week' not in {20, 40}", "hours per week must not be 20 or 40"),
+        ("education' > Doctorate", "education must be something that no level is"),
     ],
 )  # fmt: skip
 def test_rules_are_said_in_words(text, words):

@@ -87,7 +87,13 @@ def test_a_target_may_be_written_as_text():
 def test_every_fault_is_listed_at_once():
     table = people()
     with pytest.raises(FcxError) as caught:
-        Task(table, pipeline(table), label="loan", rules="agee' >= age\nwage' > jobb\nage' > 60\nage' < 50", target="maybe")
+        Task(
+            table,
+            pipeline(table),
+            label="loan",
+            rules="agee' >= age\nwage' > jobb\nage' > 60\nage' < 50",
+            target="maybe",
+        )
     told = str(caught.value)
     assert "no feature 'agee'. Did you mean 'age'?" in told
     assert "no feature 'jobb'" in told

@@ -242,6 +242,8 @@ def _be(mood: Mood, negated: bool = False) -> str:
 
 
 def _listed(items: list[str]) -> str:
+    if not items:
+        return "something that no level is"
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
 
 
