@@ -1,4 +1,4 @@
-"""Classifiers of every make behind one protocol; what is checked of them; training and distillation."""
+"""Classifiers of every make behind one protocol (adapters, checking, scoring), training and distillation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark data sets: counts, schemas, splits, and the way to their raw files."""
+"""The benchmark data sets: counts, schemas, splitting, and the way to their raw files."""
 
 import contextlib
 import gzip
@@ -23,6 +23,7 @@ from fcxplain.datasets import download as downloads
 from fcxplain.datasets.files import cache_folder, raw_bytes
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError
+from fcxplain.schema import natural_column
 
 ROWS = {"adult": 32_561, "adult-authors": 15_691, "census": 199_523, "law": 20_512, "folktables": 665_800}
 WIDTHS = {"adult": 29, "adult-authors": 29, "census": 164, "law": 21, "folktables": 44}
@@ -86,7 +87,7 @@ def test_every_row_fits_the_schema_and_every_level_occurs(name, loaded):
     table = whole(data)
     data.schema.validate(table[list(data.features)])
     for feature in data.schema:
-        assert feature.on_grid(feature.natural(table[feature.name])).all()
+        assert feature.on_grid(natural_column(feature, table[feature.name])).all()
         if feature.is_category:
             assert set(table[feature.name].unique()) == set(feature.levels)
     assert list(table.columns) == [*data.features, data.label]

@@ -1,4 +1,4 @@
-"""What is guessed from a table, and what is refused."""
+"""What schema.inference guesses from a table, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be written, what it means, and what is said of mistakes."""
+"""What can be written, what it means, what is said of mistakes (rules.parser, binding, check, penalty, wording)."""
 
 from __future__ import annotations
 

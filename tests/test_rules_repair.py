@@ -1,4 +1,4 @@
-"""The nearest legal row: bounds, grids, immutables, boxes, integer programs, and rows without a way out."""
+"""The nearest legal row (rules.repair, boxes, program), and what the linter finds (rules.conflict)."""
 
 from __future__ import annotations
 

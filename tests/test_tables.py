@@ -1,4 +1,4 @@
-"""A user's own table: whatever its file looks like, it is read rightly, or the error says what to do."""
+"""A user's own table (tables, delimited, numerals): read rightly, or the error says what to do."""
 
 import contextlib
 import gzip

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .errors import DataError, Fault, NotFittedError
-from .schema import Feature, Natural, Schema
+from .schema import Feature, Natural, Schema, fitting_dtype
 
 # Grids with more values than this cannot be told apart in single precision.
 SINGLE_PRECISION = 2**21
@@ -87,7 +87,7 @@ class TableEncoder:
     ) -> Self:
         """Set the learned state directly, as when a saved model is loaded."""
         self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
-        self.dtypes_ = {name: schema[name].dtype(dtype) for name, dtype in dtypes.items()}
+        self.dtypes_ = {name: fitting_dtype(schema[name], dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
         for feature in schema:
             self.spans_[feature.name] = slice(start, start + feature.width)

@@ -46,12 +46,12 @@ def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Ti
     table = table[list(schema.names)]
     x = encoder.encode(table)
     flat = x.numpy()
-    if not np.array_equal(flat, plain_encode(table, schema)):
+    if not np.array_equal(flat, plain_encode(table, encoder)):
         raise FcxError("the plain encoding differs from ours: the comparison would mean nothing")
-    pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, schema))
+    pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, encoder))
     ways = (
-        ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, schema)),
-        ("decode", lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, schema)),
+        ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, encoder)),
+        ("decode", lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, encoder)),
     )
     return [Timing(job, len(table), *_best(ours, plain, repeat)) for job, ours, plain in ways]
 
@@ -69,16 +69,15 @@ def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0,
     return [Timing(job, len(table), min(cpu_seconds(work) for _ in range(repeat))) for job, work in ways]
 
 
-def plain_encode(table: pd.DataFrame, schema: Schema) -> NDArray[np.float32]:
+def plain_encode(table: pd.DataFrame, known: TableEncoder) -> NDArray[np.float32]:
     """Category codes (or factorize), scale, and one-hot scatter into single precision."""
-    x = np.zeros((len(table), sum(f.width for f in schema)), dtype=np.float32)
+    x = np.zeros((len(table), known.width_), dtype=np.float32)
     rows, start = np.arange(len(table)), 0
-    for feature in schema:
+    for feature in known.schema_:
         column = table[feature.name]
         if feature.is_number:
-            values = column.to_numpy()
-            low, high = float(values.min()), float(values.max())
-            x[:, start] = (values - low) / (high - low)
+            low, spread = known.scale_[feature.name]
+            x[:, start] = (column.to_numpy() - low) / spread
         else:
             x[rows, start + _plain_codes(column, list(feature.levels))] = 1
         start += feature.width
@@ -93,15 +92,15 @@ def _plain_codes(column: pd.Series, levels: list[Any]) -> NDArray[Any]:
     return np.asarray(np.asarray([place[v] for v in values])[found])
 
 
-def plain_decode(x: NDArray[np.float32], like: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+def plain_decode(x: NDArray[np.float32], like: pd.DataFrame, known: TableEncoder) -> pd.DataFrame:
     """Argmax per span, rescale, round, take the levels, and build the table."""
     columns: dict[str, Any] = {}
     start = 0
-    for feature in schema:
+    for feature in known.schema_:
         column = like[feature.name]
         if feature.is_number:
-            low, high = float(column.min()), float(column.max())
-            values = np.round(x[:, start].astype(np.float64) * (high - low) + low, feature.decimals or 0)
+            low, spread = known.scale_[feature.name]
+            values = np.round(x[:, start].astype(np.float64) * spread + low, feature.decimals or 0)
             columns[feature.name] = values.astype(column.dtype)
         else:
             codes = x[:, start : start + feature.width].argmax(axis=1)

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
-from ..schema import Feature, Natural
+from ..schema import Feature, Natural, natural_column
 from .nodes import Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Rule, Same
 
 Bools = NDArray[np.bool_]
@@ -134,7 +134,7 @@ def natural_of(table: Table, refs: Iterable[Ref], *, primed: bool) -> Natural:
         if feature.name not in table.columns:
             faults.append(Fault(f"column {feature.name!r}", "is needed by a rule but is not in the table"))
             continue
-        values = feature.natural(table[feature.name])
+        values = natural_column(feature, table[feature.name])
         unknown = np.isnan(values) if feature.is_number else values < 0
         if unknown.any():
             problem = "is missing or not a known level, but a rule needs it"

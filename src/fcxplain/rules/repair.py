@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
-from ..schema import Natural, Schema
+from ..schema import Natural, Schema, natural_column
 from .boxes import BoxSearch, Floats, Nearest
 from .check import Bools, truth
 from .nodes import And, Atom, Formula, Ref, Rule, refs_of
@@ -226,7 +226,7 @@ def _check_pair(before: pd.DataFrame, after: pd.DataFrame, schema: Schema) -> No
             if name not in table.columns:
                 faults.append(Fault(f"{place}, column {name!r}", "is not in the table"))
                 continue
-            values = schema[name].natural(table[name])
+            values = natural_column(schema[name], table[name])
             bad = ~np.isfinite(values) if schema[name].is_number else values < 0
             if bad.any():
                 problem = "is missing, infinite or no known level"

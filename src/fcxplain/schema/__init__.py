@@ -1,7 +1,9 @@
 """The table's contract: features, their legal values, and who may change."""
 
+from .column import fitting_dtype
+from .column import natural as natural_column
 from .feature import KINDS, Feature, Kind, Level
 from .inference import Guess
 from .schema import Natural, Schema
 
-__all__ = ["KINDS", "Feature", "Guess", "Kind", "Level", "Natural", "Schema"]
+__all__ = ["KINDS", "Feature", "Guess", "Kind", "Level", "Natural", "Schema", "fitting_dtype", "natural_column"]

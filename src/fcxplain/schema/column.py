@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError
 from .definition import is_missing
-
-if TYPE_CHECKING:
-    from .feature import Feature
+from .feature import Feature
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -43,6 +42,18 @@ def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
     parts = label if isinstance(label, tuple) else (label,)
     parts = tuple(v.item() if isinstance(v, np.generic) else v for v in parts)
     return parts if isinstance(label, tuple) else parts[0]
+
+
+def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
+    """The column as float64 (numbers; missing is NaN) or as level codes (missing or unknown is -1)."""
+    return numbers(feature, column) if feature.is_number else level_codes(feature, column)
+
+
+def column_of(feature: Feature, values: NDArray[Any], dtype: Any = None) -> pd.Series:
+    """Natural values as a column of `dtype`; one that cannot hold every legal value gives way to another."""
+    fitting = fitting_dtype(feature, dtype)
+    # Without its dtype a series of bare objects would be taken for text.
+    return pd.Series(written(feature, values, fitting), dtype=fitting, copy=False)
 
 
 def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
@@ -108,6 +119,11 @@ def fitting_dtype(feature: Feature, wanted: Any) -> Any:
     """`wanted` if every legal value survives it, else the nearest dtype that holds them all."""
     if isinstance(wanted, pd.CategoricalDtype) and feature.is_category:
         return _widened(feature, wanted)
+    return _fitting_dtype(feature, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:
         default = np.dtype(np.int64 if feature.kind == "integer" else np.float64)
@@ -136,6 +152,6 @@ def _survives(feature: Feature, dtype: Any) -> bool:
     try:
         with np.errstate(all="ignore"):
             column = pd.Series(written(feature, legal, dtype), dtype=dtype)
-            return bool(np.array_equal(feature.natural(column), legal))
+            return bool(np.array_equal(natural(feature, column), legal))
     except (TypeError, ValueError, OverflowError, ArithmeticError, SchemaError, NotImplementedError):
         return False

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pandas as pd
 
 from ..errors import did_you_mean, some
 from .grid import decimals_of
 
-if TYPE_CHECKING:
-    from .feature import Feature
-
+Fields = Mapping[str, Any]
+"""What was given for a feature, of whatever type, by the name of the field."""
 Problem = tuple[str, str]
 """What is wrong, and what to do about it."""
 
 
-def faults(feature: Feature, kinds: tuple[str, ...]) -> list[Problem]:
+def faults(fields: Fields, kinds: tuple[str, ...]) -> list[Problem]:
     """Every reason why these fields make no feature."""
-    found = [*_name_faults(feature.name), *_type_faults(feature)]
-    if feature.kind not in kinds:
-        problem = f"no kind {feature.kind!r}; choose one of {', '.join(kinds)}"
-        return [(problem, did_you_mean(feature.kind, kinds)), *found]
-    numeric = feature.kind in ("integer", "continuous")
-    return found + list(_number_faults(feature) if numeric else _category_faults(feature))
+    found = [*_name_faults(fields["name"]), *_type_faults(fields)]
+    if fields["kind"] not in kinds:
+        problem = f"no kind {fields['kind']!r}; choose one of {', '.join(kinds)}"
+        return [(problem, did_you_mean(fields["kind"], kinds)), *found]
+    numeric = fields["kind"] in ("integer", "continuous")
+    return found + list(_number_faults(fields) if numeric else _category_faults(fields))
 
 
 def is_missing(value: Any) -> bool:
@@ -41,43 +40,43 @@ def _name_faults(name: Any) -> Iterator[Problem]:
         yield "the name is not valid Unicode", ""
 
 
-def _type_faults(feature: Feature) -> Iterator[Problem]:
+def _type_faults(fields: Fields) -> Iterator[Problem]:
     for field in ("low", "high", "step"):
-        value = getattr(feature, field)
+        value = fields[field]
         if value is not None and not _is_finite(value):
             yield f"{field} is {value!r}, not a finite number", ""
-    if feature.decimals is not None and not _is_whole(feature.decimals):
-        yield f"decimals is {feature.decimals!r}, not a whole number", ""
-    mutable: object = feature.mutable
+    if fields["decimals"] is not None and not _is_whole(fields["decimals"]):
+        yield f"decimals is {fields['decimals']!r}, not a whole number", ""
+    mutable: object = fields["mutable"]
     if not isinstance(mutable, bool):
         yield f"mutable is {mutable!r}, neither true nor false", ""
     for field in ("label", "unit"):
-        value = getattr(feature, field)
+        value = fields[field]
         if not isinstance(value, str) or not _is_unicode(value):
             yield f"{field} is {value!r}, not text", ""
     for field in ("levels", "ranks"):
-        value = getattr(feature, field)
+        value = fields[field]
         if not isinstance(value, tuple):
             yield f"{field} is {value!r}, not a list", f"Write {field} = [...]."
 
 
-def _number_faults(feature: Feature) -> Iterator[Problem]:
-    low, high, step = (v if _is_finite(v) else None for v in (feature.low, feature.high, feature.step))
-    if feature.levels or feature.ranks:
+def _number_faults(fields: Fields) -> Iterator[Problem]:
+    low, high, step = (v if _is_finite(v) else None for v in (fields["low"], fields["high"], fields["step"]))
+    if fields["levels"] or fields["ranks"]:
         yield "levels and ranks are for categorical and ordinal features only", ""
     if low is not None and high is not None and low > high:
         yield f"low {low} is above high {high}", "Exchange them."
     if step is not None and step <= 0:
         yield f"step {step} is not positive", ""
-    if feature.kind == "integer" and any(v is not None and v != int(v) for v in (low, high, step)):
+    if fields["kind"] == "integer" and any(v is not None and v != int(v) for v in (low, high, step)):
         yield "bounds and step of an integer must be whole numbers", "Round them, or make it continuous."
-    if _is_whole(feature.decimals):
-        yield from _decimals_faults(feature, step)
+    if _is_whole(fields["decimals"]):
+        yield from _decimals_faults(fields, step)
 
 
-def _decimals_faults(feature: Feature, step: float | None) -> Iterator[Problem]:
-    decimals = feature.decimals or 0
-    if feature.kind == "integer" and decimals:
+def _decimals_faults(fields: Fields, step: float | None) -> Iterator[Problem]:
+    decimals = fields["decimals"] or 0
+    if fields["kind"] == "integer" and decimals:
         yield f"an integer has no decimals, but decimals is {decimals}", "Make it continuous."
     elif not 0 <= decimals <= 15 and step is None:
         yield f"decimals {decimals} is not between 0 and 15", ""
@@ -85,14 +84,14 @@ def _decimals_faults(feature: Feature, step: float | None) -> Iterator[Problem]:
         yield f"step {step} has more than {decimals} decimals", "Give one of the two."
 
 
-def _category_faults(feature: Feature) -> Iterator[Problem]:
+def _category_faults(fields: Fields) -> Iterator[Problem]:
     for field in ("low", "high", "step", "decimals"):
-        if getattr(feature, field) is not None:
+        if fields[field] is not None:
             yield f"{field} is for numbers only", ""
-    if isinstance(feature.levels, tuple):
-        yield from _level_faults(feature.levels)
-        if isinstance(feature.ranks, tuple):
-            yield from _rank_faults(feature)
+    if isinstance(fields["levels"], tuple):
+        yield from _level_faults(fields["levels"])
+        if isinstance(fields["ranks"], tuple):
+            yield from _rank_faults(fields)
 
 
 def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
@@ -112,12 +111,12 @@ def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
         yield f"levels that are equal: {some(alike, 5)}", "Write them as text."
 
 
-def _rank_faults(feature: Feature) -> Iterator[Problem]:
-    ranks = feature.ranks
-    if ranks and feature.kind != "ordinal":
+def _rank_faults(fields: Fields) -> Iterator[Problem]:
+    ranks = fields["ranks"]
+    if ranks and fields["kind"] != "ordinal":
         yield "ranks are for ordinal features only", ""
-    elif ranks and len(ranks) != len(feature.levels):
-        yield f"{len(feature.levels)} levels but {len(ranks)} ranks", "Give each level one rank."
+    elif ranks and len(ranks) != len(fields["levels"]):
+        yield f"{len(fields['levels'])} levels but {len(ranks)} ranks", "Give each level one rank."
     odd = [rank for rank in ranks if not _is_whole(rank)]
     if odd:
         yield f"ranks are whole numbers, but {some(odd, 3)} is not", ""

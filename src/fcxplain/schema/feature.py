@@ -19,7 +19,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError, did_you_mean
-from . import column as columns
 from . import definition
 from .grid import decimals_of, default_step, exact, is_too_fine
 
@@ -57,7 +56,7 @@ class Feature:
             value = getattr(self, field)
             if isinstance(value, list | tuple | np.ndarray | pd.Index):
                 settle(field, tuple(plain(v) for v in value))
-        self._raise(definition.faults(self, KINDS))
+        self._raise(definition.faults(vars(self), KINDS))
         if self.kind == "ordinal":
             settle("ranks", self.ranks or tuple(range(len(self.levels))))
         if self.is_number:
@@ -182,29 +181,6 @@ class Feature:
         inside = (natural >= low) & (natural <= high)
         on = self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural
         return np.asarray(inside & on)
-
-    def natural(self, column: pd.Series) -> NDArray[Any]:
-        """The column as float64 (numbers; missing is NaN) or as level codes (missing or unknown is -1)."""
-        return columns.numbers(self, column) if self.is_number else columns.level_codes(self, column)
-
-    def column(self, natural: NDArray[Any], dtype: Any = None) -> Any:
-        """Natural values as a table column of `dtype` (by default int64, float64 or object levels).
-
-        A dtype that cannot hold every legal value, such as int8 for a bound of 1000, gives way.
-        """
-        return columns.written(self, natural, self.dtype(dtype))
-
-    def dtype(self, wanted: Any = None) -> Any:
-        """`wanted` if it can hold every legal value, else the nearest dtype that can."""
-        if isinstance(wanted, pd.CategoricalDtype):  # equal ones may list their categories in another order
-            return columns.fitting_dtype(self, wanted)
-        if wanted not in self._dtypes:
-            self._dtypes[wanted] = columns.fitting_dtype(self, wanted)
-        return self._dtypes[wanted]
-
-    @cached_property
-    def _dtypes(self) -> dict[Any, Any]:
-        return {}
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed."""

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
-from . import inference, toml, validation
+from . import column, inference, toml, validation
 from .feature import Feature
 from .inference import Guess
 
@@ -158,18 +158,14 @@ class Schema:
 
     def natural(self, table: pd.DataFrame, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Columns as arrays: numbers in their own units, categories as level codes."""
-        return {n: self[n].natural(table[n]) for n in (names if names is not None else self.names)}
+        return {n: column.natural(self[n], table[n]) for n in (names if names is not None else self.names)}
 
     def table(
         self, natural: Natural, index: pd.Index | None = None, dtypes: Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
         """The inverse of `natural`: a table with the schema's columns, of the given dtypes if they fit."""
         kept = {} if dtypes is None else dict(dtypes)
-        columns = {}
-        for f in self.features:
-            dtype = kept.get(f.name)
-            # Bare objects would be taken for text and change their dtype.
-            columns[f.name] = pd.Series(f.column(natural[f.name], dtype), dtype=f.dtype(dtype), copy=False)
+        columns = {f.name: column.column_of(f, natural[f.name], kept.get(f.name)) for f in self.features}
         table = pd.DataFrame(columns, copy=False)
         return table if index is None else table.set_axis(index, axis=0)
 
@@ -178,7 +174,7 @@ class Schema:
 
         A MAD of 0 falls back to the standard deviation, and that to the step.
         """
-        return {n: _unit(self[n], self[n].natural(table[n])) for n in self.numbers}
+        return {n: _unit(self[n], column.natural(self[n], table[n])) for n in self.numbers}
 
 
 def _unit(feature: Feature, values: NDArray[np.float64]) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_integer_dtype
 
 from ..errors import Fault, SchemaError, did_you_mean, some
-from .column import first_label, is_numeric
+from .column import first_label, is_numeric, natural
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
@@ -61,7 +61,7 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
     if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
         return np.empty(0), list(_type_faults(feature, column))
     try:
-        values = feature.natural(column)
+        values = natural(feature, column)
     except SchemaError as error:
         return np.empty(0), list(error.faults)
     if not len(values):
