@@ -15,7 +15,7 @@ from .classifier import Classifier, as_classifier
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
 from .rules import Rule, RuleSource, contradiction, in_words, read_rules
-from .schema import Schema
+from .schema import Schema, level_named
 
 # So many training rows are enough to see what a model usually answers.
 PROBES = 2_000
@@ -202,16 +202,11 @@ def _checked_target(target: Any, classes: tuple[Any, ...]) -> Any:
         if len(classes) > 2:
             raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
         return None
-    for name in classes:
-        if type(name) is not bool and name == target:
-            return name
-    for name in classes:
-        if str(name) == str(target):
-            return name
-    hint = did_you_mean(target, classes)
-    raise DataError(
-        "", [Fault(f"target {target!r}", "is not one of the classes", f"{hint} They are {some(classes)}.".strip())]
-    )
+    meant = level_named(target, classes)
+    if meant is None:
+        remedy = f"{did_you_mean(target, classes)} They are {some(classes)}.".strip()
+        raise DataError("", [Fault(f"target {target!r}", "is not one of the classes", remedy)])
+    return meant
 
 
 def _sample(table: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ..errors import DataError, Fault, did_you_mean, some
-from ..schema import Feature, Level, Schema
+from ..schema import Feature, Level, Schema, level_named
 from . import numerals, splitting
 from .base import Dataset
 from .delimited import read_delimited
@@ -245,13 +245,9 @@ def _check_classes(label: str, column: pd.Series) -> None:
 
 def _class(target: Any, label: str, found: tuple[Level, ...]) -> Level:
     """The class that is meant; text matches a class that is written so."""
-    for level in found:
-        if isinstance(target, bool) == isinstance(level, bool) and target == level:
-            return level
-    for same in (str, lambda v: str(v).casefold()):
-        meant = [level for level in found if same(level) == same(target)]
-        if len(meant) == 1:
-            return meant[0]
+    meant = level_named(target, found)
+    if meant is not None:
+        return cast(Level, meant)
     problem = f"{target!r} is no class of {label!r}"
     remedy = f"{did_you_mean(target, found)} The classes are {some(found)}.".lstrip()
     raise DataError("", [Fault("target", problem, remedy)])

@@ -130,23 +130,22 @@ def _plain_same(formula: Same) -> Formula:
 
 
 def _and(items: Iterable[Formula]) -> Formula:
-    flat: list[Formula] = []
-    for item in items:
-        flat += item.items if isinstance(item, And) else [item]
-    if FALSE in flat:
-        return FALSE
-    distinct = tuple(dict.fromkeys(flat))
-    return distinct[0] if len(distinct) == 1 else And(distinct)
+    return _joined(And, items, FALSE)
 
 
 def _or(items: Iterable[Formula]) -> Formula:
+    return _joined(Or, items, TRUE)
+
+
+def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Formula) -> Formula:
+    """Items joined flat and without repetition; a decisive one settles the matter alone."""
     flat: list[Formula] = []
     for item in items:
-        flat += item.items if isinstance(item, Or) else [item]
-    if TRUE in flat:
-        return TRUE
+        flat += item.items if isinstance(item, kind) else [item]
+    if decisive in flat:
+        return decisive
     distinct = tuple(dict.fromkeys(flat))
-    return distinct[0] if len(distinct) == 1 else Or(distinct)
+    return distinct[0] if len(distinct) == 1 else kind(distinct)
 
 
 def primed_features(atom: Atom) -> tuple[Feature, ...]:

@@ -2,8 +2,19 @@
 
 from .column import fitting_dtype
 from .column import natural as natural_column
-from .feature import KINDS, Feature, Kind, Level
+from .feature import KINDS, Feature, Kind, Level, level_named
 from .inference import Guess
 from .schema import Natural, Schema
 
-__all__ = ["KINDS", "Feature", "Guess", "Kind", "Level", "Natural", "Schema", "fitting_dtype", "natural_column"]
+__all__ = [
+    "KINDS",
+    "Feature",
+    "Guess",
+    "Kind",
+    "Level",
+    "Natural",
+    "Schema",
+    "fitting_dtype",
+    "level_named",
+    "natural_column",
+]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
@@ -190,6 +191,20 @@ class Feature:
         if "step" in changes or "decimals" in changes:
             changes = {"step": None, "decimals": None, **changes}
         return dataclasses.replace(self, **changes)
+
+
+def level_named(value: Any, levels: Iterable[Any]) -> Any:
+    """The level (or class) that a value means: an equal one, or the only one that is written so; else None."""
+    levels = tuple(levels)
+    for level in levels:
+        # True is no way to write 1.
+        if isinstance(value, bool) == isinstance(level, bool) and value == level:
+            return level
+    for written in (str, lambda v: str(v).casefold()):
+        alike = [level for level in levels if written(level) == written(value)]
+        if len(alike) == 1:
+            return alike[0]
+    return None
 
 
 def plain(value: Any) -> Any:
