@@ -46,7 +46,7 @@ def _check_kind(model: Any, name: str) -> None:
         remedy = "Use its classifying counterpart, or a callable that makes probabilities of its answer."
         raise ClassifierError("", [Fault(name, "is a regressor, not a classifier", remedy)])
     if not hasattr(model, "predict_proba"):
-        remedy = "Wrap it in CalibratedClassifierCV and fit that, or for an SVC set probability=True."
+        remedy = "Wrap it in CalibratedClassifierCV and fit that."
         raise ClassifierError("", [Fault(name, "has no predict_proba, only labels", remedy)])
 
 

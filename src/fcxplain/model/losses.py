@@ -1,0 +1,111 @@
+"""The seven terms of the loss, one small function each, with the paper's equation named.
+
+Every term is a mean over the batch. Where the paper's form and ours differ, both are here and the preset
+chooses. Shapes: `x` and `x_cf` are `n x d` encoded rows, `logits` `n x classes`, `z` `n x latent`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .lof import lof_in_chunks
+
+
+def proximity(x: Tensor, x_cf: Tensor, norm: int = 1) -> Tensor:
+    """How far the counterfactual is from the row, L1 or squared L2 (second term of Eq. 8)."""
+    apart = (x_cf - x).abs() if norm == 1 else (x_cf - x).square()
+    return apart.sum(dim=1).mean()
+
+
+def validity(logits: Tensor, y_target: Tensor, margin: float) -> Tensor:
+    """Hinge that asks the target's score to lead every other by the margin (first term of Eq. 8).
+
+    Scores are sigmoids of the logits, so that the margin lies between 0 and 1 for any classifier.
+    `y_target` holds class indices, `n`.
+    """
+    scores = logits.sigmoid()
+    own = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, y_target[:, None], True)
+    wanted = scores.masked_select(own)
+    best_other = scores.masked_fill(own, -torch.inf).amax(dim=1)
+    return (margin - (wanted - best_other)).relu().mean()
+
+
+def kl(mean: Tensor, variance: Tensor) -> Tensor:
+    """KL of N(mean, variance) from N(0, I), averaged over the batch (Eq. 9).
+
+    Both are `n x latent`.
+    """
+    return 0.5 * (mean**2 + variance - variance.log() - 1).sum(dim=1).mean()
+
+
+def hard_rules(penalty: Tensor) -> Tensor:
+    """The hard causal constraints, by how far each row is from keeping the rules (`rules.penalty`), `n`."""
+    return penalty.mean()
+
+
+def unary_hinge(present: Tensor, counterfactual: Tensor) -> Tensor:
+    """The paper's unary constraint, max(0, x - x'), for one column that must not fall."""
+    return (present - counterfactual).relu().mean()
+
+
+def binary_hinge(cause_change: Tensor, effect_change: Tensor, alpha: float, beta: float) -> Tensor:
+    """The paper's binary constraint, max(0, (q' - q) - alpha - beta (p' - p) - min(0, beta)).
+
+    As printed it bounds the change of `q` (`effect_change`) from above by that of `p` (`cause_change`).
+    """
+    return (effect_change - alpha - beta * cause_change - min(0.0, beta)).relu().mean()
+
+
+def soft_causal(
+    values: Tensor,
+    joined: Tensor,
+    apart: Tensor,
+    *,
+    theta: float | Tensor,
+    weight_joined: float = 1.0,
+    weight_apart: float = 1.0,
+    standardised: bool = True,
+) -> Tensor:
+    """Pairs joined in the graph should covary by at least `theta`, pairs apart not at all (Eq. 10).
+
+    `values` is `n x d`; `joined` and `apart` are `d x d` masks, each pair marked once. Published: covariances,
+    with their sign. Standardised: the size of correlations, so that scale and sign do not matter.
+    """
+    together = correlation(values).abs() if standardised else covariance(values)
+    missing = (theta - together).relu().square()
+    return weight_apart * together.square()[apart].sum() + weight_joined * missing[joined].sum()
+
+
+def covariance(values: Tensor) -> Tensor:
+    """Covariance of the columns over the batch, `d x d`."""
+    centred = values - values.mean(dim=0)
+    return centred.T @ centred / max(1, len(values) - 1)
+
+
+def correlation(values: Tensor) -> Tensor:
+    """Correlation of the columns over the batch, `d x d`; a column that does not vary has none."""
+    together = covariance(values)
+    variance = together.diagonal()
+    scale = torch.where(variance > 1e-12, variance, 1.0).sqrt()
+    return together / (scale[:, None] * scale)
+
+
+def open_gates(gates: Tensor) -> Tensor:
+    """Sparsity as the expected number of features changed: the sum of open gates, `n x features` (Eq. 7)."""
+    return gates.sum(dim=1).mean()
+
+
+def sparsity_l1(x: Tensor, x_cf: Tensor) -> Tensor:
+    """The paper's L1 form of sparsity: the mean size of all changes."""
+    return (x_cf - x).abs().mean()
+
+
+def sparsity_threshold(x: Tensor, x_cf: Tensor, threshold: float) -> Tensor:
+    """The published L0 form: columns changed by more than a threshold. It has no gradient."""
+    return ((x_cf - x).abs() > threshold).to(x.dtype).sum(dim=1).mean()
+
+
+def density(z: Tensor, k: int, chunk: int = 256) -> Tensor:
+    """Mean local outlier factor in the latent space (Eq. 11), within chunks of the batch."""
+    return lof_in_chunks(z, k, chunk).mean()
