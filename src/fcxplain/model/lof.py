@@ -18,45 +18,45 @@ TINY = 1e-10
 
 
 def lof(z: Tensor, k: int) -> Tensor:
-    """LOF of each row of `z` (`n x d`) among the others, `n`.
+    """LOF of each row of `z` (`n x d`) among the others, `n`; or of several sets at once, `sets x n x d`.
 
-    `k` is capped by the batch, with a warning; a batch of one has nobody to differ from and scores 1.
+    `k` is capped by the number of points, with a warning; a point alone has nobody to differ from and scores 1.
     """
-    n = len(z)
+    n = z.shape[-2]
     if k < 1:
         raise ValueError(f"LOF needs at least one neighbour, not {k}")
     if n < 2:
-        return torch.ones_like(z[:, 0]) if n else z.new_zeros(0)
+        return torch.ones_like(z[..., 0])
     if k >= n:
         warnings.warn(f"LOF has {n} points, so {n - 1} neighbours are used, not {k}", FcxWarning, stacklevel=2)
         k = n - 1
-    neighbours = nearest(z, k)
-    distance = _distances(z, neighbours)
-    k_distance = distance[:, -1]
-    reach = torch.maximum(distance, k_distance[neighbours])
-    density = 1 / (reach.mean(dim=1) + TINY)
-    return density[neighbours].mean(dim=1) / density
+    # Differences, not products: copies of one point are exactly 0 apart, with gradient 0.
+    apart = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
+    neighbours = nearest(apart, k)
+    distance = apart.gather(-1, neighbours)
+    reach = torch.maximum(distance, _at(distance[..., -1], neighbours))
+    density = 1 / (reach.mean(dim=-1) + TINY)
+    return _at(density, neighbours).mean(dim=-1) / density
 
 
 def lof_in_chunks(z: Tensor, k: int, chunk: int = 256) -> Tensor:
-    """LOF within chunks of the batch, so that the cost of a row does not grow with the batch.
-
-    Rows that would make a last chunk of less than half the size join the one before.
-    """
-    chunks = max(1, round(len(z) / chunk))
-    return torch.cat([lof(part, k) for part in z.tensor_split(chunks)])
+    """LOF within chunks of about `chunk` rows, so that the cost of a row does not grow with the batch, `n`."""
+    n, chunks = len(z), max(1, round(len(z) / chunk))
+    size, larger = divmod(n, chunks)
+    # As even as can be: some chunks have one row more, and those of one size are scored together.
+    end = larger * (size + 1)
+    parts = [z[:end].reshape(larger, size + 1, z.shape[1])] if larger else []
+    parts.append(z[end:].reshape(chunks - larger, size, z.shape[1]))
+    return torch.cat([lof(part, k).flatten() for part in parts])
 
 
 @torch.no_grad()
-def nearest(z: Tensor, k: int) -> Tensor:
-    """Indices of the `k` nearest other rows, nearest first, `n x k`."""
-    apart = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
-    apart.fill_diagonal_(torch.inf)
-    return apart.topk(k, dim=1, largest=False, sorted=True).indices
+def nearest(apart: Tensor, k: int) -> Tensor:
+    """Indices of the `k` nearest other points, nearest first, `... x n x k`, from distances `... x n x n`."""
+    others = apart + torch.diag_embed(apart.new_full(apart.shape[-1:], torch.inf))
+    return others.topk(k, dim=-1, largest=False, sorted=True).indices
 
 
-def _distances(z: Tensor, neighbours: Tensor) -> Tensor:
-    """Distances to the neighbours, `n x k`; two copies of one point are 0 apart, with gradient 0."""
-    squared = (z[:, None, :] - z[neighbours]).square().sum(dim=2)
-    copies = squared == 0
-    return torch.where(copies, 1.0, squared).sqrt().masked_fill(copies, 0.0)
+def _at(values: Tensor, neighbours: Tensor) -> Tensor:
+    """Each neighbour's value, `... x n x k`, from values `... x n`."""
+    return values.unsqueeze(-2).expand(*neighbours.shape[:-1], values.shape[-1]).gather(-1, neighbours)
