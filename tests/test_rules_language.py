@@ -264,6 +264,7 @@ def test_long_but_honest_rules_are_read():
         ("age' >= age - 5", "age must not decrease by more than 5 years"),
         ("education' > education => age' >= age + 2", "if education increases, then age must increase by at least 2 years"),
         ("education' == education => age' >= age", "if education keeps its rank, then age must not decrease"),
+        ("tier' == tier => age' >= age", "if tier stays the same, then age must not decrease"),
         ("race' == race", "race must not change"),
         ("18 <= age' <= 70", "age must be between 18 and 70 years"),
         ("hours_per_week' <= 60", "hours per week must be at most 60"),

@@ -130,7 +130,8 @@ class _Speaker:
         return f"{left} {_be(mood)} {_TURNS[formula.op]} {right}"
 
     def _moved(self, feature: Feature, op: Op, delta: float, mood: Mood) -> str:
-        if feature.kind == "ordinal" and delta == 0 and op in ("==", "!="):
+        has_ties = len(set(feature.ranks)) < len(feature.ranks)
+        if has_ties and delta == 0 and op in ("==", "!="):
             stays = op == "=="
             if mood == "must":
                 return "must keep its rank" if stays else "must change its rank"

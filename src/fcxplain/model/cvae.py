@@ -1,0 +1,137 @@
+"""The conditional VAE of the paper (sections 4.1 and 5.2): who you are and the answer wanted, to who you could be.
+
+The encoder sees the mutable columns and the target class, the decoder a latent point and the target class;
+immutable columns are put back from the row. All randomness comes from a generator that is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..classifier.networks import seeded_linear
+
+Variance = Literal["sigmoid", "softplus"]
+SMALLEST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each feature's encoded columns lie, and which features may change; all that a model knows of a table."""
+
+    spans: tuple[tuple[int, int], ...]
+    mutable: tuple[bool, ...]
+    classes: int = 2
+
+    def __post_init__(self) -> None:
+        if len(self.spans) != len(self.mutable):
+            raise ValueError(f"{len(self.spans)} spans but {len(self.mutable)} flags for what may change")
+        if any(stop != start for (_, stop), (start, _) in pairwise(self.spans)):
+            raise ValueError(f"spans must follow each other without gap, not {self.spans}")
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return self.spans[-1][1]
+
+    @property
+    def mutable_columns(self) -> list[int]:
+        """The encoded columns of features that may change."""
+        return [c for span, may in zip(self.spans, self.mutable, strict=True) if may for c in range(*span)]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and the rest.
+
+    `variance` is the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
+    """
+
+    hidden: tuple[int, ...] = (20, 16, 14, 12)
+    latent: int = 10
+    dropout: float = 0.1
+    variance: Variance = "sigmoid"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from."""
+
+    x_cf: Tensor
+    z: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+class ConditionalVAE(nn.Module):
+    """Five linear layers each way, with batch norm, ReLU and dropout after all but the last."""
+
+    def __init__(self, layout: Layout, architecture: Architecture, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layout, self.architecture = layout, architecture
+        columns = layout.mutable_columns
+        self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
+        a = architecture
+        # Two classes are told by one input, 0 or 1, as in the paper; more by one input each but the first.
+        conditions = layout.classes - 1
+        into = (len(columns) + conditions, *a.hidden)
+        self.encoder = stack(into, a.dropout, generator)
+        self.mean = seeded_linear(into[-1], a.latent, generator, torch.float32)
+        self.spread = seeded_linear(into[-1], a.latent, generator, torch.float32)
+        out = (a.latent + conditions, *reversed(a.hidden))
+        self.decoder = stack(out, a.dropout, generator)
+        self.output = seeded_linear(out[-1], len(columns), generator, torch.float32)
+
+    columns: Tensor
+
+    def encode(self, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latent point, `n x latent` each."""
+        hidden = self.encoder(torch.cat([x[:, self.columns], self.condition(y_target, x)], dim=1))
+        raw = self.spread(hidden)
+        if self.architecture.variance == "sigmoid":
+            return self.mean(hidden), 0.5 + raw.sigmoid()
+        return self.mean(hidden), nn.functional.softplus(raw) + SMALLEST_VARIANCE
+
+    def decode(self, z: Tensor, x: Tensor, y_target: Tensor) -> Tensor:
+        """Counterfactuals in encoded columns, each between 0 and 1, immutable columns as in `x`."""
+        changed = self.output(self.decoder(torch.cat([z, self.condition(y_target, z)], dim=1))).sigmoid()
+        return x.index_copy(1, self.columns, changed.to(x.dtype))
+
+    def forward(self, x: Tensor, y_target: Tensor, noise: Tensor) -> Draw:
+        """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself."""
+        mean, variance = self.encode(x, y_target)
+        z = mean + variance.sqrt() * noise
+        return Draw(self.decode(z, x, y_target), z, mean, variance)
+
+    def condition(self, y_target: Tensor, like: Tensor) -> Tensor:
+        """The target class as network inputs, `n x (classes - 1)`."""
+        return nn.functional.one_hot(y_target, self.layout.classes)[:, 1:].to(like.dtype)
+
+
+class SeededDropout(nn.Module):
+    """Dropout whose masks come from a generator of its own, never from torch's global state."""
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.share, self.generator = share, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
+        if not self.training or not self.share:
+            return x
+        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device).to(x.device)
+        return x * (drawn >= self.share) / (1 - self.share)
+
+
+def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> nn.Sequential:
+    """Linear layers of these widths, each followed by batch norm, ReLU and dropout."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [seeded_linear(inputs, outputs, generator, torch.float32), nn.BatchNorm1d(outputs), nn.ReLU()]
+        layers.append(SeededDropout(dropout, generator))
+    return nn.Sequential(*layers)
