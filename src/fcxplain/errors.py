@@ -58,6 +58,10 @@ class ClassifierError(FcxError):
     """A model that does not answer as a classifier should."""
 
 
+class TrainingError(FcxError):
+    """A training run that cannot go on."""
+
+
 class NotFittedError(FcxError):
     """Something was asked of an object before it was fitted."""
 

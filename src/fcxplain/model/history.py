@@ -1,0 +1,38 @@
+"""The record of a training run: every term, on training and validation rows, epoch by epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Means of every term over one epoch: on training rows as they were trained, and on validation rows."""
+
+    number: int
+    train: dict[str, float]
+    validation: dict[str, float]
+
+
+@dataclass
+class History:
+    """One line per epoch."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+
+    def add(self, epoch: Epoch) -> None:
+        """Write the next line."""
+        self.epochs.append(epoch)
+
+    @property
+    def best(self) -> Epoch | None:
+        """The epoch with the lowest validation loss, the earliest of equals."""
+        return min(self.epochs, key=lambda e: e.validation["total"], default=None)
+
+    def curve(self, term: str, part: str = "train") -> list[float]:
+        """One term over the epochs, for a plot."""
+        return [getattr(e, part)[term] for e in self.epochs]
+
+    def to_list(self) -> list[dict[str, object]]:
+        """Plain data, as it is saved."""
+        return [{"number": e.number, "train": e.train, "validation": e.validation} for e in self.epochs]
