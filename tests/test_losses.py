@@ -32,6 +32,7 @@ def test_lof_matches_scikit_learn(n, d, k, seed):
     np.testing.assert_allclose(lof(z, k).numpy(), by_scikit_learn(z, k), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate values:UserWarning")
 @pytest.mark.parametrize("copies", [2, 3, 30])
 def test_lof_matches_scikit_learn_with_duplicates(copies):
     z = torch.cat([points(40, 3), points(5, 3, seed=1).repeat(copies, 1)])
