@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .causal import CausalGraph, Knowledge, discover
     from .classifier import Classifier, as_classifier, differentiable, train_classifier
     from .datasets import DATASETS, Dataset, load_dataset, load_table
     from .encoding import TableEncoder
@@ -19,16 +20,19 @@ __version__ = "0.1.0"
 # Where each public name lives. They are loaded when first asked for, so that `import fcxplain` stays quick.
 _HOMES = {
     "DATASETS": "datasets",
+    "CausalGraph": "causal",
     "Classifier": "classifier",
     "Dataset": "datasets",
     "FcxError": "errors",
     "Feature": "schema",
+    "Knowledge": "causal",
     "Rule": "rules",
     "Schema": "schema",
     "TableEncoder": "encoding",
     "Task": "task",
     "as_classifier": "classifier",
     "differentiable": "classifier",
+    "discover": "causal",
     "load_dataset": "datasets",
     "load_table": "datasets",
     "parse": "rules",
@@ -38,16 +42,19 @@ _HOMES = {
 
 __all__ = [
     "DATASETS",
+    "CausalGraph",
     "Classifier",
     "Dataset",
     "FcxError",
     "Feature",
+    "Knowledge",
     "Rule",
     "Schema",
     "TableEncoder",
     "Task",
     "as_classifier",
     "differentiable",
+    "discover",
     "load_dataset",
     "load_table",
     "parse",

@@ -1,0 +1,18 @@
+"""Causal graphs: given by a person, read from a file, or discovered over features."""
+
+from .discovery import discover, pc
+from .graph import CausalGraph, EdgeScore
+from .independence import IndependenceTest, causal_learn, chi_square, wilks
+from .knowledge import Knowledge
+
+__all__ = [
+    "CausalGraph",
+    "EdgeScore",
+    "IndependenceTest",
+    "Knowledge",
+    "causal_learn",
+    "chi_square",
+    "discover",
+    "pc",
+    "wilks",
+]

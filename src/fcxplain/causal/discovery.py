@@ -1,0 +1,239 @@
+"""PC-stable over features (Spirtes & Glymour 1991; Colombo & Maathuis 2014): skeleton, colliders, Meek's rules.
+
+A feature is one node, however many columns it is encoded in. Features are gone through by name, so that the
+order of the table's columns changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault, some
+from ..schema import Natural, Schema
+from . import orientation
+from .graph import CausalGraph
+from .independence import IndependenceTest, maker
+from .knowledge import Knowledge
+
+FEWEST_ROWS = 10
+# Among very many rows every trifle is significant; on synthetic mixed graphs a cap finds the truer graph.
+N_EFFECTIVE = 5_000
+
+
+@dataclass
+class Skeleton:
+    """Which nodes are joined, and what made each of the others independent: the set and its p-value."""
+
+    joined: NDArray[np.bool_]
+    separated: dict[tuple[int, int], tuple[frozenset[int], float]] = field(default_factory=dict)
+
+
+def discover(
+    table: Any,
+    schema: Schema,
+    *,
+    alpha: float = 0.01,
+    test: str | IndependenceTest = "auto",
+    knowledge: Knowledge | None = None,
+    max_condition: int | None = None,
+    n_effective: int | None = N_EFFECTIVE,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> CausalGraph:
+    """Learn a causal graph over the schema's features from a DataFrame or from natural columns.
+
+    test: `wilks`, `chi_square`, a test of causal-learn (`fisherz`, `chisq`, `gsq`, `kci`), or `auto`, which is
+        `chi_square` where every feature is a category of few levels, else `wilks`. Or a test of your own.
+    max_condition: the most features to condition on; None is no limit. Where many features hang together and many
+        rows count, a limit of 3 or 4 saves most of the time.
+    n_effective: the most rows that significance counts on. Among hundreds of thousands of rows every trifle is
+        significant; None counts them all.
+    bootstrap: how many resamples of the rows give the edges their support: the share of them that has the edge.
+        Only this uses `seed`.
+    """
+    columns = _columns(table, schema)
+    n = len(columns[schema.names[0]])
+    faults = [*_number_faults(alpha, max_condition, n_effective, bootstrap), *_test_faults(test, bootstrap)]
+    if faults or n < FEWEST_ROWS:
+        few = [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
+        raise DataError("discover", faults + few)
+    counted = n if n_effective is None else min(n, n_effective)
+    learn = partial(pc, schema.names, alpha=alpha, knowledge=knowledge, max_condition=max_condition)
+    if not isinstance(test, str):
+        return learn(test)
+    made = maker(test, schema)
+    graph, rng, seen = learn(made(columns, schema, None, counted)), np.random.default_rng(seed), Counter[object]()
+    for _ in range(bootstrap):
+        # Rows that repeat double a statistic of no dependence, so that a resample counts as half of its rows.
+        again = made(columns, schema, np.sort(rng.integers(n, size=n)), min(counted, n // 2))
+        seen.update(frozenset(e) for e in learn(again).edges)
+    return replace(graph, support={e: seen[frozenset(e)] / bootstrap for e in graph.edges}) if bootstrap else graph
+
+
+def pc(
+    nodes: Sequence[str],
+    test: IndependenceTest,
+    *,
+    alpha: float = 0.01,
+    knowledge: Knowledge | None = None,
+    max_condition: int | None = None,
+) -> CausalGraph:
+    """PC-stable with any test of independence; with a perfect one, the CPDAG of the true DAG."""
+    known = knowledge or Knowledge()
+    known.check(nodes)
+    names = sorted(nodes)
+    found = _skeleton(names, test, alpha, known, len(names) if max_condition is None else max_condition)
+    a = _directed(names, found, known)
+    place = [names.index(n) for n in nodes]
+    return CausalGraph.from_matrix(a[np.ix_(place, place)], tuple(nodes))
+
+
+# The skeleton
+
+
+def _skeleton(names: list[str], test: IndependenceTest, alpha: float, known: Knowledge, most: int) -> Skeleton:
+    """Pairs that no set of neighbours makes independent."""
+    pairs = list(combinations(range(len(names)), 2))
+    required = {(i, j) for i, j in pairs if known.requires(names[i], names[j]) or known.requires(names[j], names[i])}
+    open_pairs = [p for p in pairs if p not in required]
+    found = Skeleton(~np.eye(len(names), dtype=bool))
+    for i, j in pairs:
+        found.joined[i, j] = found.joined[j, i] = known.allows_joining(names[i], names[j])
+    size = 0
+    while open_pairs and size <= most:
+        # Neighbours are those at the start of the round: so the order of the pairs does not matter.
+        beside = [set(np.flatnonzero(row).tolist()) for row in found.joined]
+        open_pairs = [(i, j) for i, j in open_pairs if max(len(beside[i] - {j}), len(beside[j] - {i})) >= size]
+        # A pair that knowledge keeps apart is still tested: what separates it tells colliders from chains.
+        for pair in open_pairs:
+            _try(pair, size, beside, names, test, alpha, found)
+        open_pairs = [p for p in open_pairs if p not in found.separated]
+        size += 1
+    return found
+
+
+def _try(
+    pair: tuple[int, int],
+    size: int,
+    beside: list[set[int]],
+    names: list[str],
+    test: IndependenceTest,
+    alpha: float,
+    found: Skeleton,
+) -> None:
+    """Part a pair if some set of this size among the neighbours of either makes it independent."""
+    i, j = pair
+    tried = set[tuple[int, ...]]()
+    for around in (beside[i] - {j}, beside[j] - {i}):
+        for given in combinations(sorted(around), size):
+            if given in tried:
+                continue
+            tried.add(given)
+            p = test(names[i], names[j], [names[k] for k in given])
+            # A test that cannot tell (NaN) gives no reason to join.
+            if not p <= alpha:
+                found.separated[pair] = frozenset(given), 1.0 if math.isnan(p) else p
+                found.joined[i, j] = found.joined[j, i] = False
+                return
+
+
+# Directions
+
+
+def _directed(names: list[str], found: Skeleton, known: Knowledge) -> NDArray[np.bool_]:
+    """Knowledge first, then colliders, then what follows from both; never a cycle.
+
+    Colliders may contradict each other on real data. The one whose ends are the more clearly independent (the
+    larger p-value) goes first, then the first by name; one that would turn an arrow, close a cycle or break
+    knowledge is left out whole.
+    """
+    a = found.joined.copy()
+
+    def allowed(i: int, j: int) -> bool:
+        return known.allows(names[i], names[j])
+
+    joined = [(int(i), int(j)) for i, j in np.argwhere(a)]
+    for i, j in sorted(joined, key=lambda e: not known.requires(names[e[0]], names[e[1]])):
+        if not allowed(j, i):
+            orientation.direct(a, i, j, allowed)
+    for i, k, j in _colliders(found):
+        _collide(a, i, k, j, allowed)
+    return orientation.meek(a, allowed)
+
+
+def _colliders(found: Skeleton) -> list[tuple[int, int, int]]:
+    """Unshielded triples whose middle does not separate the ends, the clearest first."""
+    strength = dict[tuple[int, int, int], float]()
+    for i, k, j in orientation.unshielded(found.joined):
+        given, p = found.separated.get((i, j), (frozenset([k]), 0.0))
+        if k not in given:
+            strength[i, k, j] = p
+    return sorted(strength, key=lambda triple: (-strength[triple], triple))
+
+
+def _collide(a: NDArray[np.bool_], i: int, k: int, j: int, allowed: orientation.Allowed) -> None:
+    """Make i -> k <- j if both arrows can be."""
+    before = a.copy()
+    for end in (i, j):
+        is_arrow = a[end, k] and not a[k, end]
+        if not is_arrow and not orientation.direct(a, end, k, allowed):
+            a[:] = before
+            return
+
+
+# What was given
+
+
+def _columns(table: Any, schema: Schema) -> Natural:
+    """Natural columns of a table, checked; natural columns themselves are checked too."""
+    if not isinstance(table, Mapping):
+        return schema.checked(table)
+    missing = [Fault(f"column {n!r}", "is missing") for n in schema.names if n not in table]
+    if missing:
+        raise DataError("discover", missing)
+    columns = {n: np.asarray(table[n]) for n in schema.names}
+    lengths = {len(c) for c in columns.values()}
+    if len(lengths) > 1:
+        raise DataError(f"natural columns have different lengths: {some(sorted(lengths))}")
+    faults = [Fault(f"column {f.name!r}", "holds values that are not natural") for f in schema if not _fits(f, columns)]
+    if faults:
+        raise DataError("natural columns hold finite numbers, and codes of levels for categories", faults)
+    return columns
+
+
+def _fits(feature: Any, columns: Natural) -> bool:
+    values = columns[feature.name]
+    if feature.is_category:
+        return values.dtype.kind in "iu" and bool(((values >= 0) & (values < len(feature.levels))).all())
+    return values.dtype.kind in "iuf" and bool(np.isfinite(values).all())
+
+
+def _number_faults(alpha: Any, max_condition: Any, n_effective: Any, bootstrap: Any) -> list[Fault]:
+    faults = []
+    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not 0 < alpha < 1:
+        faults.append(Fault("alpha", f"is {alpha!r:.80}, not between 0 and 1", "0.01 is usual."))
+    for name, value, least in (
+        ("max_condition", max_condition, 0),
+        ("n_effective", n_effective, FEWEST_ROWS),
+        ("bootstrap", bootstrap, 0),
+    ):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least):
+            faults.append(Fault(name, f"is {value!r:.80}, not a whole number of {least} or more"))
+    return faults
+
+
+def _test_faults(test: Any, bootstrap: int) -> list[Fault]:
+    if isinstance(test, str):
+        return []
+    if not callable(test):
+        return [Fault("test", f"is {test!r:.80}, neither a name nor an IndependenceTest")]
+    return [Fault("bootstrap", "needs a test that can be made anew", "Give the test by its name.")] if bootstrap else []

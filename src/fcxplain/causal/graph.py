@@ -1,0 +1,272 @@
+"""CausalGraph: which feature causes which, as far as it is known.
+
+A graph has directed edges (cause -> effect) and undirected ones (joined, direction unknown). It comes from
+`discover`, from a person, or from a file; whatever it comes from, it has no directed cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault, did_you_mean
+from . import dot, exchange, orientation, soundness
+from .soundness import Edge, Support
+
+
+@dataclass(frozen=True)
+class EdgeScore:
+    """How well a graph agrees with the true one: its adjacencies, and its arrowheads.
+
+    Precision is 1 where nothing was claimed, recall is 1 where there was nothing to find.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    arrow_precision: float
+    arrow_recall: float
+    arrow_f1: float
+
+
+@dataclass(frozen=True)
+class CausalGraph:
+    """Features and the edges between them; equal graphs have equal edges, in whatever order they were given.
+
+    `support` says of some or all edges how sure they are, from 0 to 1; give it as a mapping from edges, it is
+    kept as pairs. A graph that makes no sense is one `DataError` that lists every fault.
+    """
+
+    nodes: tuple[str, ...]
+    directed: tuple[Edge, ...] = ()
+    undirected: tuple[Edge, ...] = ()
+    support: Mapping[Edge, float] | Support = ()
+
+    def __post_init__(self) -> None:
+        settle = partial(object.__setattr__, self)
+        shapes = soundness.shape_faults(self.nodes, (*self.directed, *self.undirected), self.support)
+        if shapes:
+            raise DataError("this is no causal graph", shapes)
+        settle("nodes", tuple(self.nodes))
+        settle("directed", tuple((a, b) for a, b in self.directed))
+        settle("undirected", tuple((a, b) for a, b in self.undirected))
+        given = soundness.items(self.support)
+        faults = [
+            *soundness.node_faults(self.nodes),
+            *soundness.edge_faults(self.nodes, self.edges),
+            *soundness.support_faults(given, self.edges),
+        ]
+        if not faults:
+            settle("directed", tuple(sorted(self.directed, key=self._place)))
+            settle("undirected", tuple(sorted((self._ordered(e) for e in self.undirected), key=self._place)))
+            settle("support", self._settled(given))
+            cycle = orientation.cycle(self._arrows)
+            faults = [soundness.cycle_fault([self.nodes[i] for i in cycle])] if cycle else []
+        if faults:
+            raise DataError("the causal graph has mistakes", faults)
+
+    def _settled(self, given: Iterable[tuple[Edge, float]]) -> Support:
+        as_drawn = {frozenset(e): e for e in self.edges}
+        pairs = {as_drawn[frozenset(e)]: float(share) for e, share in given}
+        return tuple(sorted(pairs.items(), key=lambda pair: self._place(pair[0])))
+
+    def _ordered(self, edge: Edge) -> Edge:
+        a, b = edge
+        return edge if self._index[a] < self._index[b] else (b, a)
+
+    def _place(self, edge: Edge) -> tuple[int, int]:
+        return self._index[edge[0]], self._index[edge[1]]
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Every edge, the directed ones first."""
+        return self.directed + self.undirected
+
+    @property
+    def is_dag(self) -> bool:
+        """Whether every edge has a direction."""
+        return not self.undirected
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __str__(self) -> str:
+        arrows = [f"{a} -> {b}" for a, b in self.directed] + [f"{a} -- {b}" for a, b in self.undirected]
+        return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.nodes)}
+
+    @cached_property
+    def _matrix(self) -> NDArray[np.bool_]:
+        a = np.zeros((len(self.nodes),) * 2, dtype=bool)
+        for edge in self.edges:
+            a[self._place(edge)] = True
+        for c, b in self.undirected:
+            a[self._place((b, c))] = True
+        a.flags.writeable = False
+        return a
+
+    @property
+    def _arrows(self) -> NDArray[np.bool_]:
+        return np.asarray(self._matrix & ~self._matrix.T)
+
+    def _at(self, name: str) -> int:
+        if name not in self._index:
+            raise DataError("causal graph", [Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))])
+        return self._index[name]
+
+    def _named(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(self.nodes[i] for i in np.flatnonzero(mask))
+
+    # Who stands beside whom
+
+    def parents(self, node: str) -> tuple[str, ...]:
+        """What causes a feature directly."""
+        return self._named(self._arrows[:, self._at(node)])
+
+    def children(self, node: str) -> tuple[str, ...]:
+        """What a feature causes directly."""
+        return self._named(self._arrows[self._at(node)])
+
+    def neighbours(self, node: str) -> tuple[str, ...]:
+        """What a feature is joined to by an undirected edge."""
+        return self._named((self._matrix & self._matrix.T)[self._at(node)])
+
+    def adjacent(self, a: str, b: str) -> bool:
+        """Whether two features are joined by an edge of either kind."""
+        i, j = self._at(a), self._at(b)
+        return bool(self._matrix[i, j] or self._matrix[j, i])
+
+    def pairs(self) -> NDArray[np.int64]:
+        """Joined pairs as places in `nodes`, both ways, `2 edges x 2`."""
+        return np.argwhere(self._matrix | self._matrix.T).astype(np.int64)
+
+    def support_of(self, a: str, b: str) -> float | None:
+        """The support of the edge between two features, or None if it has none."""
+        support = dict(soundness.items(self.support))
+        return support.get((a, b), support.get((b, a)))
+
+    # What follows from the graph
+
+    def dag(self) -> CausalGraph:
+        """A graph in which every edge has a direction: one that says no more than this one, if there is one.
+
+        Such a consistent extension (Dor & Tarsi 1992) adds no collider. Where there is none, as may happen to
+        a graph learnt from few rows, the rest is directed along an order of the known arrows.
+        """
+        extended = orientation.extension(self._matrix)
+        return _of(self.nodes, orientation.forced(self._matrix) if extended is None else extended, self.support)
+
+    def order(self) -> tuple[str, ...]:
+        """The features, causes before effects, as in `dag()`."""
+        return tuple(self.nodes[i] for i in orientation.order(self.dag()._arrows))
+
+    def cpdag(self) -> CausalGraph:
+        """What data can tell of a DAG: only the directions that all its Markov equivalents share."""
+        self._need_dag("cpdag")
+        return _of(self.nodes, orientation.cpdag(self._matrix), self.support)
+
+    def d_separated(self, a: str, b: str, given: Iterable[str] = ()) -> bool:
+        """Whether a DAG makes two features independent given some others."""
+        self._need_dag("d_separated")
+        return orientation.separated(self._matrix, self._at(a), self._at(b), {self._at(g) for g in given})
+
+    def _need_dag(self, what: str) -> None:
+        if not self.is_dag:
+            problem = f"needs a graph without undirected edges; there are {len(self.undirected)}"
+            raise DataError("causal graph", [Fault(what, problem, "Take graph.dag() first.")])
+
+    def compare(self, truth: CausalGraph) -> EdgeScore:
+        """How well this graph agrees with the true one, a DAG or its `cpdag()`."""
+        strange = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
+        if strange:
+            raise DataError("these graphs have different features", sorted(strange, key=str))
+        joined = _score({frozenset(e) for e in self.edges}, {frozenset(e) for e in truth.edges})
+        return EdgeScore(*joined, *_score(set(self.directed), set(truth.directed)))
+
+    # In other forms
+
+    def to_matrix(self) -> NDArray[np.int64]:
+        """Adjacency: `a[i, j] = 1` and `a[j, i] = 0` is i -> j; both 1 is undirected."""
+        return self._matrix.astype(np.int64)
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, nodes: Sequence[str]) -> CausalGraph:
+        """The inverse of `to_matrix`."""
+        a = np.asarray(matrix)
+        if a.shape != (len(nodes), len(nodes)):
+            shape = " x ".join(map(str, a.shape)) or "a single number"
+            raise DataError(f"{len(nodes)} nodes need an adjacency matrix {len(nodes)} x {len(nodes)}, not {shape}")
+        if not (np.isin(a, (0, 1)).all() and a.dtype.kind in "biuf"):
+            raise DataError("an adjacency matrix holds 0 and 1 only; a[i, j] = 1 and a[j, i] = 0 is i -> j")
+        return _of(tuple(nodes), a.astype(bool))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        return exchange.to_dict(self._parts())
+
+    @classmethod
+    def from_dict(cls, data: Any) -> CausalGraph:
+        """The inverse of `to_dict`."""
+        return _read(exchange.from_dict(data))
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Text with columns `from,to,kind,support`, written to `path` if given; a row of kind `node` per feature."""
+        return exchange.saved(exchange.to_csv(self._parts()), path)
+
+    @classmethod
+    def from_csv(cls, source: str | Path, nodes: Sequence[str] | None = None) -> CausalGraph:
+        """Read a CSV file (a path) or CSV text (a string with a line break).
+
+        Rows of kind `node` are not needed: features stand in the order of `nodes`, or as they are first met.
+        """
+        return _read(exchange.from_csv(*exchange.loaded(source), nodes))
+
+    def to_dot(self, path: str | Path | None = None) -> str:
+        """Text for Graphviz, written to `path` if given."""
+        return exchange.saved(dot.to_dot(self._parts()), path)
+
+    @classmethod
+    def from_dot(cls, source: str | Path) -> CausalGraph:
+        """Read a DOT file (a path) or DOT text (a string with a line break); `dir=none` and `--` are undirected."""
+        return _read(dot.from_dot(*exchange.loaded(source)))
+
+    def to_networkx(self) -> Any:
+        """A `networkx.DiGraph`; undirected edges stand in it both ways."""
+        return exchange.to_networkx(self._parts())
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> CausalGraph:
+        """From a `networkx.DiGraph` (edges that stand both ways are undirected) or a `networkx.Graph`."""
+        return _read(exchange.from_networkx(graph))
+
+    def _parts(self) -> exchange.Parts:
+        return exchange.Parts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
+
+
+def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
+    both = a & a.T
+    directed = [(nodes[i], nodes[j]) for i, j in np.argwhere(a & ~both)]
+    # The diagonal stays in, so that a self loop is found and named.
+    undirected = [(nodes[i], nodes[j]) for i, j in np.argwhere(np.triu(both))]
+    return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
+
+
+def _read(parts: exchange.Parts) -> CausalGraph:
+    return CausalGraph(parts.nodes, parts.directed, parts.undirected, parts.support)
+
+
+def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:
+    right = len(claimed & true)
+    precision = right / len(claimed) if claimed else 1.0
+    recall = right / len(true) if true else 1.0
+    f1 = 2 * right / (len(claimed) + len(true)) if claimed or true else 1.0
+    return precision, recall, f1

@@ -1,0 +1,256 @@
+"""Tests of independence between features, each of which may be many encoded columns.
+
+`wilks` works on one covariance matrix: the canonical correlations of two groups of columns given others, Wilks'
+lambda and Bartlett's chi-squared (Anderson 2003, section 9.2). With one column each it is Fisher's z in effect.
+`chi_square` (Pearson) counts cells and needs categories. `causal_learn` borrows any test of that library.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from ..errors import DataError, Fault, did_you_mean
+from ..schema import Feature, Natural, Schema
+from .covariance import Blocks, correlation
+
+# A direction with less than this share of its variance left is taken to be determined by what is given.
+DETERMINED = 1e-6
+# Cholesky's factor is trusted where no pivot falls below this.
+SAFE_PIVOT = 1e-3
+# Residuals kept for the latest conditioning sets; each is a matrix of all columns.
+KEPT = 256
+# Rows needed for each degree of freedom of a contingency table, as in pcalg.
+ROWS_PER_DEGREE = 10
+FEW_LEVELS = 10
+
+
+class IndependenceTest(Protocol):
+    """Whether two features are independent given others: a small p-value speaks against it."""
+
+    def __call__(self, a: str, b: str, given: Sequence[str]) -> float:
+        """The p-value, from 0 to 1; 1 where the data cannot tell."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of all columns once a set of features is known: `u.T @ u` is what they explain."""
+
+    u: NDArray[np.float64]
+    whiteners: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+class WilksTest:
+    """Wilks' lambda on a correlation matrix in which each feature's own columns are uncorrelated.
+
+    `n` is the number of rows that significance counts on. A feature that is constant, or determined by what
+    is given, is independent of everything.
+    """
+
+    def __init__(self, blocks: Blocks, n: int) -> None:
+        self.n, self._r, self._spans = n, blocks.correlation, blocks.spans
+        self._rests: OrderedDict[tuple[str, ...], Rest] = OrderedDict()
+
+    def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
+        """The p-value of independence."""
+        squared, rank_a, rank_b, lost = self._canonical(a, b, tuple(sorted(given)))
+        scale = self.n - 1 - lost - (rank_a + rank_b + 1) / 2
+        if not rank_a or not rank_b or scale <= 0:
+            return 1.0
+        statistic = -scale * np.log1p(-np.minimum(squared, 1 - 1e-15)).sum()
+        return float(chdtrc(rank_a * rank_b, max(statistic, 0.0)))
+
+    def _canonical(self, a: str, b: str, given: tuple[str, ...]) -> tuple[NDArray[np.float64], int, int, int]:
+        """Squared canonical correlations of the rests, their two ranks, and the rank of what is given."""
+        rest = self._rest(given)
+        left, right = self._spans[a], self._spans[b]
+        between = self._r[left, right] - rest.u[:, left].T @ rest.u[:, right]
+        white_a, white_b = self._whitener(a, rest), self._whitener(b, rest)
+        m = white_a.T @ between @ white_b
+        gram = m @ m.T if len(m) <= m.shape[1] else m.T @ m
+        squared = np.linalg.eigvalsh(gram) if gram.size > 1 else gram.ravel()
+        return np.asarray(squared), white_a.shape[1], white_b.shape[1], len(rest.u)
+
+    def _whitener(self, name: str, rest: Rest) -> NDArray[np.float64]:
+        if name not in rest.whiteners:
+            span = self._spans[name]
+            u = rest.u[:, span]
+            rest.whiteners[name] = _inverse_root(self._r[span, span] - u.T @ u)
+        return rest.whiteners[name]
+
+    def _rest(self, given: tuple[str, ...]) -> Rest:
+        if given in self._rests:
+            self._rests.move_to_end(given)
+            return self._rests[given]
+        if given:
+            columns = np.concatenate([np.arange(self._spans[g].start, self._spans[g].stop) for g in given])
+            rows = self._r[columns]
+            rest = Rest(_inverse_root(rows[:, columns]).T @ rows)
+        else:
+            rest = Rest(np.zeros((0, len(self._r))))
+        self._rests[given] = rest
+        if len(self._rests) > KEPT:
+            self._rests.popitem(last=False)
+        return rest
+
+
+def _inverse_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`w` with `w.T @ matrix @ w = I`, one column per direction that has variance left, so it never fails."""
+    if matrix.size <= 1:
+        return 1 / np.sqrt(matrix) if matrix.size and matrix[0, 0] > DETERMINED else np.zeros((len(matrix), 0))
+    try:
+        # Far quicker than eigenvectors, and as good wherever every pivot is far from zero.
+        lower = np.linalg.cholesky(matrix)
+        if lower.diagonal().min() ** 2 > SAFE_PIVOT:
+            return np.asarray(np.linalg.inv(lower).T)
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > DETERMINED
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+
+class ChiSquareTest:
+    """Pearson's chi-squared over the cells of a contingency table, summed over the strata of what is given."""
+
+    def __init__(self, codes: dict[str, NDArray[np.int64]], counts: NDArray[np.float64], n: int) -> None:
+        # Distinct rows and how often each occurs: a million rows of few levels are a few thousand cells.
+        self.n, self._codes, self._counts = n, codes, counts
+        self._sizes = {name: int(c.max()) + 1 for name, c in codes.items()}
+        self._strata: OrderedDict[tuple[str, ...], tuple[NDArray[np.int64], int]] = OrderedDict()
+
+    def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
+        """The p-value of independence; 1 if the rows are too few for so many cells."""
+        stratum, strata = self._stratum(tuple(sorted(given)))
+        shape = strata, self._sizes[a], self._sizes[b]
+        cell = (stratum * shape[1] + self._codes[a]) * shape[2] + self._codes[b]
+        table = np.bincount(cell, self._counts, minlength=strata * shape[1] * shape[2]).reshape(shape)
+        rows, columns = table.sum(axis=2), table.sum(axis=1)
+        degrees = int(np.maximum(((rows > 0).sum(axis=1) - 1) * ((columns > 0).sum(axis=1) - 1), 0).sum())
+        if not degrees or self.n < ROWS_PER_DEGREE * degrees:
+            return 1.0
+        expected = rows[:, :, None] * columns[:, None, :] / rows.sum(axis=1)[:, None, None]
+        terms = np.divide((table - expected) ** 2, expected, out=np.zeros(shape), where=expected > 0)
+        return float(chdtrc(degrees, terms.sum() * self.n / self._counts.sum()))
+
+    def _stratum(self, given: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
+        if given not in self._strata:
+            self._strata[given] = _joint([self._codes[g] for g in given], len(self._counts))
+            if len(self._strata) > KEPT:
+                self._strata.popitem(last=False)
+        return self._strata[given]
+
+
+def _joint(columns: Sequence[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], int]:
+    """One code per distinct combination, and how many there are."""
+    code, count = np.zeros(n, dtype=np.int64), 1
+    for column in columns:
+        # Renumbering after each column keeps the codes below n times the levels.
+        distinct, code = np.unique(code * (int(column.max()) + 1) + column, return_inverse=True)
+        count = len(distinct)
+    return code, count
+
+
+class CausalLearnTest:
+    """A test of the causal-learn library, on one column per feature."""
+
+    def __init__(self, test: Any, names: Sequence[str]) -> None:
+        self._test, self._place = test, {name: i for i, name in enumerate(names)}
+
+    def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
+        """The p-value of independence."""
+        try:
+            return float(self._test(self._place[a], self._place[b], [self._place[g] for g in given]))
+        except ValueError as error:
+            raise DataError(f"causal-learn cannot test {a!r} against {b!r}: {error}. Use test='wilks'.") from error
+
+
+# A test is made from natural columns, a schema, the rows to use (None is all) and the number of rows that count.
+Rows = NDArray[np.int64]
+Maker = Callable[[Natural, Schema, Rows | None, int], IndependenceTest]
+
+
+def wilks(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
+    """Wilks' lambda: numbers by value, ordinals by rank, other categories by a column for each level but one."""
+    return WilksTest(correlation(columns, schema, rows, n), n)
+
+
+def chi_square(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
+    """Pearson's chi-squared; every feature must be a category."""
+    numbers = [Fault(f"feature {name!r}", "is a number", "Use test='wilks'.") for name in schema.numbers]
+    if numbers:
+        raise DataError("chi_square needs categories", numbers)
+    codes = [_level_codes(f, columns[f.name] if rows is None else columns[f.name][rows]) for f in schema]
+    joint, _ = _joint(codes, len(codes[0]))
+    _, first, counts = np.unique(joint, return_index=True, return_counts=True)
+    distinct = {name: code[first] for name, code in zip(schema.names, codes, strict=True)}
+    return ChiSquareTest(distinct, counts.astype(np.float64), n)
+
+
+def _level_codes(feature: Feature, codes: NDArray[Any]) -> NDArray[np.int64]:
+    """Levels of one rank are one level."""
+    if feature.kind == "ordinal":
+        return np.asarray(np.unique(feature.rank_of_level, return_inverse=True)[1][codes], dtype=np.int64)
+    return codes.astype(np.int64, copy=False)
+
+
+def causal_learn(method: str) -> Maker:
+    """What makes a test of causal-learn (`pip install fcxplain[causal]`); it sees at most `n` rows, evenly taken."""
+
+    def make(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
+        try:
+            cit = importlib.import_module("causallearn.utils.cit")
+        except ImportError as error:
+            problem = f"test={method!r} needs causal-learn: pip install 'fcxplain[causal]', or use test='wilks'"
+            raise DataError(problem) from error
+        _check_method(method, schema)
+        every = np.arange(len(columns[schema.names[0]])) if rows is None else rows
+        taken = every[np.linspace(0, len(every) - 1, min(n, len(every))).astype(np.int64)]
+        data = np.stack([_ranked(f, columns[f.name][taken]) for f in schema], axis=1)
+        return CausalLearnTest(cit.CIT(data, method), schema.names)
+
+    return make
+
+
+def _ranked(feature: Feature, values: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(feature.rank_of_level[values] if feature.kind == "ordinal" else values, dtype=np.float64)
+
+
+def _check_method(method: str, schema: Schema) -> None:
+    if method in ("chisq", "gsq"):
+        faults = [Fault(f"feature {n!r}", "is a number", "Use test='wilks'.") for n in schema.numbers]
+    else:
+        nominal = [f for f in schema if f.kind == "categorical" and len(f.levels) > 2]
+        told = "is categorical with {} levels, which have no order"
+        faults = [Fault(f"feature {f.name!r}", told.format(len(f.levels)), "Use test='wilks'.") for f in nominal]
+    if faults:
+        raise DataError(f"test={method!r} does not fit these features", faults)
+
+
+TESTS: dict[str, Maker] = {
+    "wilks": wilks,
+    "chi_square": chi_square,
+    "fisherz": causal_learn("fisherz"),
+    "chisq": causal_learn("chisq"),
+    "gsq": causal_learn("gsq"),
+    "kci": causal_learn("kci"),
+}
+
+
+def maker(test: str, schema: Schema) -> Maker:
+    """What makes the test of this name; `auto` is `chi_square` for categories of few levels, else `wilks`."""
+    if test == "auto":
+        few = all(f.is_category and len(f.levels) <= FEW_LEVELS for f in schema)
+        return chi_square if few else wilks
+    if test not in TESTS:
+        names = ("auto", *TESTS)
+        remedy = did_you_mean(test, names) or f"Known: {', '.join(names)}."
+        raise DataError("discover", [Fault("test", f"no test {test!r:.80}", remedy)])
+    return TESTS[test]

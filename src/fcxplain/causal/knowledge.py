@@ -1,0 +1,122 @@
+"""Knowledge: what is certain about causes before any data is seen. Discovery honours all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from ..errors import DataError, Fault, did_you_mean
+from . import orientation
+from .soundness import Edge
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Edges that must be or cannot be, and the order of things in time.
+
+    `required` and `forbidden` are pairs (cause, effect). `tiers` are groups of features: nothing in a later
+    tier causes anything in an earlier one. `roots` are caused by nothing (age, race, gender); two roots are
+    therefore never joined. To let them be joined but caused by nothing else, make them the first tier.
+    """
+
+    required: tuple[Edge, ...] = ()
+    forbidden: tuple[Edge, ...] = ()
+    tiers: tuple[tuple[str, ...], ...] = ()
+    roots: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        settle = partial(object.__setattr__, self)
+        faults = [
+            Fault(f, "is one text, not a list of names") for f in ("roots", "tiers") if _is_text(getattr(self, f))
+        ]
+        faults += [Fault(f"tier {i + 1}", "is one text, not a list") for i, t in enumerate(self.tiers) if _is_text(t)]
+        if not faults:
+            settle("tiers", tuple(tuple(tier) for tier in self.tiers))
+            settle("roots", tuple(dict.fromkeys(self.roots)))
+        for name in ("required", "forbidden"):
+            faults += [Fault(name, f"{e!r:.80} is not a pair of names") for e in getattr(self, name) if not _is_edge(e)]
+            settle(name, tuple(dict.fromkeys((e[0], e[1]) for e in getattr(self, name) if _is_edge(e))))
+        faults = faults or list(self._faults())
+        if faults:
+            raise DataError("this knowledge contradicts itself", faults)
+
+    def _faults(self) -> Iterator[Fault]:
+        places = [name for tier in self.tiers for name in tier]
+        for name in dict.fromkeys(n for n in places if places.count(n) > 1):
+            yield Fault(f"feature {name!r}", "stands in the tiers twice", "Leave it in one.")
+        for a, b in (*self.required, *self.forbidden):
+            if a == b:
+                yield Fault(f"edge {a!r} to {b!r}", "joins a feature with itself")
+        for a, b in self.required:
+            for reason in self._barred(a, b):
+                yield Fault(f"required edge {a!r} to {b!r}", reason, "Take one of the two back.")
+        circle = self._circle()
+        if circle:
+            yield Fault("required edges", f"go in a circle: {' -> '.join([*circle, circle[0]])}", "Take one back.")
+
+    def _circle(self) -> list[str]:
+        names = sorted({n for e in self.required for n in e if e[0] != e[1]})
+        arrows = np.zeros((len(names), len(names)), dtype=bool)
+        for a, b in self.required:
+            if a != b:
+                arrows[names.index(a), names.index(b)] = True
+        return [names[i] for i in orientation.cycle(arrows)]
+
+    def _barred(self, a: str, b: str) -> Iterator[str]:
+        """Every reason why a cannot cause b."""
+        if (a, b) in self._forbidden:
+            yield "is forbidden"
+        if b in self.roots:
+            yield f"but {b!r} is a root"
+        if self._tier.get(a, -1) > self._tier.get(b, len(self.tiers)):
+            yield f"but {a!r} is in a later tier than {b!r}"
+
+    @cached_property
+    def _forbidden(self) -> frozenset[Edge]:
+        return frozenset(self.forbidden)
+
+    @cached_property
+    def _required(self) -> frozenset[Edge]:
+        return frozenset(self.required)
+
+    @cached_property
+    def _tier(self) -> dict[str, int]:
+        return {name: i for i, tier in enumerate(self.tiers) for name in tier}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every feature that is spoken of."""
+        edges = (*self.required, *self.forbidden)
+        tiers = (n for tier in self.tiers for n in tier)
+        return tuple(dict.fromkeys([*(n for e in edges for n in e), *tiers, *self.roots]))
+
+    def check(self, nodes: Iterable[str]) -> None:
+        """Raise one `DataError` that lists every feature that is not among the nodes."""
+        known = tuple(nodes)
+        unknown = [n for n in self.names if n not in known]
+        if unknown:
+            faults = [Fault(f"feature {n!r:.80}", "is not in the schema", did_you_mean(n, known)) for n in unknown]
+            raise DataError("knowledge", faults)
+
+    def requires(self, a: str, b: str) -> bool:
+        """Whether a must cause b."""
+        return (a, b) in self._required
+
+    def allows(self, a: str, b: str) -> bool:
+        """Whether a may cause b."""
+        return (b, a) not in self._required and not any(self._barred(a, b))
+
+    def allows_joining(self, a: str, b: str) -> bool:
+        """Whether there may be an edge between a and b."""
+        return self.allows(a, b) or self.allows(b, a)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_edge(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(n, str) for n in value)
