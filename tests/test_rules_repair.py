@@ -122,6 +122,12 @@ def test_a_present_value_off_the_grid_may_stay():
     assert repaired("loan' > loan", before=before, loan=50.3)["loan"] == 50.5
 
 
+def test_a_present_value_out_of_bounds_may_not_stay():
+    before = table(loan=150.25)
+    assert repaired("", before=before, loan=150.25)["loan"] == 100.0
+    assert repaired("loan' <= loan", before=before, loan=150.25)["loan"] == 100.0
+
+
 def test_numbers_without_bounds_are_repaired_too():
     schema = Schema((Feature("n", "integer"), Feature("m", "integer")))
     before = pd.DataFrame({"n": [3], "m": [0]})

@@ -147,6 +147,13 @@ def test_classes_in_the_wrong_order_are_noticed():
         Task(table, lambda rows: model.predict_proba(rows), label="loan", target="yes", classes=["yes", "no"])
 
 
+def test_classes_in_the_wrong_order_are_noticed_whatever_the_index():
+    table = people().set_axis([0] * 200)
+    model = pipeline(table)
+    with pytest.warns(FcxWarning, match="are the classes in the right order"):
+        Task(table, lambda rows: model.predict_proba(rows), label="loan", target="yes", classes=["yes", "no"])
+
+
 def test_a_callable_takes_its_classes_from_the_label():
     table = people()
     model = pipeline(table)

@@ -54,7 +54,9 @@ class BoxSearch:
     def __init__(self, schema: Schema, units: Mapping[str, float], before: Natural, after: Natural) -> None:
         self.schema, self.units, self.before, self.after = schema, units, before, after
         self.rows = len(next(iter(after.values()))) if after else 0
-        self._allowed: dict[Atom, Interval | Bools] = {}
+        # An atom stands in many disjuncts, but what it allows in this batch is worked out once.
+        self._intervals: dict[Atom, Interval] = {}
+        self._masks: dict[Atom, Bools] = {}
 
     def nearest(self, atoms: Sequence[Atom], names: Sequence[str]) -> Nearest:
         """The nearest point of one disjunct's box, over the named features."""
@@ -78,12 +80,18 @@ class BoxSearch:
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
         high = np.full(self.rows, highest, dtype=np.int64)
-        keeps = np.ones(self.rows, dtype=bool)
+        keeps = self._in_bounds(feature)
         for atom in atoms:
             limits = self._limits(feature, atom)
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps &= limits.keeps
         return Interval(low, high, keeps)
+
+    def _in_bounds(self, feature: Feature) -> Bools:
+        present = self.before[feature.name]
+        low = -np.inf if feature.low is None else feature.low
+        high = np.inf if feature.high is None else feature.high
+        return np.asarray((present >= low) & (present <= high))
 
     def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
         """The levels of a category that all its atoms allow, `rows x levels`."""
@@ -121,19 +129,15 @@ class BoxSearch:
         return chosen, moves.astype(np.float64), possible
 
     def _limits(self, feature: Feature, atom: Atom) -> Interval:
-        if atom not in self._allowed:
+        if atom not in self._intervals:
             assert isinstance(atom, Compare)
-            self._allowed[atom] = self._interval_of(feature, atom)
-        found = self._allowed[atom]
-        assert isinstance(found, Interval)
-        return found
+            self._intervals[atom] = self._interval_of(feature, atom)
+        return self._intervals[atom]
 
     def _mask(self, feature: Feature, atom: Atom) -> Bools:
-        if atom not in self._allowed:
-            self._allowed[atom] = self._mask_of(feature, atom)
-        found = self._allowed[atom]
-        assert not isinstance(found, Interval)
-        return found
+        if atom not in self._masks:
+            self._masks[atom] = self._mask_of(feature, atom)
+        return self._masks[atom]
 
     def _interval_of(self, feature: Feature, atom: Compare) -> Interval:
         """The codes at which `weight * value + rest op 0`.

@@ -61,9 +61,7 @@ def repair(
     numbers (their range by default; `schema.units(train)` for MADs), 1 for each other level. A row for which
     there is no legal row comes back wholly missing.
     """
-    _check_pair(before, after, schema)
-    repairer = Repairer(rules, schema, units)
-    result = repairer.nearest(schema.natural(before), schema.natural(after))
+    result = Repairer(rules, schema, units).nearest(*_natural_pair(before, after, schema))
     table = schema.table(result.natural, after.index, after[list(schema.names)].dtypes)
     if result.found.all():
         return table
@@ -217,19 +215,29 @@ def _group(formulas: Sequence[Formula]) -> Group:
     return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 
-def _check_pair(before: pd.DataFrame, after: pd.DataFrame, schema: Schema) -> None:
+def _natural_pair(
+    before: pd.DataFrame, after: pd.DataFrame, schema: Schema
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Both tables as natural columns; what cannot be read in either of them is raised at once."""
     if len(before) != len(after):
         raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
-    faults = []
-    for place, table in (("before", before), ("after", after)):
-        for name in schema.names:
-            if name not in table.columns:
-                faults.append(Fault(f"{place}, column {name!r}", "is not in the table"))
-                continue
-            values = natural_column(schema[name], table[name])
-            bad = ~np.isfinite(values) if schema[name].is_number else values < 0
-            if bad.any():
-                problem = "is missing, infinite or no known level"
-                faults.append(Fault(f"{place}, column {name!r}", problem, "", int(bad.sum()), table.index[bad][0]))
+    faults: list[Fault] = []
+    pair = _read("before", before, schema, faults), _read("after", after, schema, faults)
     if faults:
         raise DataError("these rows cannot be repaired", faults)
+    return pair
+
+
+def _read(place: str, table: pd.DataFrame, schema: Schema, faults: list[Fault]) -> dict[str, NDArray[Any]]:
+    natural = {}
+    for feature in schema:
+        where = f"{place}, column {feature.name!r}"
+        if feature.name not in table.columns:
+            faults.append(Fault(where, "is not in the table"))
+            continue
+        values = natural[feature.name] = natural_column(feature, table[feature.name])
+        bad = ~np.isfinite(values) if feature.is_number else values < 0
+        if bad.any():
+            problem = "is missing, infinite or no known level"
+            faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))
+    return natural
