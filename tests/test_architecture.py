@@ -14,19 +14,20 @@ ROOT = Path(fcxplain.__file__).parent
 ORDER = (
     ("errors",),
     ("schema",),
-    ("encoding", "rules", "causal", "classifier"),
+    ("encoding", "rules", "causal", "classifier", "datasets"),
     ("task",),
-    ("explanation", "metrics", "model", "search"),
-    ("explainer", "persistence"),
-    ("methods", "datasets"),
-    ("demo", "benchmark", "plots"),
+    ("explanation", "model", "search"),
+    ("metrics", "model_view", "persistence"),
+    ("explainer",),
+    ("methods", "plots"),
+    ("demo", "benchmark"),
     ("cli", "service"),
     ("__main__",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
-BESIDE = {("rules", "encoding"), ("classifier", "encoding"), ("model", "search"), ("explainer", "persistence")}
-ONLY_IN = {"matplotlib": {"plots"}, "typer": {"cli"}, "rich": {"cli"}, "lark": {"rules"}, "tomlkit": {"schema"}}
+BESIDE = {("rules", "encoding"), ("classifier", "encoding"), ("search", "explanation"), ("search", "model")}
+ONLY_IN = {"matplotlib": {"plots"}, "typer": {"cli"}, "rich": {"cli"}, "lark": {"rules"}, "tomlkit": {"schema"}, "safetensors": {"persistence"}}
 NOT_IN = {"pandas": {"model", "causal"}}
 
 

@@ -100,6 +100,15 @@ def test_dropout_keeps_the_mean_and_is_off_in_evaluation():
     assert torch.equal(layer.eval()(x), x)
 
 
+def test_rows_in_double_precision_keep_it():
+    x, y, noise = batch()
+    x = x.double() / 3
+    x_cf = network()(x, y, noise).x_cf
+    assert x_cf.dtype == torch.float64
+    assert torch.equal(x_cf[:, 4:6], x[:, 4:6])
+    assert network().double()(x, y, noise.double()).z.dtype == torch.float64
+
+
 def test_gradients_reach_every_parameter():
     model = network()
     drawn = model(*batch())

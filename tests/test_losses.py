@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from fcxplain.errors import FcxWarning
 from fcxplain.model import losses
-from fcxplain.model.lof import lof, lof_in_chunks
+from fcxplain.model.lof import chunk_for, lof, lof_in_chunks
 
 
 def points(n: int, d: int, seed: int = 0) -> torch.Tensor:
@@ -21,7 +21,8 @@ def points(n: int, d: int, seed: int = 0) -> torch.Tensor:
 
 
 def by_scikit_learn(z: torch.Tensor, k: int) -> np.ndarray:
-    return -LocalOutlierFactor(n_neighbors=k).fit(z.numpy()).negative_outlier_factor_
+    # A tree takes differences; for few points scikit-learn would else take products, which lose digits far from 0.
+    return -LocalOutlierFactor(n_neighbors=k, algorithm="kd_tree").fit(z.numpy()).negative_outlier_factor_
 
 
 @settings(max_examples=30, deadline=None)
@@ -40,6 +41,54 @@ def test_lof_matches_scikit_learn_with_duplicates(copies):
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate values:UserWarning")
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 15),
+    st.lists(st.integers(1, 20), min_size=4, max_size=12),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.sampled_from([0.0, 3.0, 1e5]),
+    st.sampled_from([1.0, 1e4, 1e8]),
+    st.integers(0, 1000),
+)
+def test_lof_matches_scikit_learn_for_any_copies_scale_place_and_outlier(k, copies, scale, place, outlier, seed):
+    z = points(len(copies), 3, seed).repeat_interleave(torch.tensor(copies), dim=0)
+    z = torch.cat([z, points(k, 3, seed + 1), outlier * points(1, 3, seed + 2)]) * scale + place * scale
+    np.testing.assert_allclose(lof(z, k).numpy(), by_scikit_learn(z, k), rtol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-7])
+def test_single_precision_finds_the_same_neighbours(spread):
+    """Also where all but one point crowd together, so that products of single precision could not tell them apart."""
+    z = torch.cat([spread * points(300, 10), points(1, 10, seed=1)]).float()
+    ours, theirs = lof(z, 20).numpy(), by_scikit_learn(z.double(), 20)
+    np.testing.assert_allclose(ours[:-1], theirs[:-1], rtol=1e-4)
+    # From afar the whole crowd is one point in single precision, whose nearest side nobody can tell.
+    np.testing.assert_allclose(ours[-1], theirs[-1], rtol=1e-4 if spread == 1 else 1e-2)
+
+
+def by_autograd(z: torch.Tensor, k: int) -> torch.Tensor:
+    """LOF step by step from its definition, the gradient left to torch."""
+    apart = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
+    near = (apart + torch.diag(torch.full((len(z),), torch.inf))).topk(k, largest=False)
+    distance = apart.gather(1, near.indices)
+    reach = torch.maximum(distance, distance[:, -1][near.indices])
+    density = 1 / (reach.mean(dim=1) + 1e-10)
+    return density[near.indices].mean(dim=1) / density
+
+
+@pytest.mark.parametrize(("copies", "spread"), [(1, 1.0), (1, 1e-5), (3, 1.0)])
+@pytest.mark.parametrize(("dtype", "precision"), [(torch.float64, 1e-6), (torch.float32, 2e-3)])
+def test_the_gradient_of_lof_is_the_one_that_torch_finds(copies, spread, dtype, precision):
+    """Which copy of a point is a neighbour is anybody's choice, so that copies are moved together."""
+    once = torch.cat([spread * points(60, 4), points(20, 4, seed=1)]).to(dtype).requires_grad_()
+    weights = points(len(once), 1, seed=2).flatten().to(dtype).repeat(copies)
+    ours, theirs = (
+        torch.autograd.grad((score(once.repeat(copies, 1), 7) * weights).sum(), once)[0] for score in (lof, by_autograd)
+    )
+    assert (ours - theirs).norm() < precision * theirs.norm()
+
+
 def test_an_outlier_scores_far_above_one_and_the_crowd_about_one():
     scores = lof(torch.cat([points(100, 2), torch.tensor([[30.0, 30.0]], dtype=torch.float64)]), 20)
     assert scores[-1] > 5
@@ -48,6 +97,13 @@ def test_an_outlier_scores_far_above_one_and_the_crowd_about_one():
 
 def test_the_gradient_of_lof_is_right():
     assert gradcheck(lambda z: lof(z, 4), points(12, 3).requires_grad_())
+    assert gradcheck(lambda z: lof(z.reshape(3, 8, 3), 2), points(24, 3).requires_grad_())
+
+
+def test_points_that_are_no_numbers_score_no_number():
+    z = torch.full((300, 2), torch.nan)
+    assert lof(z, 5).isnan().all()
+    assert lof(z.double(), 5).isnan().all()
 
 
 def test_copies_of_one_point_have_finite_gradients():
@@ -70,6 +126,12 @@ def test_chunks_are_scored_apart():
     assert torch.equal(lof_in_chunks(z, 5, chunk=32), expected)
     assert torch.equal(lof_in_chunks(z, 5, chunk=100), lof(z, 5))
     assert losses.density(z, 5, chunk=32) == expected.mean()
+
+
+def test_chunks_are_256_rows_or_four_times_the_neighbours():
+    assert [chunk_for(k) for k in (1, 20, 64, 70)] == [256, 256, 256, 280]
+    z = points(600, 3)
+    assert torch.equal(lof_in_chunks(z, 70), torch.cat([lof(z[:300], 70), lof(z[300:], 70)]))
 
 
 def test_proximity_is_the_mean_distance():
@@ -102,10 +164,10 @@ def test_kl_matches_torch_distributions():
 
 
 def test_the_published_constraints_are_as_printed():
-    assert losses.unary_hinge(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0])).item() == 1.0
+    assert losses.unary_hinge(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0])).mean().item() == 1.0
     change = torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.5])
-    assert losses.binary_hinge(*change, alpha=0.25, beta=1.0).item() == pytest.approx((0.75 + 0.25) / 2)
-    assert losses.binary_hinge(*change, alpha=0.0, beta=-1.0).item() == pytest.approx((2 + 1 + 1 + 0.5 + 1) / 2)
+    assert losses.binary_hinge(*change, alpha=0.25, beta=1.0).mean().item() == pytest.approx((0.75 + 0.25) / 2)
+    assert losses.binary_hinge(*change, alpha=0.0, beta=-1.0).mean().item() == pytest.approx((2 + 1 + 1 + 0.5 + 1) / 2)
     assert losses.hard_rules(torch.tensor([0.0, 3.0])).item() == 1.5
 
 

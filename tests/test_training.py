@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import math
+from typing import Any
 
 import pytest
 import torch
@@ -58,6 +61,35 @@ class CutOff(Callback):
             raise KeyboardInterrupt
 
 
+class Interrupt(Callback):
+    """Ctrl-C in the middle of an epoch, once."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def through_files(state: Any) -> Any:
+    """What is left of a state after tensors have been bytes and all else text, as in a saved folder."""
+    if isinstance(state, torch.Tensor):
+        flat = torch.frombuffer(bytearray(state.numpy().tobytes()), dtype=state.dtype)
+        return flat.reshape(state.shape)
+    if isinstance(state, dict):
+        return {json.loads(json.dumps(key)): through_files(value) for key, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return [through_files(value) for value in state]
+    return json.loads(json.dumps(state))
+
+
+def assert_same_end(one: Training, other: Training) -> None:
+    assert all(torch.equal(a, b) for a, b in zip(weights_of(one), weights_of(other), strict=True))
+    assert one.history == other.history
+
+
 def weights_of(run: Training) -> list[torch.Tensor]:
     return list(run.model.state_dict().values())
 
@@ -96,8 +128,105 @@ def test_a_run_that_was_cut_off_ends_bit_for_bit_as_an_uninterrupted_one(after):
     resumed = training(seed=99)
     resumed.restore(plug.state)
     resumed.run()
-    assert all(torch.equal(a, b) for a, b in zip(weights_of(whole), weights_of(resumed), strict=True))
-    assert whole.history == resumed.history
+    assert_same_end(whole, resumed)
+
+
+@pytest.mark.parametrize("at", [1, 2, 8, 9])
+def test_after_ctrl_c_in_an_epoch_the_training_is_as_the_last_epoch_left_it_and_can_go_on(at):
+    whole = training()
+    whole.run()
+    run = training(callbacks=(Interrupt(at),))
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert run.epoch == (at - 1) // 3
+    elsewhere = training(seed=99)
+    elsewhere.restore(through_files(run.state()))
+    for resumed in (run, elsewhere):
+        resumed.run()
+        assert_same_end(whole, resumed)
+
+
+def test_ctrl_c_in_a_batch_is_no_different():
+    calls = []
+
+    def interrupted(x: torch.Tensor, x_cf: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return (x[:, 0] - x_cf[:, 0]).relu()
+
+    whole, run = training(), training(judged=objective(penalty=interrupted))
+    whole.run()
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    run.run()
+    assert_same_end(whole, run)
+
+
+def test_a_state_from_before_the_first_epoch_survives_files():
+    whole = training()
+    state = through_files(whole.state())
+    assert math.isinf(state["best_loss"])
+    whole.run()
+    resumed = training(seed=99)
+    resumed.restore(state)
+    resumed.run()
+    assert_same_end(whole, resumed)
+
+
+def test_a_state_taken_in_an_epoch_is_that_of_the_last_epoch_and_nothing_changes_it_later():
+    class Keep(Callback):
+        def __init__(self) -> None:
+            self.states: list[Any] = []
+
+        def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
+            self.states.append((training.epoch, training.state(), copy.deepcopy(training.state())))
+
+    keep = Keep()
+    whole = training(callbacks=(keep,))
+    whole.run()
+    for epoch, state, copied in keep.states[::5]:
+        assert len(state["history"]) == epoch
+        for taken in (state, copied, state):
+            resumed = training(seed=99)
+            resumed.restore(taken)
+            resumed.run()
+            assert_same_end(whole, resumed)
+
+
+def test_a_finished_training_can_be_given_more_epochs():
+    whole, first, second = training(epochs=6), training(epochs=3), training(seed=99, epochs=6)
+    whole.run()
+    first.run()
+    second.restore(through_files(first.state()))
+    second.run()
+    assert_same_end(whole, second)
+
+
+def test_a_state_in_which_patience_has_run_out_stays_so():
+    whole = training(epochs=200, patience=2, learning_rate=0.05)
+    whole.run()
+    resumed = training(seed=99, epochs=200, patience=2, learning_rate=0.05)
+    resumed.restore(through_files(whole.state()))
+    assert resumed.is_done
+    resumed.run()
+    assert_same_end(whole, resumed)
+
+
+def test_dropout_is_resumed_too_where_the_network_was_made_with_another_generator():
+    def apart(seed: int, callbacks: tuple[Callback, ...] = ()) -> Training:
+        model = ConditionalVAE(LAYOUT, Architecture(latent=4), torch.Generator().manual_seed(7))
+        generator, plan = torch.Generator().manual_seed(seed), Schedule(epochs=4, batch=64)
+        return Training(model, objective(), rows(200), rows(60, seed=1), plan, generator, callbacks)
+
+    plug = CutOff(2)
+    whole, resumed = apart(0), apart(99)
+    whole.run()
+    with pytest.raises(KeyboardInterrupt):
+        apart(0, (plug,)).run()
+    resumed.restore(plug.state)
+    resumed.run()
+    assert_same_end(whole, resumed)
 
 
 def test_the_same_seed_gives_the_same_weights_whatever_else_draws():
@@ -144,6 +273,89 @@ def test_a_loss_that_is_no_number_is_named_with_its_step_and_the_last_good_weigh
     assert run.epoch == 2
 
 
+def test_a_term_that_explodes_is_named_with_its_step_and_the_best_weights_stay():
+    calls = []
+
+    def exploding(x: torch.Tensor, x_cf: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return (x[:, 0] - x_cf[:, 0]).relu() + (1e11 if len(calls) > 10 else 0.0)
+
+    run = training(judged=objective(penalty=exploding, hard=0.5))
+    with pytest.raises(TrainingError, match=r"epoch 3, step 3: hard is 1e\+11, and the whole loss was .* at the start"):
+        run.run()
+    assert run.epoch == 2
+    assert not run.model.training
+    assert all(torch.equal(a, b) for a, b in zip(weights_of(run), run.best_weights.values(), strict=True))
+
+
+def test_a_term_is_judged_by_its_weight():
+    def large(x: torch.Tensor, x_cf: torch.Tensor) -> torch.Tensor:
+        return 1e11 * x_cf[:, 0]
+
+    assert len(training(judged=objective(penalty=large, hard=1e-11)).run().epochs) == 6
+
+
+def test_a_learning_rate_that_is_absurd_ends_training_with_the_weights_it_started_with():
+    run = training(learning_rate=1e6)
+    before = [w.clone() for w in weights_of(run)]
+    with pytest.raises(TrainingError, match=r"epoch 1, step \d: .* Lower the learning rate.*that it started with"):
+        run.run()
+    assert all(torch.equal(a, b) for a, b in zip(before, weights_of(run), strict=True))
+
+
+def test_a_validation_loss_that_is_no_number_ends_training():
+    def breaking(x: torch.Tensor, x_cf: torch.Tensor) -> torch.Tensor:
+        return x_cf[:, 0] * (torch.nan if len(x) == 60 else 1.0)
+
+    with pytest.raises(TrainingError, match="epoch 1, validation: hard is nan"):
+        training(judged=objective(penalty=breaking)).run()
+
+
+@pytest.mark.parametrize("network", [torch.float32, torch.float64])
+def test_rows_in_double_precision_can_be_trained_on(network):
+    generator = torch.Generator().manual_seed(0)
+    part = rows(100)
+    part = Rows(part.x.double(), part.y_target)
+    model = ConditionalVAE(LAYOUT, Architecture(latent=4), generator).to(network)
+    history = Training(model, objective(), part, part, Schedule(epochs=2, batch=64), generator).run()
+    assert len(history.epochs) == 2
+
+
+@pytest.mark.filterwarnings("ignore:LOF has")
+@pytest.mark.parametrize("n", [2, 3, 5, 7])
+def test_no_batch_is_a_single_row(n):
+    generator = torch.Generator().manual_seed(0)
+    model = ConditionalVAE(LAYOUT, Architecture(latent=4), generator)
+    run = Training(model, objective(), rows(n), rows(n), Schedule(epochs=1, batch=2), generator)
+    assert len(run.run().epochs) == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_seed_means_the_same_on_a_graphics_card():
+    results = []
+    for device in ("cpu", "cuda"):
+        generator = torch.Generator().manual_seed(0)
+        model = ConditionalVAE(LAYOUT, Architecture(latent=4), generator).to(device)
+        run = Training(model, objective(), rows(200), rows(60, seed=1), Schedule(epochs=2, batch=64), generator)
+        results.append(run.run().curve("total", "validation"))
+        assert next(run.model.parameters()).device.type == device
+    assert results[0] == pytest.approx(results[1], rel=1e-2)
+
+
+def test_an_objective_that_lies_on_the_device_already_is_taken_as_it_is():
+    judged = objective()
+    assert judged.on(torch.device("cpu")) is judged
+    moved = judged.on(torch.device("meta"))
+    assert (moved.joined.device.type, judged.joined.device.type) == ("meta", "cpu")
+
+
+def test_weights_that_make_no_sense_are_all_named():
+    with pytest.raises(TrainingError, match=r"(?s)weight of kl: is -1.*weight of density: is nan"):
+        Weights(kl=-1.0, density=math.nan)
+    with pytest.raises(TrainingError, match="nothing to minimise"):
+        objective(**{name: 0.0 for name, _ in Weights()})
+
+
 def test_hooks_are_called_in_order():
     class Log(Callback):
         def __init__(self) -> None:
@@ -166,13 +378,8 @@ def test_hooks_are_called_in_order():
     ]
 
 
-def test_nobody_to_train_on_is_an_error():
-    with pytest.raises(TrainingError, match="nobody is refused"):
-        Training(
-            ConditionalVAE(LAYOUT, Architecture(), torch.Generator()),
-            objective(),
-            rows(0),
-            rows(0),
-            Schedule(),
-            torch.Generator(),
-        )
+@pytest.mark.parametrize(("n", "batch", "said"), [(0, 64, "nobody is refused"), (1, 1, r"batch: is 1")])
+def test_rows_that_cannot_be_trained_on_are_an_error(n, batch, said):
+    model = ConditionalVAE(LAYOUT, Architecture(), torch.Generator())
+    with pytest.raises(TrainingError, match=said):
+        Training(model, objective(), rows(n), rows(0), Schedule(batch=batch), torch.Generator())

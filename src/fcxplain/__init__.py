@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .datasets import DATASETS, Dataset, load_dataset, load_table
     from .encoding import TableEncoder
     from .errors import FcxError
+    from .explainer import FCx
+    from .explanation import Certificate, Explanation, Status
     from .rules import Rule, parse, parse_rules
     from .schema import Feature, Schema
     from .task import Task
@@ -23,7 +25,11 @@ _HOMES = {
     "CausalGraph": "causal",
     "Classifier": "classifier",
     "Dataset": "datasets",
+    "Certificate": "explanation",
+    "Explanation": "explanation",
+    "FCx": "explainer",
     "FcxError": "errors",
+    "Status": "explanation",
     "Feature": "schema",
     "Knowledge": "causal",
     "Rule": "rules",
@@ -43,13 +49,17 @@ _HOMES = {
 __all__ = [
     "DATASETS",
     "CausalGraph",
+    "Certificate",
     "Classifier",
     "Dataset",
+    "Explanation",
+    "FCx",
     "FcxError",
     "Feature",
     "Knowledge",
     "Rule",
     "Schema",
+    "Status",
     "TableEncoder",
     "Task",
     "as_classifier",

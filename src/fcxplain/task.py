@@ -36,6 +36,8 @@ class Task:
     graph: a causal graph over the features, for methods that use one.
     classes: the model's classes in order, where the model cannot tell them itself.
     threshold: with two classes, the probability from which the second is answered.
+    encoder: one that was fitted already, on these features; its ranges and units are kept. By default one is
+        fitted on `train`.
 
     What is wrong with the rules, the target and the model is raised together; a table that does not fit its
     schema is told before, since nothing can be read without it.
@@ -53,6 +55,7 @@ class Task:
         graph: Any = None,
         classes: Iterable[Any] | None = None,
         threshold: float | None = None,
+        encoder: TableEncoder | None = None,
         seed: int = 0,
     ) -> None:
         self.seed, self.graph = seed, graph
@@ -61,7 +64,7 @@ class Task:
         train, kept = _without_missing(train, schema)
         self.labels = None if self.labels is None else self.labels[kept]
         self.schema = schema.complete(train)
-        self.encoder = TableEncoder().fit(self.schema, train)
+        self.encoder = _checked_encoder(encoder, self.schema, train)
         self.train = train[list(self.schema.names)]
         self.units = self.encoder.units_
 
@@ -161,6 +164,16 @@ def _leftover(train: pd.DataFrame, schema: Schema | None, classifier: Any) -> st
     if len(extra) != 1 or classes is None:
         return None
     return extra[0] if train[extra[0]].dropna().isin(list(classes)).all() else None
+
+
+def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataFrame) -> TableEncoder:
+    """The encoder given, if it is for these very features and reads the rows; else one fitted on them."""
+    if given is None:
+        return TableEncoder().fit(schema, train)
+    if given.schema_ != schema:
+        raise DataError("", [Fault("encoder", "was fitted on other features than the task's", "Leave it out.")])
+    given.schema_.checked(train)
+    return given
 
 
 def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, NDArray[np.bool_]]:

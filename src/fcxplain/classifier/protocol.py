@@ -80,6 +80,8 @@ class CheckedClassifier:
     ) -> None:
         self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
         self.threshold: float | None = None
+        self.trained_as: str | None = None
+        """The kind, where `train_classifier` made it."""
         self._answer = answer
         self._classes: tuple[Any, ...] | None = None
         self._checked = False

@@ -19,7 +19,7 @@ from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators, torch_modules
 from .networks import Examples, fit_network, mlp, paper_network
-from .protocol import Classifier
+from .protocol import CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
 BOOSTING_LEVELS = 255
@@ -78,7 +78,9 @@ def train_classifier(data: SplitTable, kind: str = "paper", seed: int = 0) -> Cl
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."
         raise ClassifierError(f"no kind {kind!r} of classifier. {near}")
-    return KINDS[kind](_lesson(data, seed))
+    made = KINDS[kind](_lesson(data, seed))
+    made.trained_as = kind
+    return made
 
 
 def _lesson(data: SplitTable, seed: int) -> Lesson:
@@ -115,7 +117,7 @@ def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
         return tuple(sorted(found, key=str))
 
 
-def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> Classifier:
+def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClassifier:
     encoder = TableEncoder().fit(lesson.schema, lesson.train.rows)
     generator = torch.Generator().manual_seed(lesson.seed)
     model = make(encoder.width_, len(lesson.classes), generator, encoder.dtype_)
@@ -139,7 +141,7 @@ def _with_validation(lesson: Lesson) -> tuple[Labelled, Labelled]:
     return lesson.train.take(~part), lesson.train.take(part)
 
 
-def _logistic(lesson: Lesson) -> Classifier:
+def _logistic(lesson: Lesson) -> CheckedClassifier:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -147,7 +149,7 @@ def _logistic(lesson: Lesson) -> Classifier:
     return _pipeline(lesson, categories, StandardScaler(), LogisticRegression(max_iter=1000))
 
 
-def _boosting(lesson: Lesson) -> Classifier:
+def _boosting(lesson: Lesson) -> CheckedClassifier:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.preprocessing import OrdinalEncoder
 
@@ -160,7 +162,7 @@ def _boosting(lesson: Lesson) -> Classifier:
     return _pipeline(lesson, categories, "passthrough", model)
 
 
-def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Classifier:
+def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> CheckedClassifier:
     """A fitted pipeline on raw columns: categories first, then numbers."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
@@ -181,7 +183,7 @@ def _natural(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(schema.natural(rows))
 
 
-KINDS: dict[str, Callable[[Lesson], Classifier]] = {
+KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
     "paper": partial(_network, make=paper_network),
     "mlp": partial(_network, make=mlp),
     "logistic": _logistic,

@@ -18,6 +18,7 @@ from .tables import load_table, read_table
 
 __all__ = [
     "DATASETS",
+    "DEFAULT_DATASET",
     "Cleaned",
     "Dataset",
     "DatasetSpec",
@@ -27,6 +28,8 @@ __all__ = [
     "read_table",
 ]
 
+# The paper's first data set, and the one that travels with the package.
+DEFAULT_DATASET = "adult"
 DATASETS: dict[str, DatasetSpec] = {
     "adult": ADULT,
     "adult-authors": ADULT_AUTHORS,

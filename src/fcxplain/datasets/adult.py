@@ -11,7 +11,7 @@ import io
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
 
 # Position of each column that is used, in the file's order.
 COLUMNS = {
@@ -176,6 +176,11 @@ def read_authors(raw: bytes, sample: str) -> Cleaned:
     return Cleaned(kept, (note,))
 
 
+PUBLISHED = {
+    "unary": PublishedSettings(learning_rate=0.2, epochs=25, lof_k=20, latent=10),
+    "binary": PublishedSettings(learning_rate=0.2, epochs=50, lof_k=20, latent=10),
+}
+
 ADULT = DatasetSpec(
     name="adult",
     title="Adult (census income 1994)",
@@ -187,6 +192,7 @@ ADULT = DatasetSpec(
     target=1,
     rules=AGE_AND_EDUCATION,
     read=read,
+    published=PUBLISHED,
     note="Income 1 is above 50,000 dollars. Missing values ('?') are the level Other/Unknown.",
 )
 
@@ -201,5 +207,6 @@ ADULT_AUTHORS = DatasetSpec(
     target=1,
     rules=AGE_AND_EDUCATION,
     read=read_authors,
+    published=PUBLISHED,
     note="Incomes 0 up to age 35 and 1 from age 45 are left out, so a classifier prefers the young here.",
 )

@@ -38,11 +38,21 @@ class Cleaned:
 
 
 @dataclass(frozen=True)
+class PublishedSettings:
+    """How the paper trained on a data set: its table of implementation settings, and the latent sizes it found best."""
+
+    learning_rate: float
+    epochs: int
+    lof_k: int
+    latent: int
+
+
+@dataclass(frozen=True)
 class DatasetSpec:
     """A data set that `load_dataset` knows.
 
     `read` turns the raw bytes and the name of a sample into a cleaned table. `samples` are the samples it
-    offers, the default first.
+    offers, the default first. `published` has the paper's settings for the "unary" and the "binary" rules.
     """
 
     name: str
@@ -55,6 +65,7 @@ class DatasetSpec:
     target: Level
     rules: Mapping[str, str]
     read: Callable[[bytes, str], Cleaned]
+    published: Mapping[str, PublishedSettings]
     samples: tuple[str, ...] = ("all",)
     note: str = ""
 

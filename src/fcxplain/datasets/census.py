@@ -11,7 +11,7 @@ import io
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
 
 # Position of each column that is used, in the file's order; the others are recodes, migration and weights.
 COLUMNS = {
@@ -293,6 +293,11 @@ def _settled(column: pd.Series, merge: dict[str, str], feature: Feature) -> pd.S
     return column.cat.rename_categories(levels).cat.set_categories(list(feature.levels))
 
 
+PUBLISHED = {
+    "unary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=50, latent=30),
+    "binary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=50, latent=30),
+}
+
 CENSUS = DatasetSpec(
     name="census",
     title="Census-Income (KDD), 1994 and 1995",
@@ -316,5 +321,6 @@ CENSUS = DatasetSpec(
     target=1,
     rules=AGE_AND_EDUCATION,
     read=read,
+    published=PUBLISHED,
     note="Income 1 is above 50,000 dollars. Children are in the survey, so most incomes are 0.",
 )

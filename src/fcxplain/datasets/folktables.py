@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
 
 Levels = Mapping[int, str]
 
@@ -150,6 +150,11 @@ def _note(sample: str, kept: int, rows: int) -> str:
     )
 
 
+PUBLISHED = {
+    "unary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=70, latent=40),
+    "binary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=70, latent=40),
+}
+
 FOLKTABLES = DatasetSpec(
     name="folktables",
     title="Folktables ACSIncome 2018",
@@ -176,6 +181,7 @@ FOLKTABLES = DatasetSpec(
     target=1,
     rules=AGE_AND_EDUCATION,
     read=read,
+    published=PUBLISHED,
     samples=("national", "all"),
     note="Income 1 is above 50,000 dollars. The default is the national 40 % sample.",
 )

@@ -11,7 +11,7 @@ import io
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import Cleaned, DatasetSpec, RawFile
+from .base import Cleaned, DatasetSpec, PublishedSettings, RawFile
 
 SCHEMA = Schema(
     (
@@ -52,6 +52,11 @@ def read(raw: bytes, sample: str) -> Cleaned:
     return Cleaned(kept[[*SCHEMA.names, "pass_bar"]], (note,))
 
 
+PUBLISHED = {
+    "unary": PublishedSettings(learning_rate=0.2, epochs=25, lof_k=15, latent=10),
+    "binary": PublishedSettings(learning_rate=0.2, epochs=50, lof_k=15, latent=10),
+}
+
 LAW = DatasetSpec(
     name="law",
     title="Law school admissions and bar passage",
@@ -72,5 +77,6 @@ LAW = DatasetSpec(
     target=1,
     rules=RULES,
     read=read,
+    published=PUBLISHED,
     note="pass_bar 1 is passed eventually, not at the first attempt.",
 )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..classifier.networks import seeded_linear
+from .settings import between, one_of, refuse, whole
 
 Variance = Literal["sigmoid", "softplus"]
 SMALLEST_VARIANCE = 1e-6
@@ -57,6 +58,15 @@ class Architecture:
     dropout: float = 0.1
     variance: Variance = "sigmoid"
 
+    def __post_init__(self) -> None:
+        refuse(
+            "this architecture",
+            *(whole("hidden", width, 1) for width in self.hidden or (0,)),
+            whole("latent", self.latent, 1),
+            between("dropout", self.dropout, 0, 0.9),
+            one_of("variance", self.variance, get_args(Variance)),
+        )
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -91,7 +101,9 @@ class ConditionalVAE(nn.Module):
 
     def encode(self, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the latent point, `n x latent` each."""
-        hidden = self.encoder(torch.cat([x[:, self.columns], self.condition(y_target, x)], dim=1))
+        # Tables with fine grids are encoded in double precision; the network is content with single.
+        seen = x.index_select(1, self.columns).to(self.mean.weight.dtype)
+        hidden = self.encoder(torch.cat([seen, self.condition(y_target, seen)], dim=1))
         raw = self.spread(hidden)
         if self.architecture.variance == "sigmoid":
             return self.mean(hidden), 0.5 + raw.sigmoid()
@@ -124,8 +136,8 @@ class SeededDropout(nn.Module):
         """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
         if not self.training or not self.share:
             return x
-        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device).to(x.device)
-        return x * (drawn >= self.share) / (1 - self.share)
+        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device)
+        return x * drawn.ge_(self.share).div_(1 - self.share).to(x.device)
 
 
 def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> nn.Sequential:
@@ -135,3 +147,23 @@ def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> 
         layers += [seeded_linear(inputs, outputs, generator, torch.float32), nn.BatchNorm1d(outputs), nn.ReLU()]
         layers.append(SeededDropout(dropout, generator))
     return nn.Sequential(*layers)
+
+
+def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of a `ConditionalVAE`'s weights, told without building one."""
+    columns, conditions, a = len(layout.mutable_columns), layout.classes - 1, architecture
+    into, out = (columns + conditions, *a.hidden), (a.latent + conditions, *reversed(a.hidden))
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, widths in (("encoder", into), ("decoder", out)):
+        for i, (inputs, outputs) in enumerate(pairwise(widths)):
+            shapes |= _linear_shapes(f"{name}.{4 * i}", inputs, outputs)
+            norm = f"{name}.{4 * i + 1}"
+            shapes |= {f"{norm}.{part}": (outputs,) for part in ("weight", "bias", "running_mean", "running_var")}
+            shapes[f"{norm}.num_batches_tracked"] = ()
+    for name in ("mean", "spread"):
+        shapes |= _linear_shapes(name, into[-1], a.latent)
+    return shapes | _linear_shapes("output", out[-1], columns)
+
+
+def _linear_shapes(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}

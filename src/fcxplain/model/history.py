@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,12 @@ class History:
     def to_list(self) -> list[dict[str, object]]:
         """Plain data, as it is saved."""
         return [{"number": e.number, "train": e.train, "validation": e.validation} for e in self.epochs]
+
+    @classmethod
+    def from_list(cls, data: list[dict[str, Any]]) -> History:
+        """The inverse of `to_list`."""
+        return cls([Epoch(int(e["number"]), _floats(e["train"]), _floats(e["validation"])) for e in data])
+
+
+def _floats(values: dict[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in values.items()}

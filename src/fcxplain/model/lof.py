@@ -1,20 +1,24 @@
 """Local outlier factor of a batch, differentiable (Eqs. 2 to 4, after Breunig et al. 2000).
 
 About 1 for a point as densely surrounded as its neighbours are, much larger for an outlier. Who is whose
-neighbour is decided without gradient; distances to neighbours carry it.
+neighbour is decided without gradient; distances to neighbours carry it, by a formula rather than step by step.
 """
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ..errors import FcxWarning
 
 # As scikit-learn does: more than k copies of one point would otherwise have infinite density.
 TINY = 1e-10
+# Rows of a chunk where nobody says how many.
+CHUNK = 256
 
 
 def lof(z: Tensor, k: int) -> Tensor:
@@ -30,24 +34,28 @@ def lof(z: Tensor, k: int) -> Tensor:
     if k >= n:
         warnings.warn(f"LOF has {n} points, so {n - 1} neighbours are used, not {k}", FcxWarning, stacklevel=2)
         k = n - 1
-    # Differences, not products: copies of one point are exactly 0 apart, with gradient 0.
-    apart = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
-    neighbours = nearest(apart, k)
-    distance = apart.gather(-1, neighbours)
-    reach = torch.maximum(distance, _at(distance[..., -1], neighbours))
-    density = 1 / (reach.mean(dim=-1) + TINY)
-    return _at(density, neighbours).mean(dim=-1) / density
+    scores: Tensor = _Factor.apply(z.reshape(-1, n, z.shape[-1]), k)  # type: ignore[no-untyped-call]
+    return scores.reshape(z.shape[:-1])
 
 
-def lof_in_chunks(z: Tensor, k: int, chunk: int = 256) -> Tensor:
-    """LOF within chunks of about `chunk` rows, so that the cost of a row does not grow with the batch, `n`."""
-    n, chunks = len(z), max(1, round(len(z) / chunk))
+def lof_in_chunks(z: Tensor, k: int, chunk: int | None = None) -> Tensor:
+    """LOF within chunks of about `chunk` rows, so that the cost of a row does not grow with the batch, `n`.
+
+    By default 256 rows, or 4 k where that is more.
+    """
+    n, d = z.shape
+    chunks = max(1, round(n / (chunk or chunk_for(k))))
     size, larger = divmod(n, chunks)
     # As even as can be: some chunks have one row more, and those of one size are scored together.
     end = larger * (size + 1)
-    parts = [z[:end].reshape(larger, size + 1, z.shape[1])] if larger else []
-    parts.append(z[end:].reshape(chunks - larger, size, z.shape[1]))
+    parts = [z[:end].reshape(larger, size + 1, d)] if larger else []
+    parts.append(z[end:].reshape(chunks - larger, size, d))
     return torch.cat([lof(part, k).flatten() for part in parts])
+
+
+def chunk_for(k: int) -> int:
+    """How many rows to take together for `k` neighbours: if these were most of the chunk, LOF would see no local."""
+    return max(CHUNK, 4 * k)
 
 
 @torch.no_grad()
@@ -57,6 +65,86 @@ def nearest(apart: Tensor, k: int) -> Tensor:
     return others.topk(k, dim=-1, largest=False, sorted=True).indices
 
 
+class _Factor(torch.autograd.Function):
+    """LOF of `sets x n x d` points with `k` neighbours each.
+
+    With r the mean reach of a point plus `TINY` and its density 1/r, LOF is r times the mean density of its
+    neighbours. A gradient by r goes to the distances that the reach consists of, and from a distance to its two
+    points, along the line between them. Only `n x k` numbers and one `n x n` matrix are ever touched.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, k: int) -> Tensor:
+        distance, neighbours = _neighbourhood(z, k)
+        theirs = _at(distance[..., -1], neighbours)
+        radius = torch.maximum(distance, theirs).mean(dim=-1) + TINY
+        around = _at(1 / radius, neighbours).mean(dim=-1)
+        ctx.save_for_backward(z, distance, neighbours, theirs, radius, around)
+        return around * radius
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, wanted: Tensor) -> tuple[Tensor, None]:
+        z, distance, neighbours, theirs, radius, around = ctx.saved_tensors
+        by_density = _sum_at((wanted * radius).unsqueeze(-1).expand_as(distance), neighbours) / distance.shape[-1]
+        by_radius = (wanted * around - by_density / radius.square()) / distance.shape[-1]
+        by_reach = by_radius.unsqueeze(-1).expand_as(distance)
+        # Where the two are equal they are the same distance, so that it does not matter which one gets it.
+        by_distance = torch.where(distance >= theirs, by_reach, 0)
+        by_distance[..., -1] += _sum_at(by_reach - by_distance, neighbours)
+        # Copies of one point are 0 apart, and no direction is better than another.
+        pull = torch.where(distance > 0, by_distance / distance, 0)
+        return _along_lines(z, pull, neighbours), None
+
+
+def _along_lines(z: Tensor, pull: Tensor, neighbours: Tensor) -> Tensor:
+    """Sum over all pairs of `pull` times the difference of the two points, as each of them feels it."""
+    n = z.shape[-2]
+    between = pull.new_zeros((*z.shape[:-1], n)).scatter_(-1, neighbours, pull)
+    points = z - z.mean(dim=-2, keepdim=True)
+    # Few rows and many columns: this way round the products are several times as fast.
+    flat = points.mT
+    others = flat @ between + flat @ between.mT
+    return points * (between.sum(dim=-1) + between.sum(dim=-2)).unsqueeze(-1) - others.mT
+
+
+def _neighbourhood(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Distances to the `k` nearest others and who they are, `sets x n x k` each, the farthest last."""
+    points = z - z.mean(dim=-2, keepdim=True)
+    sizes = points.square().sum(dim=-1)
+    squares = sizes.unsqueeze(-1) + sizes.unsqueeze(-2)
+    squares.baddbmm_(points, points.mT, alpha=-2).clamp_min_(0)
+    neighbours = _closest(squares, k)
+    nearby = squares.gather(-1, neighbours)
+    # Products lose digits where points are close. No reach is below a k-distance, so that half of the digits of
+    # the smallest k-distance are enough; where even these are lost, as among copies of a point, differences are
+    # taken, which are exactly 0 for copies.
+    unsure = nearby[..., -1].amin(dim=-1) <= torch.finfo(z.dtype).eps ** 0.5 * sizes.amax(dim=-1)
+    if not unsure.any():
+        return nearby.sqrt(), neighbours
+    apart = torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")
+    neighbours = _closest(apart, k)
+    return apart.gather(-1, neighbours), neighbours
+
+
+def _closest(apart: Tensor, k: int) -> Tensor:
+    """Indices of the `k` nearest other points, the farthest last, from distances or their squares."""
+    if apart.dtype != torch.float32 or apart.device.type != "cpu":
+        return nearest(apart, k)
+    # Twice as fast as topk: a distance and its index in one whole number each, in the same order as the distances,
+    # since the 29 last bits of a single written as a double are 0.
+    keys = apart.double().view(torch.int64).bitwise_or_(torch.arange(apart.shape[-1]))
+    keys.diagonal(dim1=-2, dim2=-1).fill_(torch.iinfo(torch.int64).max)
+    keys.numpy().partition(k - 1, axis=-1)
+    return keys[..., :k].bitwise_and(2**29 - 1)
+
+
 def _at(values: Tensor, neighbours: Tensor) -> Tensor:
     """Each neighbour's value, `... x n x k`, from values `... x n`."""
     return values.unsqueeze(-2).expand(*neighbours.shape[:-1], values.shape[-1]).gather(-1, neighbours)
+
+
+def _sum_at(values: Tensor, neighbours: Tensor) -> Tensor:
+    """What each point gets from all whose neighbour it is, `... x n`, from values `... x n x k`."""
+    total = values.new_zeros(values.shape[:-1])
+    return total.scatter_add_(-1, neighbours.flatten(-2), values.flatten(-2))

@@ -12,9 +12,13 @@ from torch import Tensor
 from .lof import lof_in_chunks
 
 
-def proximity(x: Tensor, x_cf: Tensor, norm: int = 1) -> Tensor:
-    """How far the counterfactual is from the row, L1 or squared L2 (second term of Eq. 8)."""
-    apart = (x_cf - x).abs() if norm == 1 else (x_cf - x).square()
+def proximity(x: Tensor, x_cf: Tensor, norm: int = 1, scale: Tensor | None = None) -> Tensor:
+    """How far the counterfactual is from the row, L1 or squared L2 (second term of Eq. 8).
+
+    `scale`, `d`, says what a difference of 1 counts for in each column; by default 1.
+    """
+    apart = x_cf - x if scale is None else (x_cf - x) * scale
+    apart = apart.abs() if norm == 1 else apart.square()
     return apart.sum(dim=1).mean()
 
 
@@ -25,9 +29,8 @@ def validity(logits: Tensor, y_target: Tensor, margin: float) -> Tensor:
     `y_target` holds class indices, `n`.
     """
     scores = logits.sigmoid()
-    own = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, y_target[:, None], True)
-    wanted = scores.masked_select(own)
-    best_other = scores.masked_fill(own, -torch.inf).amax(dim=1)
+    wanted = scores.gather(1, y_target[:, None])
+    best_other = scores.scatter(1, y_target[:, None], -torch.inf).amax(dim=1, keepdim=True)
     return (margin - (wanted - best_other)).relu().mean()
 
 
@@ -45,16 +48,16 @@ def hard_rules(penalty: Tensor) -> Tensor:
 
 
 def unary_hinge(present: Tensor, counterfactual: Tensor) -> Tensor:
-    """The paper's unary constraint, max(0, x - x'), for one column that must not fall."""
-    return (present - counterfactual).relu().mean()
+    """The paper's unary constraint, max(0, x - x'), for one column that must not fall, row by row."""
+    return (present - counterfactual).relu()
 
 
-def binary_hinge(cause_change: Tensor, effect_change: Tensor, alpha: float, beta: float) -> Tensor:
-    """The paper's binary constraint, max(0, (q' - q) - alpha - beta (p' - p) - min(0, beta)).
+def binary_hinge(change_p: Tensor, change_q: Tensor, alpha: float, beta: float) -> Tensor:
+    """The paper's binary constraint, max(0, (q' - q) - alpha - beta (p' - p) - min(0, beta)), row by row.
 
-    As printed it bounds the change of `q` (`effect_change`) from above by that of `p` (`cause_change`).
+    It bounds the rise of `q` by that of `p`: a higher degree (`q`) needs more years (`p`).
     """
-    return (effect_change - alpha - beta * cause_change - min(0.0, beta)).relu().mean()
+    return (change_q - alpha - beta * change_p - min(0.0, beta)).relu()
 
 
 def soft_causal(
@@ -74,7 +77,8 @@ def soft_causal(
     """
     together = correlation(values).abs() if standardised else covariance(values)
     missing = (theta - together).relu().square()
-    return weight_apart * together.square()[apart].sum() + weight_joined * missing[joined].sum()
+    unwanted, wanted = torch.where(apart, together.square(), 0), torch.where(joined, missing, 0)
+    return weight_apart * unwanted.sum() + weight_joined * wanted.sum()
 
 
 def covariance(values: Tensor) -> Tensor:
@@ -106,6 +110,6 @@ def sparsity_threshold(x: Tensor, x_cf: Tensor, threshold: float) -> Tensor:
     return ((x_cf - x).abs() > threshold).to(x.dtype).sum(dim=1).mean()
 
 
-def density(z: Tensor, k: int, chunk: int = 256) -> Tensor:
-    """Mean local outlier factor in the latent space (Eq. 11), within chunks of the batch."""
+def density(z: Tensor, k: int, chunk: int | None = None) -> Tensor:
+    """Mean local outlier factor in the latent space (Eq. 11), within chunks of the batch (see `lof_in_chunks`)."""
     return lof_in_chunks(z, k, chunk).mean()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import Fault, TrainingError
 from . import losses
 from .cvae import Draw
+from .settings import between, one_of, refuse, whole
 
 Penalty = Callable[[Tensor, Tensor], Tensor]
 """From rows and counterfactuals (`n x d` each) to how far each is from keeping the rules, `n`."""
 Sparsity = Literal["l1", "threshold"]
+NumberUnit = Literal["range", "mad"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,15 @@ class Weights:
     sparsity: float = 1.0
     density: float = 1.0
 
+    def __post_init__(self) -> None:
+        wrong = [name for name, weight in self if not (math.isfinite(weight) and weight >= 0)]
+        remedy = "Give 0 or more; 0 leaves the term out."
+        faults = [Fault(f"weight of {name}", f"is {getattr(self, name)}", remedy) for name in wrong]
+        if not any(weight for _, weight in self):
+            faults.append(Fault("weights", "are all 0, so that there is nothing to minimise", "Let a term count."))
+        if faults:
+            raise TrainingError("these weights cannot be used", faults)
+
     def __iter__(self) -> Iterator[tuple[str, float]]:
         return iter((f.name, getattr(self, f.name)) for f in fields(self))
 
@@ -38,7 +52,13 @@ class TermSettings:
     """The free choices inside the terms; the defaults are the paper's forms."""
 
     norm: int = 1
+    number_unit: NumberUnit = "range"
+    """What a number's change counts in for proximity: its range in the training rows, or its MAD there."""
     margin: float = 0.5
+    alpha: float = 0.0
+    """Of the paper's binary hinge: by how much the condition may rise for nothing."""
+    beta: float = 1.0
+    """Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1."""
     theta: float = 0.2
     standardised: bool = False
     weight_joined: float = 1.0
@@ -46,12 +66,31 @@ class TermSettings:
     sparsity: Sparsity = "l1"
     threshold: float = 0.05
     lof_k: int = 20
-    lof_chunk: int = 256
+    lof_chunk: int | None = None
+    """Rows that LOF is taken over; by default 256, or 4 k where that is more."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            "these settings of the terms",
+            one_of("norm", self.norm, (1, 2)),
+            one_of("number_unit", self.number_unit, get_args(NumberUnit)),
+            one_of("sparsity", self.sparsity, get_args(Sparsity)),
+            *(
+                between(n, getattr(self, n), 0)
+                for n in ("margin", "theta", "threshold", "weight_joined", "weight_apart")
+            ),
+            *(between(n, getattr(self, n), -math.inf) for n in ("alpha", "beta")),
+            whole("lof_k", self.lof_k, 1),
+            [] if self.lof_chunk is None else whole("lof_chunk", self.lof_chunk, 2),
+        )
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Everything that a batch is judged by. `joined` and `apart` are `d x d` masks over encoded columns."""
+    """Everything that a batch is judged by.
+
+    `joined` and `apart` are `d x d` masks over encoded columns; `scale`, `d`, is that of `losses.proximity`.
+    """
 
     classifier: nn.Module
     penalty: Penalty
@@ -59,6 +98,18 @@ class Objective:
     apart: Tensor
     weights: Weights = Weights()
     settings: TermSettings = TermSettings()
+    scale: Tensor | None = None
+
+    def on(self, device: torch.device) -> Objective:
+        """The same objective for rows on this device; a classifier that lies elsewhere is copied there."""
+        parts = [*self.classifier.parameters(), *self.classifier.buffers(), self.joined, self.apart, self.scale]
+        if all(part is None or part.device == device for part in parts):
+            return self
+        classifier = copy.deepcopy(self.classifier).to(device)
+        scale = None if self.scale is None else self.scale.to(device)
+        return replace(
+            self, classifier=classifier, joined=self.joined.to(device), apart=self.apart.to(device), scale=scale
+        )
 
     def terms(self, x: Tensor, y_target: Tensor, drawn: Draw) -> dict[str, Tensor]:
         """Each term that counts for something, before weighing, by name."""
@@ -73,7 +124,7 @@ class Objective:
         s = self.settings
         match name:
             case "proximity":
-                return losses.proximity(x, drawn.x_cf, s.norm)
+                return losses.proximity(x, drawn.x_cf, s.norm, self.scale)
             case "validity":
                 return losses.validity(self.classifier(drawn.x_cf), y_target, s.margin)
             case "kl":

@@ -1,7 +1,8 @@
 """Algorithm 1 of the paper: mini-batches of refused rows, seven terms, one step.
 
 All that training depends on from one epoch to the next is in `state`, the generator's state included, so that
-a run that was cut off and goes on from the last state ends exactly where an uninterrupted one does.
+a run that was cut off and goes on from the last state ends exactly where an uninterrupted one does. The model's
+own device is where the work is done; order and noise are drawn on the CPU, so that a seed means the same on all.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from ..classifier.networks import one_thread
-from ..errors import TrainingError
-from .cvae import ConditionalVAE
+from ..errors import Fault, TrainingError
+from .cvae import ConditionalVAE, SeededDropout
 from .history import Epoch, History
 from .objective import Objective
+from .settings import between, refuse, whole
+
+# A term this many times as large as the whole loss was at the start (or as 1, for losses that start near 0) has
+# exploded: single precision has no digits left for the other terms beside it. Being a ratio it holds for any weights,
+# and it is large enough for rules that count in dollars and are kept at the start.
+EXPLODED = 1e8
+# Devices for which torch has Adam in one piece.
+FUSED = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
+    def take(self, places: Tensor, device: torch.device) -> Rows:
+        """Some of the rows, on a device."""
+        # Several times as fast as brackets.
+        places = places.to(self.x.device)
+        x, y_target = self.x.index_select(0, places), self.y_target.index_select(0, places)
+        return Rows(x.to(device), y_target.to(device))
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -43,6 +59,17 @@ class Schedule:
     weight_decay: float = 0.0
     clip: float = 10.0
     patience: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse(
+            "this schedule",
+            whole("epochs", self.epochs, 1),
+            whole("batch", self.batch, 2),
+            between("learning_rate", self.learning_rate, 0, open_low=True),
+            between("weight_decay", self.weight_decay, 0),
+            between("clip", self.clip, 0, open_low=True),
+            [] if self.patience is None else whole("patience", self.patience, 1),
+        )
 
 
 class Callback:
@@ -65,7 +92,11 @@ class Callback:
 
 
 class Training:
-    """One training run. `run` does the epochs; `state` and `restore` let it be cut off and resumed."""
+    """One training run. `run` does the epochs; `state` and `restore` let it be cut off and resumed.
+
+    Whatever ends `run` early, be it Ctrl-C or a callback's error, leaves the training as the last finished epoch
+    did: `run` again goes on from there.
+    """
 
     def __init__(
         self,
@@ -77,16 +108,23 @@ class Training:
         generator: torch.Generator,
         callbacks: Iterable[Callback] = (),
     ) -> None:
-        if not len(train):
-            raise TrainingError("there are no rows to train on: nobody is refused")
-        self.model, self.objective, self.schedule = model, objective, schedule
+        _check_rows(train)
+        self._parameters = list(model.parameters())
+        self.device, self.dtype = self._parameters[0].device, self._parameters[0].dtype
+        self.model, self.objective, self.schedule = model, objective.on(self.device), schedule
         self.train, self.validation = train, validation if len(validation) else train
         self.generator, self.callbacks = generator, tuple(callbacks)
+        _share(generator, model)
         self.optimiser = torch.optim.Adam(
-            model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True
+            self._parameters,
+            lr=schedule.learning_rate,
+            weight_decay=schedule.weight_decay,
+            fused=self.device.type in FUSED,
         )
         self.history = History()
         self.best_loss, self.best_weights, self.waited = math.inf, _copy(model.state_dict()), 0
+        self._first = math.nan
+        self._resting = self._snapshot()
 
     @property
     def epoch(self) -> int:
@@ -102,23 +140,43 @@ class Training:
     def run(self) -> History:
         """Train until done; the model then has the weights of the best epoch."""
         with one_thread():
-            self._notify("on_train_begin")
-            while not self.is_done:
-                self._notify("on_epoch_begin")
-                means = self._train_epoch()
-                self._finish_epoch(means, self._validate())
-                self._notify("on_epoch_end")
-            self.model.load_state_dict(self.best_weights)
-            self.model.eval()
-            self._notify("on_train_end")
+            try:
+                self._run()
+            except TrainingError:
+                self._settle()
+                raise
+            except BaseException:
+                self.restore(self._resting)
+                raise
         return self.history
+
+    def _run(self) -> None:
+        if self.epoch:
+            # After an earlier run the model has the best weights, which are not always those to go on from.
+            self.restore(self._resting)
+        else:
+            self.best_weights = _copy(self.model.state_dict())
+            self._resting = self._snapshot()
+        self._notify("on_train_begin")
+        while not self.is_done:
+            self._notify("on_epoch_begin")
+            means = self._train_epoch()
+            self._finish_epoch(means, self._validate())
+            self._notify("on_epoch_end")
+        self._settle()
+        self._notify("on_train_end")
+
+    def _settle(self) -> None:
+        """Give the model the weights of the best epoch."""
+        self.model.load_state_dict(self.best_weights)
+        self.model.eval()
 
     def _train_epoch(self) -> dict[str, float]:
         self.model.train()
         order = torch.randperm(len(self.train), generator=self.generator)
         sums: dict[str, float] = {}
-        for number, part in enumerate(_batches(order, self.schedule.batch)):
-            terms = self._step(Rows(self.train.x[part], self.train.y_target[part]), number)
+        for number, part in enumerate(_batches(order, self.schedule.batch), start=1):
+            terms = self._step(self.train.take(part, self.device), number)
             for name, value in terms.items():
                 sums[name] = sums.get(name, 0.0) + value * len(part)
             for callback in self.callbacks:
@@ -126,29 +184,24 @@ class Training:
         return {name: total / len(self.train) for name, total in sums.items()}
 
     def _step(self, rows: Rows, number: int) -> dict[str, float]:
-        noise = torch.randn((len(rows), self.model.architecture.latent), generator=self.generator)
-        drawn = self.model(rows.x, rows.y_target, noise)
-        terms = self.objective.terms(rows.x, rows.y_target, drawn)
-        total = self.objective.total(terms)
-        values = {name: term.item() for name, term in terms.items()} | {"total": total.item()}
-        self._check(values, number)
+        terms = self._terms(rows, self.generator)
         self.optimiser.zero_grad()
-        total.backward()  # type: ignore[no-untyped-call]
-        size = clip_grad_norm_(self.model.parameters(), self.schedule.clip)
-        self._check({"gradient": size.item()}, number)
+        terms["total"].backward()  # type: ignore[no-untyped-call]
+        size = clip_grad_norm_(self._parameters, self.schedule.clip)
+        values = _numbers(terms | {"gradient": size})
+        if not self.epoch and number == 1:
+            self._first = values["total"]
+        self._check(values, f"step {number}")
         self.optimiser.step()
+        del values["gradient"]
         return values
 
-    def _check(self, values: dict[str, float], number: int) -> None:
-        """Stop at the first value that is no number, with the last good weights in the model."""
-        broken = [name for name, value in values.items() if not math.isfinite(value)]
-        if not broken:
-            return
-        self.model.load_state_dict(self.best_weights)
-        self.model.eval()
-        where = f"epoch {self.epoch + 1}, step {number + 1}"
-        remedy = "Lower the learning rate, or the weight of that term. The model has the weights of the best epoch."
-        raise TrainingError(f"{where}: {broken[0]} is {values[broken[0]]}. {remedy}")
+    def _terms(self, rows: Rows, generator: torch.Generator) -> dict[str, Tensor]:
+        """The terms of a batch and their weighted sum, by name."""
+        shape = (len(rows), self.model.architecture.latent)
+        noise = torch.randn(shape, generator=generator).to(self.device, self.dtype)
+        terms = self.objective.terms(rows.x, rows.y_target, self.model(rows.x, rows.y_target, noise))
+        return terms | {"total": self.objective.total(terms)}
 
     @torch.no_grad()
     def _validate(self) -> dict[str, float]:
@@ -157,13 +210,29 @@ class Training:
         fixed = torch.Generator().manual_seed(0)
         sums: dict[str, float] = {}
         for part in _batches(torch.arange(len(self.validation)), self.schedule.batch):
-            x, y_target = self.validation.x[part], self.validation.y_target[part]
-            noise = torch.randn((len(part), self.model.architecture.latent), generator=fixed)
-            terms = self.objective.terms(x, y_target, self.model(x, y_target, noise))
-            terms["total"] = self.objective.total(terms)
-            for name, term in terms.items():
-                sums[name] = sums.get(name, 0.0) + term.item() * len(part)
-        return {name: total / len(self.validation) for name, total in sums.items()}
+            values = _numbers(self._terms(self.validation.take(part, self.device), fixed))
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0.0) + value * len(part)
+        means = {name: total / len(self.validation) for name, total in sums.items()}
+        self._check(means, "validation")
+        return means
+
+    def _check(self, values: dict[str, float], place: str) -> None:
+        """Stop at the first value that is no number, and at a term that has exploded."""
+        # Not part of the state, since the history tells it after the first epoch.
+        first = self.history.epochs[0].train["total"] if self.epoch else self._first
+        limit, weights = EXPLODED * max(1.0, abs(first)), dict(self.objective.weights)
+        for name, value in values.items():
+            if not math.isfinite(value):
+                self._stop(f"{name} is {value}", place)
+            # Gradients are clipped, so that their size does no harm.
+            if name != "gradient" and weights.get(name, 1.0) * abs(value) > limit:
+                self._stop(f"{name} is {value:.3g}, and the whole loss was {first:.3g} at the start", place)
+
+    def _stop(self, problem: str, place: str) -> NoReturn:
+        kept = "of the best epoch" if self.epoch else "that it started with"
+        remedy = f"Lower the learning rate, or the weight of that term. The model has the weights {kept}."
+        raise TrainingError(f"epoch {self.epoch + 1}, {place}: {problem}. {remedy}")
 
     def _finish_epoch(self, train: dict[str, float], validation: dict[str, float]) -> None:
         self.history.add(Epoch(self.epoch + 1, train, validation))
@@ -171,17 +240,24 @@ class Training:
             self.best_loss, self.best_weights, self.waited = validation["total"], _copy(self.model.state_dict()), 0
         else:
             self.waited += 1
+        self._resting = self._snapshot()
 
     def _notify(self, hook: str) -> None:
         for callback in self.callbacks:
             getattr(callback, hook)(self)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next epoch depends on: tensors, numbers and plain lists."""
+        """Everything that the next epoch depends on, as the last finished epoch left it.
+
+        Tensors, numbers and plain lists, of which nothing is changed by what training does later.
+        """
+        return dict(self._resting)
+
+    def _snapshot(self) -> dict[str, Any]:
         return {
             "model": _copy(self.model.state_dict()),
             "best_weights": self.best_weights,
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": _copied_optimiser(self.optimiser.state_dict()),
             "generator": self.generator.get_state(),
             "best_loss": self.best_loss,
             "waited": self.waited,
@@ -191,17 +267,47 @@ class Training:
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state; the objective, the rows and the schedule must be those it was taken with."""
         self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        # Adam works in the very tensors that it is given.
+        self.optimiser.load_state_dict(_copied_optimiser(state["optimiser"]))
         self.generator.set_state(state["generator"])
         self.best_weights, self.best_loss = state["best_weights"], state["best_loss"]
         self.waited = state["waited"]
         self.history = History([Epoch(e["number"], e["train"], e["validation"]) for e in state["history"]])
+        self._resting = dict(state)
+
+
+def _check_rows(train: Rows) -> None:
+    if not len(train):
+        raise TrainingError(
+            "this training cannot begin", [Fault("rows", "there are none to train on: nobody is refused")]
+        )
+    if len(train) == 1:
+        problem = "there is only one to train on, and batch norm needs two"
+        raise TrainingError("this training cannot begin", [Fault("rows", problem, "Bring more rows.")])
+
+
+def _share(generator: torch.Generator, model: ConditionalVAE) -> None:
+    """Let dropout draw from the training's own generator, so that one state holds all randomness."""
+    for layer in model.modules():
+        if isinstance(layer, SeededDropout):
+            layer.generator = generator
 
 
 def _batches(order: Tensor, size: int) -> list[Tensor]:
     """Even batches of about this size: a last one of a row or two would upset batch norm and LOF."""
-    return list(order.tensor_split(max(1, round(len(order) / size))))
+    count = min(round(len(order) / size), len(order) // 2)
+    return list(order.tensor_split(max(1, count)))
+
+
+def _numbers(tensors: dict[str, Tensor]) -> dict[str, float]:
+    """The values of scalars, fetched from the device at once."""
+    values = torch.stack([tensor.detach() for tensor in tensors.values()]).tolist()
+    return dict(zip(tensors, values, strict=True))
 
 
 def _copy(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in weights.items()}
+
+
+def _copied_optimiser(state: dict[str, Any]) -> dict[str, Any]:
+    return state | {"state": {index: _copy(kept) for index, kept in state["state"].items()}}

@@ -48,17 +48,19 @@ def penalty(
     after: Mapping[str, Tensor],
     *,
     margin: Margin = None,
+    units: Mapping[str, float] | None = None,
 ) -> Tensor:
     """How far each row is from keeping the rule (or the sum over the rules), `n`, never negative.
 
     `before` and `after` are columns in natural units, as `TableEncoder.columns` makes them: numbers and
     expected ranks `n`, categories `n x levels`. `margin` is what a strict comparison must be kept by, in
-    natural units; by default one step of the finest feature in it.
+    natural units; by default one step of the finest feature in it. `units` says what counts as 1 for some or all
+    numbers, so that a rule about dollars does not drown one about years; by default one natural unit does.
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
     some_column = next(iter(after.values()))
     total = torch.zeros(some_column.shape[0], dtype=some_column.dtype, device=some_column.device)
-    reading = _Reading(before, after, margin, total)
+    reading = _Reading(before, after, margin, units or {}, total)
     for rule in rules:
         total = total + reading.of(rule.formula, wanted=True)
     return total
@@ -67,8 +69,16 @@ def penalty(
 class _Reading:
     """One walk over a tree with the columns of a batch."""
 
-    def __init__(self, before: Mapping[str, Tensor], after: Mapping[str, Tensor], margin: Margin, zero: Tensor) -> None:
-        self.before, self.after, self.margin, self.zero = before, after, margin, zero
+    def __init__(
+        self,
+        before: Mapping[str, Tensor],
+        after: Mapping[str, Tensor],
+        margin: Margin,
+        units: Mapping[str, float],
+        zero: Tensor,
+    ) -> None:
+        self.before, self.after, self.margin, self.units, self.zero = before, after, margin, units, zero
+        self._read: dict[Ref, Tensor] = {}
 
     def of(self, formula: Formula, *, wanted: bool) -> Tensor:
         """The penalty for a formula that should be true (or, not `wanted`, false)."""
@@ -89,6 +99,18 @@ class _Reading:
                 return _sum(parts) if isinstance(formula, And) == wanted else _least(parts)
 
     def _compare(self, formula: Compare, wanted: bool) -> Tensor:
+        miss = self._miss(formula, wanted)
+        return miss / self._unit(formula.left - formula.right) if self.units else miss
+
+    def _unit(self, affine: Affine) -> float:
+        """What counts as 1 in a comparison: the largest unit of its parts, each with its factor."""
+        parts = [
+            abs(weight) * (self._unit(atom.inside) if isinstance(atom, Abs) else self.units.get(atom.name, 1.0))
+            for weight, atom in affine.terms
+        ]
+        return max(parts, default=0.0) or 1.0
+
+    def _miss(self, formula: Compare, wanted: bool) -> Tensor:
         op = formula.op if wanted else OPPOSITE[formula.op]
         difference = self._value(formula.left - formula.right)
         match op:
@@ -117,6 +139,12 @@ class _Reading:
         return total + affine.constant
 
     def _column(self, ref: Ref) -> Tensor:
+        # Rules name the same few features again and again.
+        if ref not in self._read:
+            self._read[ref] = self._fresh_column(ref)
+        return self._read[ref]
+
+    def _fresh_column(self, ref: Ref) -> Tensor:
         column = (self.after if ref.primed else self.before)[ref.name]
         if ref.feature.is_number or column.ndim == 1:
             return column
@@ -133,12 +161,12 @@ class _Reading:
         if ref.feature.is_category:
             inside = self._levels(ref)[:, list(map(int, values))].sum(dim=1)
             return (1 - inside).relu() if wanted else inside.relu()
-        column = self._column(ref)
+        column, unit = self._column(ref), self.units.get(ref.name, 1.0)
         distances = [(column - value).abs() for value in values]
         if wanted:
-            return _least(distances)
+            return _least(distances) / unit
         margin = self.margin if self.margin is not None else float(ref.feature.step or 1)
-        return _sum([(margin - d).relu() for d in distances])
+        return _sum([(margin - d).relu() for d in distances]) / unit
 
     def _same(self, left: Ref, right: Ref, wanted: bool) -> Tensor:
         a, b = self._levels(left), self._levels(right)

@@ -1,0 +1,186 @@
+"""One measurement: a data set and its black box, a method fitted and asked, and every figure of its answers."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from ..classifier import score, train_classifier
+from ..classifier.networks import one_thread
+from ..datasets import Dataset, load_dataset
+from ..errors import DataError
+from ..explainer import FCx
+from ..explanation import Explanation
+from ..metrics import evaluate
+from ..model.training import Callback, Training
+from ..task import Task
+from .plan import RULE_SETS, Job, Method, part_seed
+from .provenance import environment
+from .results import BlackBox, Explaining, Fitting, Result, Sizes
+
+# Data sets with their black box that are held in memory; jobs that share one follow each other.
+HELD = 2
+DIGITS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A data set with its black box, a task for each rule set, and the test rows that are refused."""
+
+    data: Dataset
+    tasks: dict[str, Task]
+    refused: pd.DataFrame
+    black_box: BlackBox
+    notes: tuple[str, ...]
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rows in each part."""
+        return Sizes(len(self.data), len(self.data.train), len(self.data.test), len(self.refused))
+
+
+@lru_cache(maxsize=HELD)
+def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared:
+    """Load a data set, train its black box, and set the tasks."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        parts = load_dataset(data, seed=part_seed(seed, "split", data), rows=rows)
+        model = train_classifier(parts, kind=classifier, seed=part_seed(seed, "classifier", classifier))
+        tasks = {
+            name: Task(
+                parts.train,
+                model,
+                schema=parts.schema,
+                rules=parts.rules[name],
+                target=parts.target,
+                label=parts.label,
+                seed=part_seed(seed, "task", data),
+            )
+            for name in RULE_SETS
+        }
+    marks = score(model, parts.test, parts.label)
+    refused = parts.test[tasks["unary"].refused(parts.test)]
+    black_box = BlackBox(100 * marks.accuracy, 100 * marks.balanced_accuracy)
+    return Prepared(parts, tasks, refused, black_box, (*parts.notes, *_worded(told)))
+
+
+def measure(job: Job) -> Result:
+    """Fit the method, explain, and take every figure; whatever goes wrong is raised."""
+    with one_thread(), threadpool_limits(limits=1):
+        prepared = prepare(job.data, job.seed, job.rows, job.classifier)
+        rows = _chosen(prepared.refused, job)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            method = job.build()
+            fitting, history = _fit(method, prepared, job)
+            start = time.process_time()
+            answer = method.explain(rows)
+            explaining = Explaining(len(rows), time.process_time() - start)
+            taken = figures(answer, prepared.tasks, job.rules)
+            learnt = {"graph_edges": float(len(method.graph_))} if isinstance(method, FCx) else {}
+    sample = () if len(rows) == len(prepared.refused) else (_sample_note(len(rows), len(prepared.refused)),)
+    return Result(
+        key=job.key,
+        work=job.work,
+        job=job,
+        environment=environment(),
+        parameters=job.parameters,
+        figures=taken.values | learnt,
+        absent=taken.absent,
+        notes=tuple(dict.fromkeys((*prepared.notes, *sample, *answer.notes, *taken.notes, *_worded(told)))),
+        counts=dict(sorted(answer.counts.items())),
+        sizes=prepared.sizes,
+        black_box=prepared.black_box,
+        fitting=fitting,
+        explaining=explaining,
+        history=history if job.history else (),
+    )
+
+
+def _chosen(refused: pd.DataFrame, job: Job) -> pd.DataFrame:
+    if not len(refused):
+        raise DataError("the black box gives every test row the class wanted: there is nothing to explain")
+    if job.explained is None or job.explained >= len(refused):
+        return refused
+    order = np.random.default_rng(part_seed(job.seed, "explained", job.data)).permutation(len(refused))
+    return refused.iloc[np.sort(order[: job.explained])]
+
+
+def _sample_note(rows: int, of: int) -> str:
+    return f"explained: a sample of {rows:,} of {of:,} refused test rows"
+
+
+def _worded(told: list[warnings.WarningMessage]) -> list[str]:
+    return [f"warning: {' '.join(str(one.message).split())}" for one in told]
+
+
+class Stopwatch(Callback):
+    """CPU seconds of each epoch, training and validation together."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.rows = 0
+        self._start = 0.0
+
+    def on_epoch_begin(self, training: Training) -> None:
+        """Start."""
+        self.rows = len(training.train)
+        self._start = time.process_time()
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Stop."""
+        self.seconds.append(time.process_time() - self._start)
+
+
+def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[Fitting, tuple[dict[str, Any], ...]]:
+    """Fit a method, and say what it took; FCx also tells what its epochs took and how its losses went."""
+    task, start = prepared.tasks[job.rules], time.process_time()
+    if not isinstance(method, FCx):
+        method.fit(task)
+        return Fitting(time.process_time() - start), ()
+    watch = Stopwatch()
+    method.fit(task, validation=prepared.data.validation, callbacks=[watch])
+    spent = Fitting(time.process_time() - start, float(np.mean(watch.seconds)), len(watch.seconds), watch.rows)
+    return spent, tuple(_short(epoch) for epoch in method.history_.to_list())
+
+
+def _short(epoch: dict[str, Any]) -> dict[str, Any]:
+    """The losses of an epoch in a few digits; a line of the file would be three times as long."""
+    parts = {part: {k: float(f"{v:.{DIGITS}g}") for k, v in epoch[part].items()} for part in ("train", "validation")}
+    return {"number": epoch["number"]} | parts
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured, by name, and why the rest was not."""
+
+    values: dict[str, float]
+    absent: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
+    """Every metric under the rules that the method was given, and feasibility and success under each rule set.
+
+    What ends in `_soft` is counted on raw outputs, before they are decoded, as in the paper's code.
+    """
+    own = evaluate(answer, tasks[rules])
+    values, absent, notes = dict(own.values), dict(own.reasons), list(own.notes)
+    for name, task in tasks.items():
+        ours = evaluate(answer, task, ["feasibility", "success"])
+        soft = evaluate(answer, task, "feasibility", convention="authors")
+        for found, end in ((ours, ""), (soft, "_soft")):
+            values |= {f"{metric}_{name}{end}": value for metric, value in found.values.items()}
+            absent |= {f"{metric}_{name}{end}": reason for metric, reason in found.reasons.items()}
+    end = f"_{rules}_soft"
+    values["feasibility_soft"] = values["feasibility" + end]
+    absent |= {"feasibility_soft": absent["feasibility" + end]} if "feasibility" + end in absent else {}
+    absent |= {n: f"it is {v}" for n, v in values.items() if n not in absent and not np.isfinite(v)}
+    return Figures({n: v for n, v in values.items() if n not in absent}, absent, tuple(notes))

@@ -1,0 +1,54 @@
+"""The paper's own figures, from the tables beside this file, to be put beside ours."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+PAPER = "FCx: An algorithm for finding Feasible Counterfactual Explanations"
+
+
+@dataclass(frozen=True)
+class PublishedSpread:
+    """A mean and a standard deviation that the paper tells."""
+
+    mean: float
+    deviation: float
+
+
+def figure(data: str, method: str, metric: str) -> float | None:
+    """What the paper's tables of results say; None where they say nothing."""
+    line = _lines("tables", ("data", "method")).get((published_name(data), method), {})
+    return _number(line.get(metric))
+
+
+def components(data: str, combination: str, metric: str) -> float | None:
+    """Feasibility or seconds per epoch with some of the loss components, e.g. "baseline+lof"."""
+    line = _lines("components", ("data", "components")).get((published_name(data), combination), {})
+    return _number(line.get(metric))
+
+
+def robustness(data: str) -> PublishedSpread | None:
+    """Feasibility over four significance levels of the PC algorithm."""
+    line = _lines("robustness", ("data",)).get((published_name(data),))
+    return None if line is None else PublishedSpread(float(line["mean"]), float(line["deviation"]))
+
+
+def published_name(data: str) -> str:
+    """The paper's data set that one of ours is compared with."""
+    line = _lines("names", ("data",)).get((data,))
+    return data if line is None else line["published"]
+
+
+@cache
+def _lines(name: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], dict[str, str]]:
+    """The lines of a table by the values of some columns; lines that begin with # are comments."""
+    text = files(__package__).joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
+    lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return {tuple(line[key] for key in keys): line for line in lines}
+
+
+def _number(text: str | None) -> float | None:
+    return float(text) if text else None

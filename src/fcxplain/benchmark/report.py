@@ -1,0 +1,80 @@
+"""Result lines as documents: Markdown for people, CSV for programs, and pictures; the same lines, the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import DataError
+from ..schema.toml import write_whole
+from . import ablation, reproduction
+from .markdown import as_csv, table
+from .pictures import OVERVIEW, draw
+from .results import Result
+from .summary import current
+
+LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")
+
+
+def write_report(results: Iterable[Result], folder: str | Path, *, pictures: bool = True) -> list[Path]:
+    """Write everything that the results have to say into a folder, and tell which files.
+
+    `reproduction` has the paper's tables, `ablation` its studies, each as Markdown and as CSV; `failures.csv`
+    has what went wrong. A file is only written if there is something to write in it.
+    """
+    results = list(results)
+    if not results:
+        raise DataError("there are no results to report: run `fcxplain bench run` first, or name its --out folder")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = current(results)
+    runs, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
+    drawn = draw(runs, studies, folder) if pictures else []
+    names = [path.stem for path in drawn]
+    texts: dict[str, str] = {}
+    if runs:
+        page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
+        texts["reproduction.md"] = page + ending([r for r in kept if not r.job.study], len(results) - len(kept))
+        texts["reproduction.csv"] = reproduction.csv_page(runs)
+    if studies:
+        page = ablation.page(studies, names)
+        texts["ablation.md"] = page + ending([r for r in kept if r.job.study], len(results) - len(kept))
+        texts["ablation.csv"] = ablation.csv_page(studies)
+    if any(result.failure for result in kept):
+        texts["failures.csv"] = failures(kept)
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return [*(folder / name for name in texts), *drawn]
+
+
+def ending(results: list[Result], superseded: int) -> str:
+    """What failed, what was left out, and what it was measured with."""
+    parts = []
+    failed = [r for r in results if r.failure]
+    if failed:
+        lines = [(_asked(r), str(r.failure)) for r in failed]
+        parts.append("### What failed\n\n" + table(("run", "reason"), lines, left=2))
+    if superseded:
+        what = "1 older line" if superseded == 1 else f"{superseded:,} older lines"
+        parts.append(f"{what} of the same jobs, measured with other parameters or code, left out.\n")
+    return "".join(f"\n{part}" for part in [*parts, _measured_with(results)])
+
+
+def _asked(result: Result) -> str:
+    size = "" if result.job.rows is None else f", {result.job.rows:,} rows"
+    return f"{result.job}{size}"
+
+
+def _measured_with(results: list[Result]) -> str:
+    found = {
+        f"{', '.join(f'{name} {r.environment.get(name)}' for name in LIBRARIES)}, "
+        f"{r.environment.get('cpus')} CPUs ({r.environment.get('machine')})"
+        for r in results
+    }
+    return f"Measured on one thread with {'; with '.join(sorted(found))}.\n"
+
+
+def failures(results: Iterable[Result]) -> str:
+    """Each failed job with its reason, as CSV."""
+    head = ("key", "data", "rows", "method", "rules", "seed", "study", "point", "type", "message", "place")
+    return as_csv(head, ({"key": r.key} | vars(r.job) | vars(r.failure) for r in results if r.failure))

@@ -1,0 +1,203 @@
+"""What a job leaves behind: one JSON line in `<folder>/<data>.jsonl`, appended when it is done and never changed.
+
+A line that was torn by a crash can only be the last one; it is left out when read, and cut off before the next
+line is written. A job that was run again has a later line, and the later line counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..errors import FormatError
+from .plan import Job, kind_of
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a job has no figures: the class of the error, its message, and where in the code it arose."""
+
+    type: str
+    message: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" + (f" ({self.place})" if self.place else "")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows of the data set in its parts, and how many test rows the black box refuses."""
+
+    rows: int
+    train: int
+    test: int
+    refused: int
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """How good the classifier is on the test part, in percent."""
+
+    accuracy: float
+    balanced_accuracy: float
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """What training took; a method that does not train in epochs has none."""
+
+    cpu_seconds: float
+    seconds_per_epoch: float | None = None
+    """CPU seconds, the mean over epochs: training and validation, and nothing else."""
+    epochs: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """How many rows were explained, and what it took."""
+
+    rows: int
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line. Either `failure` says why there are no figures, or `absent` says it of each figure that is missing."""
+
+    key: str
+    work: str
+    job: Job
+    environment: dict[str, Any]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    failure: Failure | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows explained by status."""
+    sizes: Sizes | None = None
+    black_box: BlackBox | None = None
+    fitting: Fitting | None = None
+    explaining: Explaining | None = None
+    history: tuple[dict[str, Any], ...] = ()
+    copied_from: str = ""
+    """The key of the job that did the work, where a study asks for what was measured already."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it stands in JSON."""
+        return {"format": FORMAT} | asdict(self) | {"job": self.job.to_dict()}
+
+    def to_line(self) -> str:
+        """The line, without its end."""
+        return json.dumps(_finite(self.to_dict()), ensure_ascii=False, allow_nan=False, default=kind_of)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Result:
+        """A result from plain data."""
+        if data.get("format") != FORMAT:
+            told = data.get("format", "none")
+            raise FormatError(f"this result has format {told}, and this version of fcxplain reads {FORMAT}")
+        known = {f.name for f in fields(cls)}
+        absent = [name for name in ("key", "work", "job", "environment") if name not in data]
+        if absent:
+            raise FormatError(f"this result has no {absent[0]!r}")
+        values: dict[str, Any] = {name: value for name, value in data.items() if name in known}
+        for name, kind in PARTS.items():
+            values[name] = None if values.get(name) is None else kind(**values[name])
+        values["notes"], values["history"] = tuple(values.get("notes", ())), tuple(values.get("history", ()))
+        return cls(**values | {"job": Job.from_dict(data["job"])})
+
+
+PARTS: dict[str, Any] = {
+    "failure": Failure,
+    "sizes": Sizes,
+    "black_box": BlackBox,
+    "fitting": Fitting,
+    "explaining": Explaining,
+}
+
+
+def read_results(folder: str | Path, data: Iterable[str] | None = None) -> list[Result]:
+    """All results in a folder (of some data sets), file by file in order of name; of a key, its latest line only."""
+    folder = Path(folder)
+    paths = sorted(folder.glob("*.jsonl")) if data is None else [file_of(folder, name) for name in sorted(set(data))]
+    latest: dict[str, Result] = {}
+    for path in paths:
+        for result in _read(path):
+            latest.pop(result.key, None)
+            latest[result.key] = result
+    return list(latest.values())
+
+
+def append(folder: str | Path, result: Result) -> None:
+    """Write a result at the end of its data set's file, and see to it that it is on the disk."""
+    path = file_of(Path(folder), result.job.data)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = _mended(path)
+    with path.open("ab") as file:
+        file.write(start + result.to_line().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def file_of(folder: Path, data: str) -> Path:
+    """Where the results of a data set are."""
+    return folder / f"{data}.jsonl"
+
+
+def _read(path: Path) -> list[Result]:
+    lines, tail = _lines(path)
+    found = [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
+    # A line without its end may be whole, if somebody edited the file.
+    return found + ([_parsed(tail, path, len(lines) + 1)] if _is_whole(tail) else [])
+
+
+def _lines(path: Path) -> tuple[list[bytes], bytes]:
+    """The lines that were ended, and what comes after them."""
+    *lines, tail = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    return lines, tail
+
+
+def _parsed(line: bytes, path: Path, number: int) -> Result:
+    try:
+        return Result.from_dict(json.loads(line))
+    except (ValueError, TypeError, AttributeError, FormatError) as error:
+        remedy = "Take the line out, and the job is due again."
+        raise FormatError(f"{path}, line {number}: {error}. {remedy}") from error
+
+
+def _is_whole(tail: bytes) -> bool:
+    try:
+        return isinstance(json.loads(tail), dict)
+    except ValueError:
+        return False
+
+
+def _mended(path: Path) -> bytes:
+    """Cut off a torn last line; what must be written before the next line, if the last one only lacks its end."""
+    lines, tail = _lines(path)
+    if not tail:
+        return b""
+    if _is_whole(tail):
+        return b"\n"
+    with path.open("r+b") as file:
+        file.truncate(sum(len(line) + 1 for line in lines))
+    return b""
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for what is not finite."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,136 @@
+"""Run jobs and write down what came of each: figures, or the reason why there are none.
+
+Started as a program (`python -m fcxplain.benchmark.runner`) it reads one job as JSON from standard input and
+prints its result, so that a job with a time limit can be stopped whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from .measuring import measure
+from .plan import Job
+from .provenance import ROOT, environment
+from .results import Failure, Result, append, read_results
+
+State = Literal["running", "done", "failed", "skipped", "copied"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: the job at hand, its number from 1, how many there are, and what becomes of it."""
+
+    job: Job
+    number: int
+    of: int
+    state: State
+
+
+def run(
+    jobs: Iterable[Job],
+    folder: str | Path,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    *,
+    time_limit: float | None = None,
+    retry: bool = False,
+) -> Iterator[Result]:
+    """Do the jobs that have no result in the folder yet, and give each result once it is written there.
+
+    A job that fails or takes more than `time_limit` seconds has that as its result. `retry` does failed jobs
+    again. What another job has measured already, for another study, is copied.
+    """
+    jobs = list(jobs)
+    known = {result.key: result for result in read_results(folder, {job.data for job in jobs})}
+    done = {result.work: result for result in known.values() if not (retry and result.failure)}
+    for number, job in enumerate(jobs, start=1):
+        before = known.get(job.key)
+        if before is not None and not (retry and before.failure):
+            on_progress(Progress(job, number, len(jobs), "skipped"))
+            continue
+        on_progress(Progress(job, number, len(jobs), "running"))
+        result = _copied(done.get(job.work), job) or carry_out(job, time_limit)
+        append(folder, result)
+        known[job.key] = done[job.work] = result
+        on_progress(Progress(job, number, len(jobs), _state(result)))
+        yield result
+
+
+def _copied(result: Result | None, job: Job) -> Result | None:
+    return None if result is None else replace(result, key=job.key, job=job, copied_from=result.key)
+
+
+def _state(result: Result) -> State:
+    if result.copied_from:
+        return "copied"
+    return "failed" if result.failure else "done"
+
+
+def carry_out(job: Job, time_limit: float | None = None) -> Result:
+    """One job's result, whatever happens: in a process of its own if its time is limited, else in this one."""
+    if time_limit is not None:
+        return _in_a_process(job, time_limit)
+    try:
+        return measure(job)
+    except Exception as error:
+        return _failed(job, Failure(type(error).__name__, str(error), _place(error)))
+
+
+def _failed(job: Job, failure: Failure) -> Result:
+    return Result(job.key, job.work, job, environment(), job.parameters, failure)
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of ours that an error came through, or else the innermost of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if Path(f.filename).resolve().is_relative_to(ROOT) and f.name != "carry_out"]
+    frame = (ours or frames)[-1]
+    path = Path(frame.filename).resolve()
+    name = path.relative_to(ROOT.parent).as_posix() if path.is_relative_to(ROOT) else path.name
+    return f"{name}, line {frame.lineno}, in {frame.name}"
+
+
+# A process of its own
+
+
+def _in_a_process(job: Job, time_limit: float) -> Result:
+    command = [sys.executable, "-m", __spec__.name if __spec__ else "fcxplain.benchmark.runner"]
+    # The process must find what this one finds, a user's own method too.
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    asked = json.dumps(job.to_dict())
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=time_limit, env=found, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return _failed(job, Failure("TimeLimit", f"not done within {time_limit:g} seconds, and stopped", ""))
+    if done.returncode:
+        return _failed(job, Failure("Crash", how_it_ended(done.returncode), _last_line(done.stderr)))
+    return Result.from_dict(json.loads(_last_line(done.stdout)))
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words."""
+    return f"the process was killed by {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def main() -> None:
+    """Read a job from standard input and print its result."""
+    job = Job.from_dict(json.load(sys.stdin))
+    print(carry_out(job).to_line())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The paper's six ablation studies (its section 6.4), each as a list of jobs.
+
+A study varies one thing of FCx as published and leaves the rest as it is; its points are the values it tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..datasets import DATASETS
+from ..datasets.base import PublishedSettings
+from ..errors import DataError, Fault, did_you_mean, some
+from .plan import EXPLAINED, Job, as_settings, check_names, entry, unique
+
+Points = Mapping[str, Mapping[str, Any]]
+"""What a study tries: the changes to the method's parameters, by the name of the point."""
+
+LATENT = (2, 5, 10, 20, 30, 40)
+NEIGHBOURS = (5, 10, 15, 20, 30, 50, 70, 100)
+ALPHAS = (0.001, 0.01, 0.05, 0.1)
+RATES = (0.001, 0.01, 0.1)
+EPOCHS = (25, 50)
+BATCHES = (512, 2048)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study: what it asks, what the paper says to it, what it tries, and the figures that answer it.
+
+    `points` gives what is tried from the paper's settings for a data set; `chosen` names the point that the paper
+    settled on, if it is one of them.
+    """
+
+    name: str
+    title: str
+    question: str
+    paper: str
+    points: Callable[[PublishedSettings], Points]
+    figures: tuple[str, ...]
+    chosen: Callable[[PublishedSettings], str] = lambda known: ""
+    axis: str = ""
+    """What the points measure, where they are numbers."""
+    history: bool = False
+    methods: tuple[str, ...] = ("fcx-b",)
+
+
+def _latent(known: PublishedSettings) -> Points:
+    return {str(size): {"architecture__latent": size} for size in sorted({*LATENT, known.latent})}
+
+
+def _neighbours(known: PublishedSettings) -> Points:
+    return {str(k): {"terms__lof_k": k} for k in sorted({*NEIGHBOURS, known.lof_k})}
+
+
+def _alphas(known: PublishedSettings) -> Points:
+    return {f"{alpha:g}": {"alpha": alpha} for alpha in ALPHAS}
+
+
+def _hyperparameters(known: PublishedSettings) -> Points:
+    grid = [
+        {"schedule__learning_rate": rate, "schedule__epochs": epochs, "schedule__batch": batch}
+        for rate in sorted({*RATES, known.learning_rate})
+        for epochs in EPOCHS
+        for batch in BATCHES
+    ]
+    return {_schedule_name(*point.values()): point for point in grid}
+
+
+def _schedule_name(rate: float, epochs: float, batch: float) -> str:
+    return f"rate {rate:g}, {epochs} epochs, batch {batch}"
+
+
+def _components(known: PublishedSettings) -> Points:
+    """Terms that are left out; what stays keeps its weight."""
+    without = {
+        "baseline": ("sparsity", "density", "soft"),
+        "baseline+sparsity": ("density", "soft"),
+        "baseline+lof": ("sparsity", "soft"),
+        "baseline+sparsity+lof": ("soft",),
+        "all": (),
+    }
+    return {name: {f"weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
+
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        Study(
+            "latent",
+            "Size of the latent space",
+            "With how many dimensions are counterfactuals most often feasible?",
+            "Best with 10 for Adult and Law, 30 for KDD-Census and 40 for Folktables (a figure without numbers).",
+            _latent,
+            ("feasibility_soft", "feasibility", "validity_soft", "validity", "success"),
+            chosen=lambda known: str(known.latent),
+            axis="dimensions of the latent space",
+        ),
+        Study(
+            "lof-k",
+            "Neighbours in the LOF term",
+            "How do the LOF score and the number of outliers depend on the k that training uses?",
+            "20 for Adult, 50 for KDD-Census, 15 for Law and 70 for Folktables (a figure without numbers). "
+            "Here k is that of the training; the metric keeps its own, 20, so that the points compare.",
+            _neighbours,
+            ("lof", "outliers", "lof_raw", "lof_to_data", "outliers_to_data", "feasibility_soft", "success"),
+            chosen=lambda known: str(known.lof_k),
+            axis="k in the LOF term",
+        ),
+        Study(
+            "pc-alpha",
+            "Robustness to the PC algorithm's significance level",
+            "How much does feasibility vary with the graph that discovery finds?",
+            "The mean and the deviation of feasibility over the four levels, below each table.",
+            _alphas,
+            ("graph_edges", "feasibility_soft", "feasibility", "validity_soft", "validity", "success"),
+            axis="significance level alpha",
+        ),
+        Study(
+            "hyperparameters",
+            "Learning rate, epochs and batch size",
+            "Which schedule trains best?",
+            "The settings it chose (learning rates of 0.1 and 0.2, 25 or 50 epochs); the batch size is not told.",
+            _hyperparameters,
+            ("feasibility_soft", "feasibility", "validity_soft", "validity", "success", "seconds_per_epoch"),
+        ),
+        Study(
+            "components",
+            "Components of the loss",
+            "What does each term contribute to feasibility, and what does it cost?",
+            "Baseline is proximity, validity and the hard rules; the KL term belongs to the autoencoder and is always "
+            "there. The paper gives no figures for the baseline alone. Its seconds are its own machine's; ours are "
+            "CPU seconds on one thread.",
+            _components,
+            ("feasibility_soft", "feasibility", "validity_soft", "validity", "success", "seconds_per_epoch"),
+            chosen=lambda known: "all",
+        ),
+        Study(
+            "curves",
+            "Losses while training",
+            "How do the loss and its parts go, on training and validation rows?",
+            "Eight curves without numbers: the loss falls within 5 to 10 epochs and stays; KL rises, then settles.",
+            lambda known: {"": {}},
+            ("feasibility_soft", "validity_soft", "success"),
+            history=True,
+            methods=("fcx-u", "fcx-b"),
+        ),
+    )
+}
+
+
+def plan_studies(
+    studies: Iterable[str],
+    data: Iterable[str],
+    seeds: Iterable[int] = (0,),
+    *,
+    methods: Iterable[str] | None = None,
+    rows: int | None = None,
+    classifier: str = "paper",
+    explained: int | None = EXPLAINED,
+) -> list[Job]:
+    """The jobs of some studies on some data sets; those that share a black box follow each other."""
+    studies, data, seeds = unique(studies), unique(data), unique(seeds)
+    methods = None if methods is None else unique(methods)
+    _check_studies(studies)
+    check_names(data, methods or (), classifier, rows, explained)
+    return [
+        Job(
+            data=name,
+            method=method,
+            rules=rules,
+            seed=seed,
+            settings=as_settings(changes),
+            rows=rows,
+            classifier=classifier,
+            explained=explained,
+            history=STUDIES[study].history,
+            study=study,
+            point=point,
+        )
+        for name in data
+        for seed in seeds
+        for study in studies
+        for method in methods or STUDIES[study].methods
+        for rules in entry(method).rules
+        for point, changes in STUDIES[study].points(DATASETS[name].published[rules]).items()
+    ]
+
+
+def _check_studies(studies: tuple[str, ...]) -> None:
+    faults = [
+        Fault(f"study {name!r}", "is not known", did_you_mean(name, STUDIES) or f"There are {some(STUDIES)}.")
+        for name in studies
+        if name not in STUDIES
+    ]
+    if faults:
+        raise DataError("this cannot be studied", faults)

@@ -1,0 +1,249 @@
+"""`fcxplain bench`: measurements that the documents quote."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from .console import Json, Seed, err, out, print_json, table_of
+
+if TYPE_CHECKING:
+    from ..benchmark.plan import Job
+    from ..benchmark.results import Result
+    from ..benchmark.runner import Progress as Step
+
+bench_app = typer.Typer(help="Measurements that the documents quote.", no_args_is_help=True)
+
+DataSets = Annotated[list[str] | None, typer.Option("--data", help="A data set; all that are here by default.")]
+Methods = Annotated[
+    list[str] | None, typer.Option("--method", help="fcx-u, fcx-b, or a class of your own as package.module:Class.")
+]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
+Rows = Annotated[int | None, typer.Option(help="A sample of so many rows of each data set.")]
+LimitRows = Annotated[int, typer.Option(help="Explain at most so many refused test rows, drawn by the seed.")]
+Box = Annotated[str, typer.Option("--classifier", help="The kind of black box: paper, mlp, logistic or boosting.")]
+Results = Annotated[Path, typer.Option("--out", help="The folder of results; what it has already is not done again.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="Stop a run after so many seconds; each run then has a process of its own.")
+]
+Retry = Annotated[bool, typer.Option("--retry", help="Do failed runs again.")]
+RESULTS = Path("benchmarks/results")
+
+
+@bench_app.command("run")
+def bench_run(
+    data: DataSets = None,
+    method: Methods = None,
+    seed: Seeds = None,
+    folder: Results = RESULTS,
+    rows: Rows = None,
+    limit_rows: LimitRows = 5_000,
+    classifier: Box = "paper",
+    time_limit: TimeLimit = None,
+    retry: Retry = False,
+    as_json: Json = False,
+) -> None:
+    """Measure methods on data sets, once for each seed; what was cut off goes on when it is started again.
+
+    Each run leaves a line in OUT/DATA.jsonl: its figures, or why there are none.
+
+    Example: fcxplain bench run --data adult --data law --method fcx-u --method fcx-b --seed 0 --seed 1
+    """
+    from ..benchmark.plan import METHODS, plan
+
+    jobs = plan(
+        data or _data_here(),
+        method or METHODS,
+        seed or (0, 1, 2),
+        rows=rows,
+        classifier=classifier,
+        explained=limit_rows,
+    )
+    _run(jobs, folder, time_limit, retry, as_json)
+
+
+@bench_app.command("ablation")
+def bench_ablation(
+    study: Annotated[
+        list[str] | None,
+        typer.Option("--study", help="latent, lof-k, pc-alpha, hyperparameters, components or curves; all by default."),
+    ] = None,
+    data: DataSets = None,
+    method: Methods = None,
+    seed: Seeds = None,
+    folder: Results = RESULTS,
+    rows: Rows = None,
+    limit_rows: LimitRows = 5_000,
+    classifier: Box = "paper",
+    time_limit: TimeLimit = None,
+    retry: Retry = False,
+    as_json: Json = False,
+) -> None:
+    """Make the paper's six studies: vary one thing of FCx as published, and leave the rest as it is.
+
+    The method is fcx-b, as in the paper (for the loss curves fcx-u and fcx-b), unless another is named.
+
+    Example: fcxplain bench ablation --study components --data adult --seed 0
+    """
+    from ..benchmark.studies import STUDIES, plan_studies
+
+    jobs = plan_studies(
+        study or STUDIES,
+        data or _data_here(),
+        seed or (0, 1, 2),
+        methods=method,
+        rows=rows,
+        classifier=classifier,
+        explained=limit_rows,
+    )
+    _run(jobs, folder, time_limit, retry, as_json)
+
+
+@bench_app.command("report")
+def bench_report(
+    results: Annotated[Path, typer.Option(help="The folder of results.")] = RESULTS,
+    folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("docs/reproduction"),
+    data: Annotated[list[str] | None, typer.Option("--data", help="Of these data sets only.")] = None,
+    pictures: Annotated[bool, typer.Option(help="Draw pictures; they need matplotlib.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Write results as Markdown, CSV and pictures, with the paper's figures beside ours.
+
+    Example: fcxplain bench report --results benchmarks/results --out docs/reproduction
+    """
+    from ..benchmark.report import write_report
+    from ..benchmark.results import read_results
+
+    with err.status("writing"):
+        written = write_report(read_results(results, data), folder, pictures=pictures)
+    if as_json:
+        return print_json([str(path) for path in written])
+    for path in written:
+        out.print(escape(str(path)), highlight=False, soft_wrap=True)
+    return None
+
+
+def _data_here() -> list[str]:
+    """The data sets whose files are here."""
+    from ..datasets import DATASETS
+    from ..datasets.files import whereabouts
+
+    return [name for name, spec in DATASETS.items() if whereabouts(spec.file)]
+
+
+def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, as_json: bool) -> None:
+    """Do jobs, telling on standard error what is being done, and on standard output what came of it."""
+    from ..benchmark.runner import run
+
+    new: list[Result] = []
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
+        bar = shown.add_task("reading results", total=len(jobs))
+
+        def show(step: Step) -> None:
+            done = step.number - (step.state == "running")
+            shown.update(bar, description=escape(str(step.job)), completed=done)
+            if step.state == "running" and not err.is_terminal:
+                err.print(escape(f"{step.number} of {step.of}: {step.job}"), highlight=False, soft_wrap=True)
+
+        try:
+            for result in run(jobs, folder, show, time_limit=time_limit, retry=retry):
+                new.append(result)
+                if not as_json:
+                    out.print(escape(_told(result)), highlight=False, soft_wrap=True)
+        except KeyboardInterrupt:
+            shown.stop()
+            err.print(f"stopped; {len(new)} results are kept, and the same command goes on from there")
+            raise typer.Exit(130) from None
+    _end(jobs, new, folder, as_json)
+
+
+def _end(jobs: list[Job], new: list[Result], folder: Path, as_json: bool) -> None:
+    if as_json:
+        print_json([result.to_dict() for result in new])
+    failed = sum(result.failure is not None for result in new)
+    there = len(jobs) - len(new)
+    said = f"{len(new)} of {len(jobs)} runs made, {failed} of them failed; {there} were there already. In {folder}"
+    err.print(escape(said), highlight=False, soft_wrap=True)
+
+
+def _told(result: Result) -> str:
+    """A result in one line."""
+    if result.failure:
+        return f"{result.job}: failed, {result.failure}"
+    names = ("validity_soft", "validity", "feasibility_soft", "feasibility", "success")
+    found = [f"{name} {result.figures[name]:.1f}" for name in names if name in result.figures]
+    return f"{result.job}: {', '.join(found)}{' (measured already)' if result.copied_from else ''}"
+
+
+@bench_app.command("classifiers")
+def bench_classifiers(
+    data: Annotated[list[str] | None, typer.Option("--data", help="Data sets; all that are here by default.")] = None,
+    kind: Annotated[list[str] | None, typer.Option("--kind", help="Kinds of classifier; all by default.")] = None,
+    rows: Annotated[int | None, typer.Option(help="At most so many rows of each data set.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", help="Write the table as Markdown.")] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train every kind of classifier on every data set and score it on the test part.
+
+    Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
+    """
+    from ..benchmark.classifiers import markdown, measure_all
+    from ..classifier import KINDS
+    from ..datasets import DATASETS
+    from ..datasets.files import whereabouts
+
+    names = data or [n for n, spec in DATASETS.items() if whereabouts(spec.file)]
+    kinds = kind or list(KINDS)
+    results = []
+    with err.status("training") as status:
+        for result in measure_all(names, kinds, seed=seed, rows=rows):
+            results.append(result)
+            status.update(f"{len(results)} of {len(names) * len(kinds)}: {result.data}, {result.kind} done")
+            if not as_json:
+                said = f"{result.data}, {result.kind}: accuracy {result.accuracy:.1%}"
+                out.print(f"{said}, balanced {result.balanced_accuracy:.1%}", highlight=False)
+    if as_json:
+        print_json([asdict(r) for r in results])
+    if output is not None:
+        from ..schema.toml import write_whole
+
+        write_whole(output, markdown(results))
+
+
+@bench_app.command("speed")
+def bench_speed(
+    data: Annotated[str, typer.Option("--data", help="A data set's name.")] = "adult",
+    sample: Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")] = None,
+    repeat: Annotated[int, typer.Option(help="Turns; the best of each counts.")] = 5,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure encoding, decoding and repairing on every row, against plain numpy and pandas.
+
+    Example: fcxplain bench speed --data folktables --sample all
+    """
+    import pandas as pd
+
+    from ..benchmark import speed
+    from ..datasets import load_dataset
+
+    with err.status(f"measuring on {data}"):
+        loaded = load_dataset(data, seed=seed, sample=sample)
+        table = pd.concat([loaded.train, loaded.validation, loaded.test])
+        timings = speed.encoding(table, loaded.schema, repeat=repeat)
+        timings += speed.repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
+    if as_json:
+        print_json([asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in timings])
+        return
+    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "plain numpy and pandas, CPU s", "ratio")
+    for t in timings:
+        floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
+        shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
+    out.print(shown)

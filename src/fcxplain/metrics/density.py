@@ -1,0 +1,213 @@
+"""Whether counterfactuals lie where rows lie: local outlier factors (LOF), and support by training rows.
+
+`lof` and `outliers` are the paper's: LOF among the feasible counterfactuals, that is, those that are valid and
+keep the rules. `lof_to_data` and `outliers_to_data` ask about the training rows instead, for every answer
+handed out. All of them look at answers of rank 1 in the encoder's columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import LocalOutlierFactor
+
+from ..explanation import Explanation
+from ..schema import Natural
+from ..task import Task
+from .counterfactuals import Places, alike, first, natural_answers, sampled, taken
+from .distance import NO_ANSWER
+from .figure import Figure, absent
+
+NEIGHBOURS = 20
+OUTLIER = 1.5
+# The cost of LOF grows with the square of the points; so many take about two seconds.
+MOST_POINTS = 20_000
+# A combination of categories that occurs in more training rows than this is supported.
+RARE = 20
+NONE_FEASIBLE = "no answer is both valid and feasible"
+
+Floats = NDArray[np.float64]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """LOF of points, how many answers lie on each, and of how many answers these are a sample (or all)."""
+
+    lof: Floats
+    weight: NDArray[np.int64]
+    answers: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean over answers."""
+        return float(np.average(self.lof, weights=self.weight))
+
+    @property
+    def outlying(self) -> float:
+        """Share of the answers that are outliers."""
+        return float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
+
+
+@dataclass(frozen=True)
+class Reference:
+    """LOF fitted on distinct training rows; None where there is only one."""
+
+    fitted: LocalOutlierFactor | None
+    notes: tuple[str, ...]
+
+
+# LOF is dear, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
+_AMONG: WeakKeyDictionary[Explanation, Scores | None] = WeakKeyDictionary()
+_TO_DATA: WeakKeyDictionary[Explanation, Scores | str] = WeakKeyDictionary()
+_REFERENCES: WeakKeyDictionary[Task, Reference] = WeakKeyDictionary()
+
+
+def lof(answer: Explanation, task: Task) -> float:
+    """Mean LOF (k = 20) among the feasible counterfactuals; copies count as one point and share its score.
+
+    k is capped by the number of distinct points but one. A point alone scores 1.
+    """
+    scores = _remembered(_AMONG, answer.under(task), _among_distinct)
+    return absent(NONE_FEASIBLE) if scores is None else Figure(scores.mean, notes=scores.notes)
+
+
+def outliers(answer: Explanation, task: Task) -> float:
+    """How many feasible counterfactuals have a LOF above 1.5 by `lof`; where that took a sample, an estimate."""
+    scores = _remembered(_AMONG, answer.under(task), _among_distinct)
+    if scores is None:
+        return absent(NONE_FEASIBLE)
+    return Figure(round(scores.outlying * scores.answers), notes=scores.notes)
+
+
+def lof_raw(answer: Explanation, task: Task) -> float:
+    """`lof` with every copy a point of its own, so that a method with one answer for all scores 1.
+
+    A point whose neighbours are copies of each other is infinitely sparser than they are; scikit-learn makes that
+    about 10^10, which one such point is enough to bring into the mean.
+    """
+    answer = answer.under(task)
+    which = _feasible(answer)
+    if not len(which):
+        return absent(NONE_FEASIBLE)
+    natural, groups = _by_point(answer, which)
+    # In rising order, so that ties among neighbours do not depend on the order of the rows.
+    order = sampled(np.argsort(groups, kind="stable"), MOST_POINTS, task.seed)
+    notes = _sample_notes("lof_raw", len(order), len(which), "feasible answers")
+    return Figure(float(_lof(_encoded(task, taken(natural, order))).mean()), notes=notes)
+
+
+def lof_to_data(answer: Explanation, task: Task) -> float:
+    """Mean novelty LOF (k = 20) of the answers against distinct training rows.
+
+    Answers with a value outside the domain cannot be encoded and are left out, which the notes say.
+    """
+    scores = _remembered(_TO_DATA, answer.under(task), _against_data)
+    return absent(scores) if isinstance(scores, str) else Figure(scores.mean, notes=scores.notes)
+
+
+def outliers_to_data(answer: Explanation, task: Task) -> float:
+    """Answers whose LOF by `lof_to_data` is above 1.5, in percent of those measured there."""
+    scores = _remembered(_TO_DATA, answer.under(task), _against_data)
+    return absent(scores) if isinstance(scores, str) else Figure(100 * scores.outlying, notes=scores.notes)
+
+
+def supported(answer: Explanation, task: Task) -> float:
+    """Answers whose combination of categories occurs in more than 20 training rows, in percent of answers."""
+    answer = answer.under(task)
+    which, names = first(answer), task.schema.categories
+    if not names:
+        return absent("the table has no categories")
+    if not len(which):
+        return absent(NO_ANSWER)
+    seen, asked = (task.schema.natural(table, names) for table in (task.train, answer.answers.iloc[which]))
+    groups = alike({name: np.concatenate([seen[name], asked[name]]) for name in names})
+    count = np.bincount(groups[: len(task.train)], minlength=groups.max() + 1)
+    return Figure(100 * float(np.mean(count[groups[len(task.train) :]] > RARE)))
+
+
+def _among_distinct(answer: Explanation) -> Scores | None:
+    which = _feasible(answer)
+    if not len(which):
+        return None
+    natural, groups = _by_point(answer, which)
+    rows, weight, chosen = _points(groups, answer.task.seed)
+    notes = _sample_notes("LOF", len(chosen), len(rows), "distinct feasible answers")
+    scores = _lof(_encoded(answer.task, taken(natural, rows[chosen])))
+    return Scores(scores, weight[chosen], len(which), notes)
+
+
+def _against_data(answer: Explanation) -> Scores | str:
+    which = first(answer)
+    legal = which[answer.checks.in_domain[which]]
+    if not len(legal):
+        return "no answer lies inside the domain" if len(which) else NO_ANSWER
+    reference = _remembered(_REFERENCES, answer.task, _fitted)
+    if reference.fitted is None:
+        return "the training rows are all alike"
+    natural, groups = _by_point(answer, legal)
+    rows, weight, chosen = _points(groups, answer.task.seed)
+    notes = reference.notes + _sample_notes("LOF to data", len(chosen), len(rows), "distinct answers")
+    if len(legal) < len(which):
+        notes += (f"LOF to data: left out {len(which) - len(legal):,} of {len(which):,} answers, outside the domain",)
+    scores = -reference.fitted.score_samples(_encoded(answer.task, taken(natural, rows[chosen])))
+    return Scores(scores, weight[chosen], len(legal), notes)
+
+
+def _fitted(task: Task) -> Reference:
+    natural = task.schema.natural(task.train)
+    rows, _, chosen = _points(alike(natural), task.seed)
+    notes = _sample_notes("LOF to data", len(chosen), len(rows), "distinct training rows")
+    if len(rows) < 2:
+        return Reference(None, notes)
+    model = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(chosen) - 1), novelty=True)
+    return Reference(model.fit(_encoded(task, taken(natural, rows[chosen]))), notes)
+
+
+def _feasible(answer: Explanation) -> Places:
+    which = first(answer)
+    return which[(answer.checks.valid & answer.checks.feasible)[which]]
+
+
+def _by_point(answer: Explanation, which: Places) -> tuple[dict[str, NDArray[Any]], Places]:
+    natural = natural_answers(answer, which)
+    return natural, alike(natural)
+
+
+def _points(groups: Places, seed: int) -> tuple[Places, NDArray[np.int64], Places]:
+    """A row for each distinct point in rising order, how many rows lie on it, and the points to use."""
+    _, rows, weight = np.unique(groups, return_index=True, return_counts=True)
+    return rows, weight, sampled(np.arange(len(rows)), MOST_POINTS, seed)
+
+
+def _lof(points: Floats) -> Floats:
+    """LOF of each point among the others."""
+    if len(points) < 2:
+        return np.ones(len(points))
+    model = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(points) - 1))
+    with warnings.catch_warnings():
+        # Where there are copies, they were asked for; `lof_raw` says what they do.
+        warnings.filterwarnings("ignore", message="Duplicate values are leading")
+        return np.asarray(-model.fit(points).negative_outlier_factor_)
+
+
+def _encoded(task: Task, natural: Natural) -> Floats:
+    return np.asarray(task.encoder.encode_natural(natural).numpy(), dtype=np.float64)
+
+
+def _sample_notes(place: str, used: int, there: int, what: str) -> tuple[str, ...]:
+    return () if used == there else (f"{place}: a sample of {used:,} of {there:,} {what}",)
+
+
+def _remembered(cache: WeakKeyDictionary[Key, Value], key: Key, make: Callable[[Key], Value]) -> Value:
+    if key not in cache:
+        cache[key] = make(key)
+    return cache[key]

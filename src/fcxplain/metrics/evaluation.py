@@ -1,0 +1,153 @@
+"""`evaluate`: every metric of one set of answers, with the reasons of what is absent and the notes to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ..errors import DataError, Fault, did_you_mean, some
+from ..explanation import Explanation
+from ..task import Task
+from . import density, distance, optimum, outcome
+from .counterfactuals import handed_out
+from .figure import Figure, Metric
+
+METRICS: dict[str, Metric] = {
+    "validity": outcome.validity,
+    "validity_soft": outcome.validity_soft,
+    "feasibility": outcome.feasibility,
+    "success": outcome.success,
+    "success_possible": outcome.success_possible,
+    "continuous_proximity": distance.continuous_proximity,
+    "categorical_proximity": distance.categorical_proximity,
+    "sparsity": distance.sparsity,
+    "lof": density.lof,
+    "outliers": density.outliers,
+    "lof_raw": density.lof_raw,
+    "lof_to_data": density.lof_to_data,
+    "outliers_to_data": density.outliers_to_data,
+    "supported": density.supported,
+    "diversity": distance.diversity,
+    "diversity_pairs": distance.diversity_pairs,
+    "optimality_gap": optimum.optimality_gap,
+    "rows_per_second": outcome.rows_per_second,
+    "calls_per_row": outcome.calls_per_row,
+}
+# What a convention measures differently under the same name.
+CONVENTIONS: dict[str, dict[str, Metric]] = {
+    "ours": {},
+    "authors": {"validity": outcome.validity_soft, "feasibility": outcome.feasibility_soft},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
+
+    `rules` are those that the answers were judged by. `asked` counts the rows that needed an answer, `answers`
+    the answers that these were given, of every rank.
+    """
+
+    method: str
+    convention: str
+    rules: tuple[str, ...]
+    values: dict[str, float]
+    reasons: dict[str, str]
+    notes: tuple[str, ...]
+    asked: int
+    answers: int
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A line for each metric: its value, or why it is absent."""
+        absent = [self.reasons.get(name, "") for name in self.values]
+        return pd.DataFrame(
+            {"value": self.values.values(), "absent": absent}, index=pd.Index(self.values, name="metric")
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it stands in JSON: an absent value is None."""
+        return {
+            "method": self.method,
+            "convention": self.convention,
+            "rules": list(self.rules),
+            "asked": self.asked,
+            "answers": self.answers,
+            "values": {name: None if math.isnan(value) else value for name, value in self.values.items()},
+            "absent": dict(self.reasons),
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        width = max(map(len, self.values), default=0)
+        said = "" if self.convention == "ours" else f" (convention: {self.convention})"
+        head = f"{self.method}: {self.asked:,} rows asked, {self.answers:,} answers{said}"
+        lines = [f"  {name:<{width}}  {self._worded(name)}" for name in self.values]
+        return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
+
+    def _worded(self, name: str) -> str:
+        return f"absent: {self.reasons[name]}" if name in self.reasons else f"{self.values[name]:12,.2f}"
+
+
+def evaluate(
+    answer: Explanation, task: Task | None = None, metrics: str | Iterable[str] | None = None, convention: str = "ours"
+) -> Evaluation:
+    """Measure answers under a task: their own, or one with other rules or another model.
+
+    `metrics` are names from `METRICS`, all of them by default. With `convention="authors"`, validity and
+    feasibility are measured as the paper's reference code does: on the raw outputs, before decoding, and among
+    the outputs that are valid there. The columns that this code skips in its Census table are not known to us, so
+    no column is skipped here.
+    """
+    names = _checked(metrics, convention)
+    task = answer.task if task is None else task
+    again = answer.under(task)
+    measures = METRICS | CONVENTIONS[convention]
+    figures = {name: _figure(measures[name](again, task)) for name in names}
+    notes = [*_general_notes(answer, task, convention), *(note for f in figures.values() for note in f.notes)]
+    return Evaluation(
+        method=answer.method,
+        convention=convention,
+        rules=tuple(rule.text for rule in task.rules),
+        values={name: float(figure) for name, figure in figures.items()},
+        reasons={name: figure.reason for name, figure in figures.items() if math.isnan(figure)},
+        notes=tuple(dict.fromkeys(notes)),
+        asked=int(again.asked.sum()),
+        answers=len(handed_out(again)),
+    )
+
+
+def _checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
+    """The names of the metrics; whatever is unknown is told at once."""
+    given = METRICS if metrics is None else [metrics] if isinstance(metrics, str) else metrics
+    names = list(dict.fromkeys(given))
+    faults = [_unknown("metric", name, METRICS) for name in names if name not in METRICS]
+    faults += [_unknown("convention", convention, CONVENTIONS)] if convention not in CONVENTIONS else []
+    if faults:
+        raise DataError("evaluate", faults)
+    return names
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> Fault:
+    return Fault(f"{kind} {name!r}", "is not known", did_you_mean(name, known) or f"There are {some(known, 30)}.")
+
+
+def _figure(value: float) -> Figure:
+    """What a metric gave, with a reason if it is NaN and gave none."""
+    figure = value if isinstance(value, Figure) else Figure(value)
+    if math.isnan(figure) and not figure.reason:
+        return Figure(figure, reason="the metric gave no reason", notes=figure.notes)
+    return figure
+
+
+def _general_notes(answer: Explanation, task: Task, convention: str) -> list[str]:
+    notes = []
+    if convention == "authors":
+        notes.append("convention authors: validity on raw outputs, feasibility among those valid there")
+    if answer.soft_valid is not None and answer.task.classifier is not task.classifier:
+        notes.append("validity_soft: by the model that the answers were made for, not by the task's")
+    return notes

@@ -1,0 +1,187 @@
+"""How much dearer the answers are than they need be, where every legal row can be tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..classifier.protocol import chosen
+from ..explanation import Explanation
+from ..rules import holds
+from ..schema import Feature, Natural, Schema
+from ..task import Task
+from .counterfactuals import Places, first, sampled, taken
+from .distance import unit_notes
+from .figure import Figure, absent
+
+Floats = NDArray[np.float64]
+
+# The model is asked about at most so many legal rows in all.
+LEGAL_ROWS = 2_000_000
+# The optimum is looked for in at most so many of the rows asked.
+ROWS = 200
+# Legal rows handled at a time: shown to the model, or held against the rules.
+CHUNK = 65_536
+# Two sums of the same prices may differ by rounding.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Space:
+    """All legal rows that share what cannot change: the product of each feature's legal values."""
+
+    schema: Schema
+    fixed: dict[str, Any]
+    """Natural values that stay."""
+    extra: dict[str, Any]
+    """Present values off the grid, which are legal as they are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each feature has."""
+        return tuple(
+            1 if f.name in self.fixed else (f.top or 0) + 1 + (f.name in self.extra) for f in self.schema.features
+        )
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def values(self) -> dict[str, NDArray[Any]]:
+        """The natural values of each feature. Only for a space that is small: a grid may have billions."""
+        return {f.name: self._values(f) for f in self.schema}
+
+    def _values(self, feature: Feature) -> NDArray[Any]:
+        if feature.name in self.fixed:
+            return np.asarray([self.fixed[feature.name]])
+        grid = feature.at(np.arange((feature.top or 0) + 1))
+        return np.append(grid, self.extra[feature.name]) if feature.name in self.extra else grid
+
+    def natural(self, places: Places) -> dict[str, NDArray[Any]]:
+        """Natural columns of some of the rows."""
+        codes = np.unravel_index(places, self.shape)
+        return {n: v[c] for (n, v), c in zip(self.values.items(), codes, strict=True)}
+
+
+def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
+    """Mean cost above the cheapest counterfactual there is, in percent of that one's cost (see `Checks.cost`).
+
+    Every legal row is tried that keeps the immutables, so this exists only where there are at most `limit` of
+    them over all rows compared. Rows compared are those whose answer of rank 1 passed every check, at most `rows`
+    of them, drawn with the task's seed.
+    """
+    answer = answer.under(task)
+    solved = first(answer)[answer.checks.passed[first(answer)]]
+    notes = list(_left_out(int(answer.asked.sum()), len(solved), rows))
+    if not len(solved):
+        return absent("no answer passed every check", notes)
+    solved = sampled(solved, rows, task.seed)
+    before = task.schema.natural(answer.before.iloc[solved])
+    spaces = _spaces(task, before)
+    total = sum(space.size for space, _ in spaces)
+    if total > limit:
+        return absent(f"{total:,} legal rows are too many to try them all (limit {limit:,})")
+    cost = answer.checks.cost[solved]
+    best = _cheapest(task, spaces, before, answer.checks.wanted[solved], cost)
+    return _gap(cost, best, notes + list(unit_notes(task)))
+
+
+def _left_out(asked: int, solved: int, rows: int) -> Iterator[str]:
+    if solved < asked:
+        yield f"optimality_gap: left out {asked - solved:,} of {asked:,} rows asked, whose answer failed"
+    if solved > rows:
+        yield f"optimality_gap: a sample of {rows:,} of {solved:,} rows"
+
+
+def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
+    # Only a row that needs no change has an optimum of 0, as when another model is asked than before.
+    dear = best > 0
+    if not dear.all():
+        notes.append(f"optimality_gap: left out {(~dear).sum():,} of {len(dear):,} rows, which need no change")
+    if not dear.any():
+        return absent("no row needs a change", notes)
+    return Figure(100 * float(np.mean((cost[dear] - best[dear]) / best[dear])), notes=notes)
+
+
+def _spaces(task: Task, before: Natural) -> list[tuple[Space, list[int]]]:
+    """The legal rows, apart for each combination of values that stay, and the rows compared in each."""
+    frozen = {*task.schema.immutable, *(r.freezes for r in task.rules if r.freezes)}
+    found: dict[tuple[Any, ...], tuple[Space, list[int]]] = {}
+    for row in range(len(before[task.schema.names[0]])):
+        now = {name: values[row].item() for name, values in before.items()}
+        fixed = {name: value for name, value in now.items() if name in frozen}
+        extra = {f.name: now[f.name] for f in task.schema if f.name not in frozen and _is_extra(f, now[f.name])}
+        key = (*fixed.values(), *extra.items())
+        found.setdefault(key, (Space(task.schema, fixed, extra), []))[1].append(row)
+    return list(found.values())
+
+
+def _is_extra(feature: Feature, now: float) -> bool:
+    """Whether a present value is legal without being on the grid."""
+    if feature.is_category or feature.low is None or feature.high is None:
+        return False
+    return feature.low <= now <= feature.high and not feature.on_grid(np.asarray([now]))[0]
+
+
+def _cheapest(
+    task: Task, spaces: list[tuple[Space, list[int]]], before: Natural, wanted: NDArray[Any], cost: Floats
+) -> Floats:
+    """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
+    best = cost.copy()
+    for space, rows in spaces:
+        classes = _classes(task, space)
+        for row in rows:
+            prices = _prices(task, space, before, row)
+            is_wanted = classes == task.classes.index(wanted[row])
+            cheaper = np.flatnonzero(is_wanted & (prices < cost[row] - ROUNDING))
+            best[row] = _lowest(task, space, taken(before, np.array([row])), cheaper, prices, cost[row])
+    return best
+
+
+def _classes(task: Task, space: Space) -> NDArray[np.int16]:
+    """The model's answer to each row of a space, as the place of the class."""
+    # A dtype learnt from the training rows need not hold a value off the grid.
+    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(space.values[n]).all()}
+    found = np.empty(space.size, dtype=np.int16)
+    for start in range(0, space.size, CHUNK):
+        places = np.arange(start, min(start + CHUNK, space.size))
+        table = task.schema.table(space.natural(places), dtypes=dtypes)
+        found[places] = chosen(task.classifier.probabilities(table), task.classifier.threshold)
+    return found
+
+
+def _prices(task: Task, space: Space, before: Natural, row: int) -> Floats:
+    """What each row of a space costs one row to become: features changed, plus how far the numbers moved."""
+    total = np.zeros(1)
+    for feature in task.schema:
+        values, now = space.values[feature.name], before[feature.name][row]
+        if feature.is_category:
+            price = (values != now).astype(np.float64)
+        else:
+            moved = np.abs(values - now)
+            price = (moved > float(feature.step or 0) / 2) + moved / task.units[feature.name]
+        total = np.add.outer(total, price).ravel()
+    return total
+
+
+def _lowest(task: Task, space: Space, now: Natural, left: Places, prices: Floats, otherwise: float) -> float:
+    """The lowest price among the places left that keep the rules; the cheapest are looked at first."""
+    while len(left):
+        if len(left) > CHUNK:
+            order = np.argpartition(prices[left], CHUNK)
+            part, left = left[order[:CHUNK]], left[order[CHUNK:]]
+        else:
+            part, left = left, left[:0]
+        before = {n: np.broadcast_to(v, len(part)) for n, v in now.items()}
+        kept = part[holds(task.rules, before, space.natural(part))]
+        if len(kept):
+            return float(prices[kept].min())
+    return otherwise

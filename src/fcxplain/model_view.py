@@ -1,0 +1,195 @@
+"""A task as the model sees it: tensors, spans, masks and a penalty, and nothing of tables or rule text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .causal import CausalGraph
+from .encoding import TableEncoder
+from .errors import DataError, Fault, TrainingError, did_you_mean
+from .model.cvae import Layout
+from .model.losses import binary_hinge, unary_hinge
+from .model.objective import NumberUnit, Penalty
+from .model.training import Rows
+from .rules import Rule, penalty
+from .rules.nodes import Affine, Compare, Implies, Ref
+from .task import Task
+
+Hard = Literal["rules", "hinge"]
+VALIDATION_SHARE = 0.1
+
+
+def layout(task: Task) -> Layout:
+    """Spans and what may change; a feature that a rule freezes may not."""
+    frozen = {rule.freezes for rule in task.rules}
+    spans = tuple((s.start, s.stop) for s in (task.encoder.spans_[f.name] for f in task.schema))
+    mutable = tuple(f.mutable and f.name not in frozen for f in task.schema)
+    if not any(mutable):
+        raise DataError("no feature may change: the schema or the rules freeze all of them")
+    return Layout(spans, mutable, len(task.classes))
+
+
+def refused_rows(task: Task, table: pd.DataFrame) -> Rows:
+    """Those rows of a table that get another class than the one wanted, encoded, with that class."""
+    predicted = task.predict(table)
+    wanted = task.wanted(predicted)
+    refused = np.asarray(predicted != wanted)
+    return Rows(task.encoder.encode(table[refused]), class_indices(task, wanted[refused]))
+
+
+def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
+    """Classes as places in `task.classes`, `n`."""
+    place = {name: i for i, name in enumerate(task.classes)}
+    return torch.tensor([place[w] for w in wanted.tolist()], dtype=torch.long)
+
+
+def parted(rows: Rows, seed: int) -> tuple[Rows, Rows]:
+    """Training and validation rows; where there are too few to spare any, they judge themselves."""
+    count = int(len(rows) * VALIDATION_SHARE)
+    if not len(rows):
+        raise TrainingError("the classifier gives every training row the class wanted: there is nothing to explain")
+    if not count:
+        return rows, rows
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    train, held = order[count:], order[:count]
+    return Rows(rows.x[train], rows.y_target[train]), Rows(rows.x[held], rows.y_target[held])
+
+
+def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
+    """A graph over the features from a graph, an adjacency matrix, a networkx graph, or a CSV or DOT file."""
+    match given:
+        case CausalGraph():
+            graph = given
+        case str() | Path():
+            read = CausalGraph.from_dot if str(given).endswith((".dot", ".gv")) else CausalGraph.from_csv
+            graph = read(given)
+        case pd.DataFrame():
+            graph = CausalGraph.from_matrix(given.to_numpy(), [str(c) for c in given.columns])
+        case np.ndarray() | list() | tuple():
+            graph = CausalGraph.from_matrix(given, names)
+        case _:
+            graph = CausalGraph.from_networkx(given)
+    strange = [n for n in graph.nodes if n not in names]
+    if strange:
+        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in strange]
+        raise DataError("the causal graph does not fit the table", faults)
+    return graph
+
+
+def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor, Tensor]:
+    """Pairs of encoded columns that belong to joined features, and to features apart, `d x d`, each pair once.
+
+    Columns of one feature make no pair, and neither does what may not change.
+    """
+    joined = torch.zeros((shape.width, shape.width), dtype=torch.bool)
+    apart = joined.clone()
+    features = [f.name for f, may in zip(task.schema, shape.mutable, strict=True) if may]
+    for i, a in enumerate(features):
+        for b in features[i + 1 :]:
+            known = a in graph.nodes and b in graph.nodes and graph.adjacent(a, b)
+            (joined if known else apart)[task.encoder.spans_[a], task.encoder.spans_[b]] = True
+    return joined, apart
+
+
+def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
+    """What a difference of 1 in each encoded column counts for: see `TermSettings.number_unit`, `d`."""
+    if unit == "range":
+        return None
+    scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
+    for name, (_, spread) in task.encoder.scale_.items():
+        scale[task.encoder.spans_[name].start] = spread / task.units[name]
+    return scale
+
+
+def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
+    """How far encoded counterfactuals are from keeping the rules.
+
+    "rules" is any rule, by `rules.penalty`; "hinge" takes the paper's two forms where a rule has their shape
+    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others. Both count in units of
+    each feature's range in the training rows.
+    """
+    spreads = {name: spread for name, (_, spread) in task.encoder.scale_.items()}
+    general = [r for r in task.rules if hard == "rules" or published_form(r, task.encoder, alpha, beta) is None]
+    special = [published_form(r, task.encoder, alpha, beta) for r in task.rules if r not in general]
+    margin = None if hard == "rules" else 0.0
+
+    def measured(x: Tensor, x_cf: Tensor) -> Tensor:
+        before, after = task.encoder.columns(x), task.encoder.columns(x_cf)
+        total = penalty(general, before, after, margin=margin, units=spreads)
+        return total + sum(form(x, x_cf) for form in special if form is not None)
+
+    return measured
+
+
+@dataclass(frozen=True)
+class _Rise:
+    """`f' > f` or `f' >= f` (or the same with the sides swapped), or that a feature's rank stays."""
+
+    name: str
+    op: str
+
+
+def published_form(
+    rule: Rule, encoder: TableEncoder, alpha: float, beta: float
+) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """The paper's hinge for a rule of one of its shapes, on encoded columns, a value per row; else None."""
+    formula = rule.formula
+    if isinstance(formula, Compare):
+        rise = _rise(formula)
+        return None if rise is None or rise.op == "==" else _unary(rise.name, encoder)
+    if isinstance(formula, Implies) and isinstance(formula.condition, Compare):
+        cause, effect = _rise(formula.condition), None
+        if isinstance(formula.consequence, Compare):
+            effect = _rise(formula.consequence)
+        if cause is None or effect is None or effect.op == "==":
+            return None
+        if cause.op == "==":
+            return _unary(effect.name, encoder)
+        return _binary(effect.name, cause.name, encoder, alpha, beta)
+    return None
+
+
+def _rise(formula: Compare) -> _Rise | None:
+    """The feature whose present and counterfactual value a comparison holds against each other, if that is all."""
+    difference: Affine = formula.left - formula.right
+    weights = {(atom.name, atom.primed): w for w, atom in difference.terms if isinstance(atom, Ref)}
+    names = {name for name, _ in weights}
+    if len(difference.terms) != 2 or len(weights) != 2 or len(names) != 1 or difference.constant:
+        return None
+    (name,) = names
+    upwards = weights[name, True] > 0
+    if weights[name, True] != -weights[name, False]:
+        return None
+    flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+    op = formula.op if upwards else flipped.get(formula.op, "")
+    return _Rise(name, op) if op in (">", ">=", "==") else None
+
+
+def _scaled(encoder: TableEncoder, name: str, x: Tensor) -> Tensor:
+    """A number between 0 and 1, or an ordinal's expected rank as a share of the highest."""
+    feature = encoder.schema_[name]
+    if feature.is_number:
+        return x[:, encoder.spans_[name].start]
+    return encoder.columns(x)[name] / float(max(1.0, feature.rank_of_level.max()))
+
+
+def _unary(name: str, encoder: TableEncoder) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, x_cf: unary_hinge(_scaled(encoder, name, x), _scaled(encoder, name, x_cf))
+
+
+def _binary(p: str, q: str, encoder: TableEncoder, alpha: float, beta: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def form(x: Tensor, x_cf: Tensor) -> Tensor:
+        change_p = _scaled(encoder, p, x_cf) - _scaled(encoder, p, x)
+        change_q = _scaled(encoder, q, x_cf) - _scaled(encoder, q, x)
+        return binary_hinge(change_p, change_q, alpha, beta)
+
+    return form

@@ -1,0 +1,244 @@
+"""The picture of a causal graph: causes above effects, an edge as dark and thick as it is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch
+from matplotlib.path import Path
+
+from ..causal import CausalGraph
+from .coordinates import Box, Placement, Point, Route, Size
+from .layers import Pair
+from .lettering import LEADING, name_lines, sentence_lines, text_width
+from .placement import place
+from .style import COLOURS, QUIET, figure_of, new_figure, our_style
+
+NAME, LABEL, TITLE, KEY = 9.0, 6.5, 11.0, 7.5
+"""Sizes of letters, in points, as all sizes here."""
+PADDING, MARGIN = (7.0, 4.0), 12.0
+NARROWEST = 30.0
+ROUND = 4.0
+HALO = 1.2
+LABELLED = 250
+"""With more edges than these, labels would fill the page, and are left out."""
+STEEPEST = 1.0
+BEND = 1 / 3
+
+
+def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw a causal graph, causes above effects; features that are joined to nothing stand in grey at the bottom.
+
+    An arrow goes from cause to effect; a plain line joins features whose direction is not known. Where edges have
+    support, they are darker and thicker the more they have, and say it in per cent (beyond 250 edges, without
+    words). Names of more than 22 letters are broken into lines, and lose their middle beyond three.
+
+    The figure is as large as the graph needs at letters of 9 points. In an `ax` of your own, everything, letters
+    included, is scaled down to the size that it has now; so give it its size first.
+    """
+    with our_style():
+        plan = _planned(graph, title)
+        pen = _on_own_page(plan) if ax is None else _within(ax, plan)
+        for edge in plan.placement.routes:
+            _draw_edge(pen, plan, edge)
+        joined = {node for edge in plan.placement.routes for node in edge}
+        for node, box in plan.placement.boxes.items():
+            _draw_node(pen, box, plan.names[node], quiet=node not in joined)
+        _draw_title(pen, plan)
+        _draw_key(pen, plan)
+        return pen.figure
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything but the ink. `arrows` are the edges with a direction; all edges go down."""
+
+    placement: Placement
+    names: list[list[str]]
+    arrows: frozenset[Pair]
+    support: dict[Pair, float]
+    title: list[str]
+    key: list[str]
+
+    @property
+    def head(self) -> float:
+        """Height of the title."""
+        return len(self.title) * TITLE * LEADING + MARGIN if self.title else 0.0
+
+    @property
+    def foot(self) -> float:
+        """Height of the key."""
+        return len(self.key) * KEY * LEADING + MARGIN if self.key else 0.0
+
+    @property
+    def size(self) -> Size:
+        """Width and height of the whole, margins included."""
+        texts = [text_width(line, TITLE) for line in self.title] + [text_width(line, KEY) + 30 for line in self.key]
+        width = max([self.placement.width, *texts])
+        return width + 2 * MARGIN, self.placement.height + self.head + self.foot + 2 * MARGIN
+
+
+def _planned(graph: CausalGraph, title: str | None) -> _Plan:
+    index = {node: i for i, node in enumerate(graph.nodes)}
+    down = [(index[a], index[b]) for a, b in graph.dag().directed]
+    names = [name_lines(node) for node in graph.nodes]
+    shares = {(a, b): graph.support_of(graph.nodes[a], graph.nodes[b]) for a, b in down}
+    support = {edge: share for edge, share in shares.items() if share is not None}
+    label = (text_width("100 %", LABEL) + 3, LABEL * LEADING + 1) if support and len(down) <= LABELLED else None
+    placement = place([_box_size(lines) for lines in names], down, label)
+    arrows = frozenset((index[a], index[b]) for a, b in graph.directed)
+    heading = sentence_lines(title, TITLE, max(placement.width, 240)) if title else []
+    return _Plan(placement, names, arrows, support, heading, _key(graph))
+
+
+def _box_size(lines: Sequence[str]) -> Size:
+    width = max(text_width(line, NAME) for line in lines)
+    return max(width + 2 * PADDING[0], NARROWEST), len(lines) * NAME * LEADING + 2 * PADDING[1]
+
+
+def _key(graph: CausalGraph) -> list[str]:
+    """What needs a word of explanation: plain lines, and per cent."""
+    key = ["joined, direction not known"] if graph.undirected else []
+    return [*key, "how sure the edge is"] if graph.support else key
+
+
+# Pages
+
+
+@dataclass(frozen=True)
+class _Pen:
+    """Axes whose units are points, times `scale`."""
+
+    ax: Axes
+    figure: Figure
+    scale: float
+    centre: float
+
+    def write(self, x: float, y: float, text: str, size: float, colour: str = "black", align: str = "center") -> None:
+        """A line of text, halfway up its small letters at y."""
+        low = y - 0.27 * size
+        self.ax.text(x, low, text, fontsize=size * self.scale, color=colour, ha=align, va="baseline", zorder=4)
+
+
+def _on_own_page(plan: _Plan) -> _Pen:
+    width, height = plan.size
+    figure = new_figure(width / 72, height / 72)
+    return _within(figure.add_axes((0, 0, 1, 1)), plan)
+
+
+def _within(ax: Axes, plan: _Plan) -> _Pen:
+    """Centre the picture in the axes; it is made smaller where it must be, never larger."""
+    figure = figure_of(ax)
+    room = ax.get_window_extent()
+    across, up = room.width * 72 / figure.dpi, room.height * 72 / figure.dpi
+    width, height = plan.size
+    scale = min(1.0, across / width, up / height)
+    centre, middle = plan.placement.width / 2, (plan.placement.height + plan.head - plan.foot) / 2
+    ax.set_axis_off()
+    ax.set_xlim(centre - across / scale / 2, centre + across / scale / 2)
+    ax.set_ylim(middle - up / scale / 2, middle + up / scale / 2)
+    return _Pen(ax, figure, scale, centre)
+
+
+# Ink
+
+
+def _draw_node(pen: _Pen, box: Box, lines: Sequence[str], *, quiet: bool) -> None:
+    corner = (box.x - box.width / 2, box.y - box.height / 2)
+    face, rim, ink = ("#F4F4F4", "#A8A8A8", QUIET) if quiet else ("#EAF3FA", COLOURS[0], "black")
+    shape = f"round,pad=0,rounding_size={ROUND}"
+    width = 0.9 * pen.scale
+    pen.ax.add_patch(
+        FancyBboxPatch(
+            corner, box.width, box.height, boxstyle=shape, facecolor=face, edgecolor=rim, linewidth=width, zorder=3
+        )
+    )
+    for i, line in enumerate(lines):
+        pen.write(box.x, box.y + ((len(lines) - 1) / 2 - i) * NAME * LEADING, line, NAME, ink)
+
+
+def _draw_edge(pen: _Pen, plan: _Plan, edge: Pair) -> None:
+    share, route = plan.support.get(edge), plan.placement.routes[edge]
+    _draw_line(pen, curve(route), 1.0 if share is None else share, arrow=edge in plan.arrows)
+    if share is not None and route.label is not None:
+        _draw_label(pen, route.label, share)
+
+
+def _draw_line(pen: _Pen, path: Path, share: float, *, arrow: bool) -> None:
+    """A line with a white rim, so that one sees which of two lines that cross is which."""
+    width, grey = (0.5 + 0.8 * share) * pen.scale, str(round(0.62 - 0.54 * share, 3))
+    rim = width + 2 * HALO * pen.scale
+    pen.ax.add_patch(PathPatch(path, fill=False, edgecolor="white", linewidth=rim, capstyle="butt", zorder=2))
+    style = "-|>,head_length=0.8,head_width=0.32" if arrow else "-"
+    shaft = FancyArrowPatch(path=path, arrowstyle=style, mutation_scale=7 * pen.scale, color=grey, linewidth=width)
+    shaft.set_zorder(2)
+    shaft.set_capstyle("butt")
+    shaft.set_joinstyle("miter")
+    pen.ax.add_patch(shaft)
+
+
+def _draw_label(pen: _Pen, at: Point, share: float) -> None:
+    behind = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    pen.ax.text(
+        *at,
+        _per_cent(share),
+        fontsize=LABEL * pen.scale,
+        color="#262626",
+        ha="center",
+        va="center",
+        bbox=behind,
+        zorder=2.5,
+    )
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _draw_title(pen: _Pen, plan: _Plan) -> None:
+    for i, line in enumerate(plan.title):
+        below = (len(plan.title) - i - 0.5) * TITLE * LEADING
+        pen.write(pen.centre, plan.placement.height + MARGIN + below, line, TITLE)
+
+
+def _draw_key(pen: _Pen, plan: _Plan) -> None:
+    if not plan.key:
+        return
+    width = max(text_width(line, KEY) for line in plan.key) + 30
+    left = pen.centre - width / 2
+    for i, line in enumerate(plan.key):
+        y = -MARGIN - (i + 0.5) * KEY * LEADING
+        if line.startswith("joined"):
+            _draw_line(pen, Path([(left, y), (left + 24, y)]), 1.0, arrow=False)
+        else:
+            pen.write(left + 12, y, "92 %", LABEL, QUIET)
+        pen.write(left + 30, y, line, KEY, QUIET, "left")
+
+
+def curve(route: Route) -> Path:
+    """The route's upright pieces, joined by curves that set out upright and turn back nowhere."""
+    pieces, slants = route.pieces, _slants(route)
+    vertices, codes = list(pieces[0]), [Path.MOVETO, Path.LINETO]
+    for (_, (x0, y0)), (end, lower), s0, s1 in zip(pieces, pieces[1:], slants, slants[1:], strict=False):
+        reach = BEND * (end[1] - y0)
+        vertices += [(x0 + s0 * reach, y0 + reach), (end[0] - s1 * reach, end[1] - reach), end]
+        codes += [Path.CURVE4] * 3
+        if lower != end:
+            vertices.append(lower)
+            codes.append(Path.LINETO)
+    return Path(vertices, codes)
+
+
+def _slants(route: Route) -> list[float]:
+    """How far sideways a curve goes per point of height, where it passes a piece: not at all if that is upright."""
+    pieces = route.pieces
+    mean = [(c[0] - b[0]) / (c[1] - b[1]) for (_, b), (c, _) in pairwise(pieces)]
+    inner = [
+        0.0 if top != bottom or before * after <= 0 else max(-STEEPEST, min(STEEPEST, min(before, after, key=abs)))
+        for (top, bottom), before, after in zip(pieces[1:-1], mean, mean[1:], strict=False)
+    ]
+    return [0.0, *inner, 0.0]

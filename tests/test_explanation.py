@@ -1,0 +1,216 @@
+"""Explanations: what was checked is true, nothing is dropped, and files bring the same answers back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import loans
+from fcxplain import Feature, Schema, Task
+from fcxplain.errors import DataError, FormatError
+from fcxplain.explanation import Explanation, Status, read_answers
+
+BEFORE = pd.DataFrame(
+    {
+        "age": [30, 40, 50, 60],
+        "income": [1000.0, 2000.0, 500.0, 4000.0],
+        "degree": ["none", "school", "college", "college"],
+        "job": ["clerk", "cook", "smith", "clerk"],
+        "born": ["here", "there", "here", "there"],
+    },
+    index=["ann", "bob", "cid", "dot"],
+)
+
+
+def answered(task: Task | None = None, **changes: dict[str, object]) -> Explanation:
+    """Ann, Bob and Cid get an answer each, with these changes; Dot has her loan already."""
+    task = task or loans.task()
+    after = BEFORE.iloc[:3].copy()
+    for name, changed in changes.items():
+        for column, value in changed.items():
+            after[column] = after[column].astype(object)
+            after.loc[name, column] = value
+    after = after.infer_objects()
+    wanted = np.asarray(["yes"] * 4)
+    without = {3: Status.ALREADY}
+    return Explanation.of(task, BEFORE, after, np.arange(3), method="by hand", wanted=wanted, without=without)
+
+
+def test_each_answer_is_checked_with_model_rules_domain_and_immutables():
+    found = answered(
+        ann={"income": 6000.0, "degree": "school", "age": 31},
+        bob={"income": 6000.0, "age": 39},
+        cid={"income": 6000.25, "born": "there"},
+    )
+    checks = found.checks
+    assert checks.valid.tolist() == [True, True, False]
+    assert checks.probability[:2] == pytest.approx(loans.chance(found.answers.iloc[:2]))
+    assert np.isnan(checks.probability[2])  # 6000.25 is off the grid: the model is not asked about it
+    assert checks.kept.tolist() == [[True, True, True], [False, True, True], [True, True, True]]
+    assert checks.in_domain.tolist() == [True, True, False]
+    assert checks.immutables_kept.tolist() == [True, True, False]
+    assert checks.changes.tolist() == [3, 2, 2]
+    assert checks.passed.tolist() == [True, False, False]
+    assert found.row_status.tolist() == ["verified", "best_effort", "best_effort", "already"]
+    units = found.task.units
+    assert checks.cost[0] == pytest.approx(3 + 1 / units["age"] + 5000 / units["income"])
+
+
+def test_a_change_is_more_than_half_a_step():
+    found = answered(ann={"income": 1000.25}, bob={"income": 2000.5})
+    assert found.checks.changed[:, 1].tolist() == [False, True, False]
+
+
+def test_the_frame_has_a_line_for_every_row_and_keeps_whole_numbers_whole():
+    found = answered(ann={"income": 6000.0})
+    assert found.frame["row"].tolist() == ["ann", "bob", "cid", "dot"]
+    assert found.frame["rank"].tolist()[:3] == [1, 1, 1]
+    assert pd.isna(found.frame["rank"].iloc[3])
+    assert found.frame["status"].tolist()[3] == "already"
+    assert found.frame["age"].dtype == "Int64"
+    assert found.frame["changed"].iloc[0] == "income"
+    assert found.frame["income"].iloc[0] == 6000.0
+
+
+def test_a_feature_called_status_keeps_its_name():
+    schema = Schema((Feature("status", "integer", low=0, high=9), Feature("rank", "integer", low=0, high=9)))
+    rows = pd.DataFrame({"status": [1, 2], "rank": [3, 4]})
+    task = Task(rows, lambda t: t["status"].to_numpy() / 9, schema=schema, target=1)
+    found = Explanation.of(task, rows, rows.assign(status=9), np.arange(2), method="by hand", wanted=np.asarray([1, 1]))
+    assert found.frame["status"].tolist() == [9, 9]
+    assert found.frame["fcx_status"].tolist() == ["verified", "verified"]
+    assert not found.frame.columns.duplicated().any()
+
+
+def test_a_certificate_says_what_was_checked_in_words():
+    first = answered(ann={"income": 6000.0}, bob={"age": 39}).certificates
+    assert first[0].passed
+    assert [(c.feature, c.now, c.then) for c in first[0].changes] == [("income", 1000.0, 6000.0)]
+    broken = [r for r in first[1].rules if not r.kept]
+    assert [r.words for r in broken] == ["age must not decrease"]
+    assert (broken[0].now, broken[0].then) == ({"age": 40}, {"age": 39})
+    assert "BROKEN: age must not decrease" in str(first[1])
+    assert json.loads(json.dumps(first[1].to_dict()))["passed"] is False
+
+
+def test_answers_can_be_judged_under_other_rules():
+    found = answered(bob={"age": 39, "income": 6000.0})
+    assert found.row_status[1] == "best_effort"
+    lenient = found.under(loans.task(rules=""))
+    assert lenient.row_status[1] == "verified"
+    assert lenient.checks.kept.shape == (3, 0)
+    assert found.under(found.task) is found
+
+
+def test_several_answers_for_a_row_are_ranked():
+    task, rows = loans.task(), BEFORE.iloc[[0]]
+    after = pd.concat([rows.assign(income=6000.0), rows.assign(income=7000.0)])
+    found = Explanation.of(task, rows, after, np.asarray([0, 0]), method="by hand", wanted=np.asarray(["yes"]))
+    assert found.rank.tolist() == [1, 2]
+    assert found.frame["row"].tolist() == ["ann", "ann"]
+
+
+def test_pairs_of_different_length_are_refused():
+    task = loans.task()
+    with pytest.raises(DataError, match="no pairs"):
+        Explanation.of(task, BEFORE, BEFORE, np.asarray([0]), method="by hand", wanted=np.asarray(["yes"] * 4))
+
+
+def test_a_class_that_the_model_does_not_know_is_named():
+    with pytest.raises(DataError, match="'maybe', is none of the model's"):
+        Explanation.of(
+            loans.task(), BEFORE, BEFORE, np.arange(4), method="by hand", wanted=np.asarray(["yes", "maybe"] * 2)
+        )
+
+
+def test_parquet_brings_the_same_answers_back_checked_again(tmp_path):
+    found = answered(ann={"income": 6000.0}, bob={"age": 39})
+    found.to_parquet(tmp_path / "answers.parquet")
+    again = read_answers(tmp_path / "answers.parquet", found.task)
+    pd.testing.assert_frame_equal(again.frame, found.frame)
+    pd.testing.assert_frame_equal(again.rows, found.rows)
+    assert again.counts == found.counts
+    # Under another model the same file tells another truth.
+    strict = {"schema": loans.SCHEMA, "target": "yes", "classes": ("no", "yes")}
+    other = Task(loans.table(), lambda t: loans.chance(t) / 2, **strict)
+    assert read_answers(tmp_path / "answers.parquet", other).counts == {"best_effort": 3, "already": 1}
+    assert list(tmp_path.iterdir()) == [tmp_path / "answers.parquet"]
+
+
+def test_a_file_that_holds_no_answers_is_refused(tmp_path):
+    BEFORE.to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet")
+    for name, message in (("rows", "does not hold answers"), ("text", "does not hold answers"), ("none", "no file")):
+        with pytest.raises(FormatError, match=message):
+            read_answers(tmp_path / f"{name}.parquet", loans.task())
+
+
+def test_json_has_everything_and_is_plain(tmp_path):
+    found = answered(ann={"income": 6000.0}, cid={"income": 6000.25})
+    text = found.to_json(tmp_path / "answers.json")
+    data = json.loads((tmp_path / "answers.json").read_text(encoding="utf-8"))
+    assert data == json.loads(text)
+    assert data["counts"] == {"verified": 1, "best_effort": 2, "already": 1}
+    assert data["answers"][0]["counterfactual"]["income"] == 6000.0
+    assert data["answers"][2]["probability"] is None
+    assert [r["status"] for r in data["rows"]] == ["verified", "best_effort", "best_effort", "already"]
+
+
+def test_an_unknown_level_keeps_no_rule_about_it():
+    task = loans.task(rules="job' in {smith}")
+    found = answered(task, ann={"job": "pilot"}, bob={"job": "smith"})
+    assert found.checks.kept[:, 0].tolist() == [False, True, True]
+    assert found.checks.feasible.tolist() == [False, True, True]
+
+
+def test_a_proof_carries_over_only_to_the_same_model_and_no_fewer_rules():
+    task, nobody = loans.task(), np.empty(0, np.int64)
+    proved = Explanation.of(
+        task,
+        BEFORE,
+        BEFORE.iloc[:0],
+        nobody,
+        method="by hand",
+        wanted=np.asarray(["yes"] * 4),
+        without={0: Status.IMPOSSIBLE},
+    )
+    assert proved.counts == {"impossible": 1, "not_found": 3}
+    assert proved.under(loans.task(rules="")).counts == {"not_found": 4}
+    assert (
+        proved.under(Task(task.train, task.classifier, schema=task.schema, rules=loans.RULES)).counts == proved.counts
+    )
+
+
+def test_the_frame_is_in_the_order_of_rows_and_ranks():
+    after = pd.concat([BEFORE.iloc[[1]], BEFORE.iloc[[0]], BEFORE.iloc[[0]].assign(income=7000.0)])
+    found = Explanation.of(
+        loans.task(),
+        BEFORE,
+        after,
+        np.asarray([1, 0, 0]),
+        method="by hand",
+        wanted=np.asarray(["yes"] * 4),
+        rank=np.asarray([1, 2, 1]),
+    )
+    assert found.frame["row"].tolist() == ["ann", "ann", "bob", "cid", "dot"]
+    assert found.frame["income"].tolist()[:2] == [7000.0, 1000.0]
+
+
+def test_whole_numbers_stay_whole_in_certificates():
+    schema = Schema((Feature("a", "integer", low=0, high=9), Feature("b", "integer", low=0, high=9)))
+    rows = pd.DataFrame({"a": [1], "b": [2]})
+    task = Task(rows, lambda t: t["a"].to_numpy() / 9, schema=schema, target=0)
+    found = Explanation.of(task, rows, rows.assign(a=3), np.arange(1), method="by hand", wanted=np.asarray([0]))
+    assert str(found.certificates[0].changes[0].then) == "3"
+
+
+def test_no_rows_and_no_answers_make_an_empty_frame():
+    task = loans.task()
+    empty = BEFORE.iloc[:0]
+    found = Explanation.of(task, empty, empty, np.empty(0, np.int64), method="by hand", wanted=np.asarray([]))
+    assert len(found.frame) == 0
+    assert found.certificates == []
+    assert "0 rows" in repr(found)
