@@ -12,7 +12,7 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors",),
+    ("errors", "writing"),
     ("schema",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("task",),
@@ -20,7 +20,8 @@ ORDER = (
     ("metrics", "model_view", "persistence"),
     ("explainer",),
     ("methods", "plots"),
-    ("demo", "benchmark"),
+    ("benchmark",),
+    ("demo",),
     ("cli", "service"),
     ("__main__",),
 )

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fcxplain.benchmark import ablation, published
-from fcxplain.benchmark.measuring import measure
+from fcxplain.benchmark.measuring import category_combinations, measure, prepare
 from fcxplain.benchmark.plan import EXPLAINED, METHODS, Job, as_settings, part_seed, plan
 from fcxplain.benchmark.provenance import meaning
 from fcxplain.benchmark.report import write_report
@@ -118,7 +118,7 @@ def test_unknown_names_are_told_all_at_once_with_the_nearest():
 def test_a_wrong_setting_is_refused_before_anything_is_run(tmp_path: Path):
     job = replace(short(), settings=as_settings({"schedule__epoch": 2}))
     with pytest.raises(DataError, match="schedule__epochs"):
-        list(run([job], tmp_path))
+        list(run([own("Breaks"), job], tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -185,6 +185,7 @@ def test_a_line_has_all_that_a_reader_needs(measured: Measured):
     figures = {"validity", "validity_soft", "success", "sparsity", "feasibility_unary", "feasibility_binary_soft"}
     assert figures <= set(first.figures) | set(first.absent)
     assert not set(first.figures) & set(first.absent)
+    assert first.figures["graph_edges"] >= 1
 
 
 def test_both_rule_sets_judge_the_same_answers(measured: Measured):
@@ -390,7 +391,7 @@ def test_ours_stand_beside_the_papers_with_the_difference(tmp_path: Path):
 
 def test_studies_show_the_papers_values(tmp_path: Path):
     page = report(by_hand(), tmp_path)["ablation.md"]
-    assert "| baseline+lof | 82.00 | 77.64 | +4.36 | none | none | none | 20.00 | 2.5 | 41.06 | -38.56 |" in page
+    assert "| baseline+lof | 82.00 | 77.64 | +4.36 | none | none | none | 20.00 | none | none | 2.5 | 41.06 |" in page
     assert "| **all** (the paper's choice) | 84.00 | 82.92 | +1.08 |" in page
     assert "The paper: 79.97 ± 2.71." in page
     # 80 to 83: the mean is 81.5, the deviation that of four neighbouring whole numbers.
@@ -409,8 +410,10 @@ def test_a_report_says_how_much_it_stands_on(tmp_path: Path, measured: Measured)
     page = report(measured[2], tmp_path)["reproduction.md"]
     sizes = measured[2][0].sizes
     assert sizes is not None
-    assert f"600 rows, of which {sizes.train:,} to train with and {sizes.test:,} to test with" in page
-    assert f"refuses {sizes.refused:,} of them" in page
+    fitting = measured[2][0].fitting
+    assert fitting is not None
+    assert f"600 rows: 480 to train with, of which the methods saw {fitting.rows:,} refused ones, and 60" in page
+    assert f"and refuses {sizes.refused:,}; all of them were explained" in page
     assert "### adult, a sample of 600 rows" in page
     assert "ValueError: no luck today" in page
 
@@ -443,6 +446,35 @@ def test_without_pictures_none_are_drawn_or_shown(tmp_path: Path):
     assert ".svg" not in (tmp_path / "reproduction.md").read_text() + (tmp_path / "ablation.md").read_text()
 
 
+def test_one_answer_for_everybody_is_warned_of(tmp_path: Path):
+    perfect = {"feasibility_unary": 100.0, "feasibility_unary_soft": 100.0, "success": 100.0}
+    poor = perfect | {"diversity": 5.9, "category_combinations": 4.0, "supported": 0.0}
+    page = report([line(figures=poor)], tmp_path / "a")["reproduction.md"]
+    assert "**Beware**" in page
+    assert "adult, fcx-u (5.9 % distinct, 0.0 % supported)" in page
+    assert "| 100.00 | 5.90 | 4.00 | 0.00 | none |" in page
+    honest = report([line(figures=perfect | {"diversity": 80.0, "supported": 50.0})], tmp_path / "b")["reproduction.md"]
+    assert "**Beware**" not in honest
+
+
+def test_combinations_leave_out_numbers_and_what_may_not_change():
+    task = prepare("adult", 0, ROWS, "paper").tasks["unary"]
+    rows = task.train.iloc[:40]
+    same = rows.assign(**{n: rows[n].iloc[0] for n in task.schema.categories if task.schema[n].mutable})
+    wanted = task.wanted(task.predict(rows))
+    answer = Explanation.of(task, rows, same, np.arange(40), method="one for all", wanted=wanted)
+    assert len(answer.answers.drop_duplicates()) > 20
+    assert category_combinations(answer) == 1
+
+
+def test_lines_that_were_superseded_are_counted(tmp_path: Path):
+    new = line(figures={"success": 2.0})
+    old = replace(new, key="old", figures={"success": 1.0})
+    page = report([old, new], tmp_path)["reproduction.md"]
+    assert "| success |  | 2.00 |  |" in page
+    assert "1 older line of the same jobs" in page
+
+
 def test_nothing_to_report_is_an_error(tmp_path: Path):
     with pytest.raises(DataError, match="bench run"):
         write_report([], tmp_path)
@@ -452,7 +484,7 @@ def test_points_of_a_study_keep_its_order():
     jobs = plan_studies(["latent"], ["adult"])
     (runs,) = ablation.studies_of([line(job=job) for job in reversed(jobs)])
     assert [point.name for point in runs.points] == ["2", "5", "10", "20", "30", "40"]
-    assert runs.chosen == "10"
+    assert runs.chosen == ("10",)
 
 
 def test_the_default_limit_is_the_documented_one():

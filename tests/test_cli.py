@@ -33,11 +33,15 @@ def test_help_teaches_by_example():
     assert run("--version").stdout.startswith("fcxplain 0.")
 
 
-def test_the_demo_shows_whom_the_model_refuses():
-    done = run("demo")
+def test_the_demo_fits_compares_explains_and_saves(tmp_path: Path):
+    done = run("demo", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "32,561 people" in done.stdout
-    assert "if education increases" in done.stdout.replace("\n", " ")
+    said = " ".join(done.stdout.split())
+    assert "32,561 people" in said
+    assert "continuous_proximity" in said
+    assert "82.92" in said  # the paper's feasibility
+    assert said.count("would be") == 3
+    assert (tmp_path / "fcxplain-demo" / "model" / "weights.safetensors").exists()
 
 
 def test_data_sets_are_listed():

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .encoding import TableEncoder
     from .errors import FcxError
     from .explainer import FCx
-    from .explanation import Certificate, Explanation, Status
+    from .explanation import Certificate, Explanation, Status, read_answers
+    from .metrics import METRICS, Evaluation, evaluate
     from .rules import Rule, parse, parse_rules
     from .schema import Feature, Schema
     from .task import Task
@@ -22,10 +23,12 @@ __version__ = "0.1.0"
 # Where each public name lives. They are loaded when first asked for, so that `import fcxplain` stays quick.
 _HOMES = {
     "DATASETS": "datasets",
+    "METRICS": "metrics",
     "CausalGraph": "causal",
     "Classifier": "classifier",
     "Dataset": "datasets",
     "Certificate": "explanation",
+    "Evaluation": "metrics",
     "Explanation": "explanation",
     "FCx": "explainer",
     "FcxError": "errors",
@@ -39,19 +42,23 @@ _HOMES = {
     "as_classifier": "classifier",
     "differentiable": "classifier",
     "discover": "causal",
+    "evaluate": "metrics",
     "load_dataset": "datasets",
     "load_table": "datasets",
     "parse": "rules",
     "parse_rules": "rules",
+    "read_answers": "explanation",
     "train_classifier": "classifier",
 }
 
 __all__ = [
     "DATASETS",
+    "METRICS",
     "CausalGraph",
     "Certificate",
     "Classifier",
     "Dataset",
+    "Evaluation",
     "Explanation",
     "FCx",
     "FcxError",
@@ -65,10 +72,12 @@ __all__ = [
     "as_classifier",
     "differentiable",
     "discover",
+    "evaluate",
     "load_dataset",
     "load_table",
     "parse",
     "parse_rules",
+    "read_answers",
     "train_classifier",
 ]
 

@@ -12,7 +12,7 @@ from . import published
 from .markdown import as_csv, number, signed, span, spread, table
 from .results import Result
 from .studies import STUDIES, Study
-from .summary import Setup, Summary, grouped, method_title, summarised
+from .summary import Setup, Summary, grouped, method_title, seeds_of, summarised
 
 WORDS = {
     "feasibility_soft": "feasibility, raw outputs",
@@ -25,13 +25,19 @@ WORDS = {
     "lof_raw": "LOF, copies counted",
     "lof_to_data": "LOF to training rows",
     "outliers_to_data": "outliers to training rows, %",
+    "diversity": "distinct, %",
+    "category_combinations": "combinations",
     "graph_edges": "edges of the graph",
     "seconds_per_epoch": "s per epoch",
 }
+SECONDS = "seconds_per_epoch"
+DIGITS = {"outliers": 1, "graph_edges": 1, "category_combinations": 1}
 LEGEND = """\
 *Raw outputs* are the generator's, before they are decoded to legal rows: so the paper's code counts validity, and
 feasibility among the outputs that are valid so; the other columns are of decoded rows. Shares are in percent. Means
-over seeds, ± the standard deviation.
+over seeds, ± the standard deviation. *Distinct*: different answers in percent of answers; *combinations*: how many
+combinations of changeable categories all the answers have. Where these are few, many people get the same answer, and
+high feasibility says little.
 """
 
 
@@ -58,9 +64,9 @@ class StudyRuns:
     points: tuple[Point, ...]
 
     @property
-    def chosen(self) -> str:
-        """The point that the paper settled on."""
-        return self.study.chosen(self.known) if self.known else ""
+    def chosen(self) -> tuple[str, ...]:
+        """The points that agree with what the paper settled on."""
+        return self.study.chosen(self.known) if self.known else ()
 
     @property
     def known(self) -> PublishedSettings | None:
@@ -131,28 +137,29 @@ def _section(run: StudyRuns, pictures: Sequence[str]) -> str:
 
 
 def _sizes(run: StudyRuns) -> str:
-    seeds = ", ".join(str(seed) for seed in sorted({r.job.seed for r in run.results}))
+    seeds = seeds_of(run.results)
     explained = span(r.explaining.rows for r in run.results if r.explaining)
     trained = span(r.fitting.rows for r in run.results if r.fitting and r.fitting.rows)
-    return f"Seeds {seeds}; {trained} rows trained on, {explained} explained."
+    return f"{seeds}; {trained} rows trained on, {explained} explained."
 
 
 def _table(run: StudyRuns) -> str:
     figures = [(name, any(run.paper(p, name) is not None for p in run.points)) for name in run.study.figures]
     head = [run.study.axis or run.study.title.lower()]
     for name, in_paper in figures:
-        head += [WORDS[name], "paper", "difference"] if in_paper else [WORDS[name]]
+        head += [WORDS[name], "paper"] if in_paper else [WORDS[name]]
+        # Two machines' seconds are not to be held against each other.
+        head += ["difference"] if in_paper and name != SECONDS else []
     return table(head, [_line(run, point, figures) for point in run.points])
 
 
 def _line(run: StudyRuns, point: Point, figures: list[tuple[str, bool]]) -> list[str]:
-    line = [f"**{point.name}** (the paper's choice)" if point.name == run.chosen else point.name]
+    line = [f"**{point.name}** (the paper's choice)" if point.name in run.chosen else point.name]
     for name, in_paper in figures:
-        ours = point.of(name)
-        line.append(seconds(ours) if name == "seconds_per_epoch" else spread(ours))
-        if in_paper:
-            paper = run.paper(point, name)
-            line += [number(paper), signed(less(ours.mean, paper))]
+        ours, paper = point.of(name), run.paper(point, name)
+        line.append(seconds(ours) if name == SECONDS else spread(ours, digits=DIGITS.get(name, 2)))
+        line += [number(paper)] if in_paper else []
+        line += [signed(less(ours.mean, paper))] if in_paper and name != SECONDS else []
     return line
 
 

@@ -84,7 +84,7 @@ def measure(job: Job) -> Result:
             answer = method.explain(rows)
             explaining = Explaining(len(rows), time.process_time() - start)
             taken = figures(answer, prepared.tasks, job.rules)
-            learnt = {"graph_edges": float(len(method.graph_))} if isinstance(method, FCx) else {}
+            learnt = {"graph_edges": float(len(method.graph_.edges))} if isinstance(method, FCx) else {}
     sample = () if len(rows) == len(prepared.refused) else (_sample_note(len(rows), len(prepared.refused)),)
     return Result(
         key=job.key,
@@ -179,8 +179,19 @@ def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
         for found, end in ((ours, ""), (soft, "_soft")):
             values |= {f"{metric}_{name}{end}": value for metric, value in found.values.items()}
             absent |= {f"{metric}_{name}{end}": reason for metric, reason in found.reasons.items()}
+    values["category_combinations"] = float(category_combinations(answer))
     end = f"_{rules}_soft"
     values["feasibility_soft"] = values["feasibility" + end]
     absent |= {"feasibility_soft": absent["feasibility" + end]} if "feasibility" + end in absent else {}
     absent |= {n: f"it is {v}" for n, v in values.items() if n not in absent and not np.isfinite(v)}
     return Figures({n: v for n, v in values.items() if n not in absent}, absent, tuple(notes))
+
+
+def category_combinations(answer: Explanation) -> int:
+    """How many different combinations of those categories that may change all the answers have: 1 is a collapse.
+
+    Immutable categories come from the rows, and a number that trembles by one step makes an answer distinct; neither
+    shows that people get answers of their own.
+    """
+    names = [f.name for f in answer.task.schema if f.is_category and f.mutable]
+    return len(answer.answers[names].drop_duplicates()) if names else 0

@@ -9,22 +9,23 @@ from typing import Any
 import pandas as pd
 
 from . import published
-from .ablation import WORDS, Point, StudyRuns, history_of
+from .ablation import Point, StudyRuns, history_of
 from .reproduction import MEASURES, MethodRuns
 from .summary import Summary, method_title
 
 OVERVIEW = "feasibility"
-PERCENT = "percent of answers"
-RAW, DECODED, SUCCESS = "ours, raw outputs", "ours, decoded", "ours, success"
-SHARES = {"feasibility_soft": RAW, "feasibility": DECODED, "success": SUCCESS}
+PERCENT, SHARES_AXIS = "percent", "feasibility and success, percent"
+# Success first: it is there whenever a run was made, so that nothing loses its place for want of a figure.
+SHARES = {"success": "success", "feasibility": "feasibility", "feasibility_soft": "feasibility (raw)"}
+OURS = {name: f"ours, {words}" for name, words in SHARES.items()}
 # What is drawn of a study over numbers: the axis of a panel, and its lines by the figures they show.
 PANELS: dict[str, dict[str, dict[str, str]]] = {
-    "latent": {PERCENT: {name: WORDS[name] for name in SHARES}},
+    "latent": {PERCENT: SHARES},
     "lof-k": {
         "LOF": {"lof": "among answers", "lof_to_data": "to training rows"},
         "outliers (a count)": {"outliers": "among answers"},
     },
-    "pc-alpha": {PERCENT: {name: WORDS[name] for name in SHARES}},
+    "pc-alpha": {PERCENT: SHARES},
 }
 LOGARITHMIC = ("pc-alpha",)
 
@@ -45,18 +46,23 @@ def _overview(runs: list[MethodRuns]) -> Iterator[tuple[str, Any]]:
     """Feasibility under each method's own rules."""
     from .. import plots
 
-    words = {m.figure: m for m in MEASURES}
     lines: list[dict[str, object]] = []
-    for run in runs:
-        item = {"group": run.setup.title, "item": method_title(run.method, run.rules)}
-        raw = run.compared(words[f"feasibility_{run.rules}_soft"])
-        decoded = run.compared(words[f"feasibility_{run.rules}"])
-        lines.append(item | {"series": "paper", "mean": raw.paper})
-        ours = {RAW: raw.ours, DECODED: decoded.ours, SUCCESS: run.compared(words["success"]).ours}
-        lines += [item | {"series": name} | _spread(summary) for name, summary in ours.items()]
+    for series in (*OURS, "paper"):
+        for run in runs:
+            item = {"group": run.setup.title, "item": method_title(run.method, run.rules)}
+            lines.append(item | _bar(series, run))
     table = _table(lines)
     if table["mean"].notna().any():
-        yield OVERVIEW, plots.bars(table, x="feasibility and success, percent")
+        yield OVERVIEW, plots.bars(table, x=SHARES_AXIS)
+
+
+def _bar(series: str, run: MethodRuns) -> dict[str, object]:
+    words = {m.figure: m for m in MEASURES}
+    under = {"feasibility": f"feasibility_{run.rules}", "feasibility_soft": f"feasibility_{run.rules}_soft"}
+    if series == "paper":
+        return {"series": series, "mean": run.compared(words[under["feasibility"]]).paper}
+    ours = run.compared(words[under.get(series, series)]).ours
+    return {"series": OURS[series]} | _spread(ours)
 
 
 def _of_study(run: StudyRuns) -> Iterator[tuple[str, Any]]:
@@ -85,23 +91,23 @@ def _components(run: StudyRuns) -> Iterator[tuple[str, Any]]:
     from .. import plots
 
     lines: list[dict[str, object]] = []
-    for point in run.points:
-        lines.append({"item": point.name, "series": "paper", "mean": run.paper(point, "feasibility_soft")})
-        lines += [{"item": point.name, "series": words} | _spread(point.of(name)) for name, words in SHARES.items()]
+    for name, words in OURS.items():
+        lines += [{"item": point.name, "series": words} | _spread(point.of(name)) for point in run.points]
+    lines += [{"item": p.name, "series": "paper", "mean": run.paper(p, "feasibility_soft")} for p in run.points]
     table = _table(lines)
     if table["mean"].notna().any():
-        yield run.slug, plots.bars(table, x="feasibility and success, percent", title=_title(run))
+        yield run.slug, plots.bars(table, x=SHARES_AXIS, title=run.title)
 
 
 def _schedules(run: StudyRuns) -> Iterator[tuple[str, Any]]:
-    """Against the learning rate, a line for each number of epochs and batch size."""
+    """Against the learning rate, a line for each number of epochs x rows in a batch."""
     lines: list[dict[str, object]] = []
-    for point in run.points:
-        asked = dict(point.results[0].job.settings)
-        series = f"{asked['schedule__epochs']} epochs, batch {asked['schedule__batch']}"
-        where = {"setting": asked["schedule__learning_rate"], "series": series}
-        for name in ("feasibility_soft", "success"):
-            lines.append(where | {"measure": f"{WORDS[name]}, percent"} | _spread(point.of(name)))
+    for name in ("success", "feasibility_soft"):
+        for point in run.points:
+            asked = dict(point.results[0].job.settings)
+            series = f"{asked['schedule__epochs']} x {asked['schedule__batch']}"
+            where = {"setting": asked["schedule__learning_rate"], "series": series}
+            lines.append(where | {"measure": f"{SHARES[name]}, percent"} | _spread(point.of(name)))
     known = run.known
     yield from _studied(
         run, _table(lines), x="learning rate", log_x=True, chosen=known.learning_rate if known else None
@@ -111,30 +117,26 @@ def _schedules(run: StudyRuns) -> Iterator[tuple[str, Any]]:
 def _against(run: StudyRuns, panels: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Any]]:
     """Figures against the numbers that a study tried."""
     lines = [line for measure, drawn in panels.items() for line in _lines(run.points, measure, drawn)]
-    chosen = float(run.chosen) if run.chosen else None
+    chosen = float(run.chosen[0]) if run.chosen else None
     more = {"log_x": run.study.name in LOGARITHMIC, "chosen": chosen}
     spread = published.robustness(run.setup.data) if run.study.name == "pc-alpha" else None
     if spread is not None:
-        told = {"setting": None, "measure": PERCENT, "series": WORDS["feasibility_soft"]}
+        told = {"setting": None, "measure": PERCENT, "series": SHARES["feasibility_soft"]}
         more["paper"] = pd.DataFrame([told | vars(spread)])
     yield from _studied(run, _table(lines), x=run.study.axis, **more)
 
 
 def _lines(points: Iterable[Point], measure: str, drawn: Mapping[str, str]) -> Iterator[dict[str, object]]:
-    for point in points:
-        where = {"setting": float(point.name), "measure": measure}
-        yield from (where | {"series": words} | _spread(point.of(name)) for name, words in drawn.items())
+    for name, words in drawn.items():
+        for point in points:
+            yield {"setting": float(point.name), "measure": measure, "series": words} | _spread(point.of(name))
 
 
 def _studied(run: StudyRuns, table: pd.DataFrame, **more: Any) -> Iterator[tuple[str, Any]]:
     from .. import plots
 
     if table["mean"].notna().any():
-        yield run.slug, plots.study(table, title=_title(run), **more)
-
-
-def _title(run: StudyRuns) -> str:
-    return f"{run.study.title}: {run.title}"
+        yield run.slug, plots.study(table, title=run.title, **more)
 
 
 def _spread(summary: Summary) -> dict[str, object]:

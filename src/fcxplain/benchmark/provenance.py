@@ -11,16 +11,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 # What draws, prints or plans has no part in a figure.
 SILENT = ("cli", "plots", "service", "demo.py", "__main__.py", "benchmark")
 MEASURING = ("benchmark/measuring.py", "benchmark/plan.py")
-LIBRARIES = ("fcxplain", "torch", "numpy", "pandas", "scikit-learn")
+LIBRARIES = ("torch", "numpy", "pandas", "scikit-learn")
 
 
 def environment() -> dict[str, Any]:
     """What a result was measured with."""
-    found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
+    found = {"python": platform.python_version(), "fcxplain": __version__}
+    found |= {name: version(name) for name in LIBRARIES}
     return found | {"cpus": os.cpu_count(), "machine": platform.machine(), "code": code_digest()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import DataError
-from ..schema.toml import write_whole
+from ..writing import write_whole
 from . import ablation, reproduction
 from .markdown import as_csv, table
 from .pictures import OVERVIEW, draw
@@ -34,11 +34,11 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
     texts: dict[str, str] = {}
     if runs:
         page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
-        texts["reproduction.md"] = page + ending([r for r in kept if not r.job.study], len(results) - len(kept))
+        texts["reproduction.md"] = page + ending([r for r in results if not r.job.study])
         texts["reproduction.csv"] = reproduction.csv_page(runs)
     if studies:
         page = ablation.page(studies, names)
-        texts["ablation.md"] = page + ending([r for r in kept if r.job.study], len(results) - len(kept))
+        texts["ablation.md"] = page + ending([r for r in results if r.job.study])
         texts["ablation.csv"] = ablation.csv_page(studies)
     if any(result.failure for result in kept):
         texts["failures.csv"] = failures(kept)
@@ -47,17 +47,18 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
     return [*(folder / name for name in texts), *drawn]
 
 
-def ending(results: list[Result], superseded: int) -> str:
+def ending(results: list[Result]) -> str:
     """What failed, what was left out, and what it was measured with."""
-    parts = []
-    failed = [r for r in results if r.failure]
+    parts, kept = [], current(results)
+    superseded = len(results) - len(kept)
+    failed = [r for r in kept if r.failure]
     if failed:
         lines = [(_asked(r), str(r.failure)) for r in failed]
         parts.append("### What failed\n\n" + table(("run", "reason"), lines, left=2))
     if superseded:
         what = "1 older line" if superseded == 1 else f"{superseded:,} older lines"
         parts.append(f"{what} of the same jobs, measured with other parameters or code, left out.\n")
-    return "".join(f"\n{part}" for part in [*parts, _measured_with(results)])
+    return "".join(f"\n{part}" for part in [*parts, _measured_with(kept)])
 
 
 def _asked(result: Result) -> str:

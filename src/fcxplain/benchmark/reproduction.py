@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import published
 from .markdown import as_csv, cell, number, signed, span, spread, table
 from .results import Result
-from .summary import Setup, Summary, grouped, method_title, noted, summarised
+from .summary import Setup, Summary, grouped, method_title, noted, seeds_of, summarised
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ MEASURES = (
     Measure("outliers to training rows, %", "outliers_to_data"),
     Measure("supported categories, %", "supported"),
     Measure("distinct answers, %", "diversity"),
+    Measure("combinations of categories", "category_combinations", digits=1),
     Measure("CPU s to train", "cpu_seconds", digits=1),
     Measure("CPU s for an epoch", "seconds_per_epoch", digits=3),
     Measure("rows explained in a CPU s", "rows_per_cpu_second", digits=0),
@@ -50,7 +51,16 @@ rows asked, feasibility of the valid answers, *success* (valid, feasible, legal,
 outliers are among the feasible answers; outliers are counted, so they grow with the rows explained. *none*: no run has
 this figure, mostly since no answer is valid. Ours are means over seeds, ± the standard deviation; the difference is
 ours less the paper's.
+
+A method with one far-off answer for everybody can have 100 % feasibility and success. So beside them: *distinct*,
+different answers in percent of answers; *combinations*, how many combinations of changeable categories all the answers
+have; *supported*, answers whose categories occur together in more than 20 training rows; *outliers to data*, answers
+far from training rows.
 """
+# What feasibility and success do not see: one far-off answer for everybody can have 100 % of both.
+HONEST = ("diversity", "category_combinations", "supported", "outliers_to_data")
+# Below these shares a table warns its reader. They are a choice, made to be noticed early, not a finding.
+FEW_DISTINCT, FEW_SUPPORTED = 20.0, 1.0
 # Notes on what the tables leave out.
 NOT_SHOWN = ("speed:", "optimality_gap:")
 # Methods side by side in one table.
@@ -111,8 +121,11 @@ def page(runs: Sequence[MethodRuns], picture: str | None = None) -> str:
 
 
 def _overview(runs: Sequence[MethodRuns]) -> str:
-    """Feasibility under the rules of each method, and success."""
-    head = ("data", "method", "feasibility, paper", "raw outputs", "difference", "decoded", "difference", "success")
+    """Feasibility under the rules of each method, success, and whether the answers are more than one for all."""
+    head = (
+        *("data", "method", "feasibility, paper", "raw outputs", "difference", "decoded", "difference", "success"),
+        *("distinct, %", "combinations", "supported, %", "outliers to data, %"),
+    )
     lines = []
     for run in runs:
         measures = {m.figure: run.compared(m) for m in MEASURES}
@@ -124,10 +137,25 @@ def _overview(runs: Sequence[MethodRuns]) -> str:
                 number(raw.paper),
                 *(spread(raw.ours), signed(raw.difference)),
                 *(spread(decoded.ours), signed(decoded.difference)),
-                spread(measures["success"].ours),
+                *(spread(measures[name].ours) for name in ("success", *HONEST)),
             )
         )
-    return table(head, lines, left=2)
+    return "\n".join([table(head, lines, left=2), *_warned(runs)])
+
+
+def _warned(runs: Sequence[MethodRuns]) -> list[str]:
+    """Which methods give many people the same few answers, or answers like no training row."""
+    named = [f"{run.setup.title}, {method_title(run.method, run.rules)} ({why})" for run in runs if (why := _why(run))]
+    said = "**Beware** of high feasibility and success where answers are few or unlike any training rows"
+    return [f"{said}: {'; '.join(named)}.\n"] if named else []
+
+
+def _why(run: MethodRuns) -> str:
+    distinct, supported = (summarised(run.results, name).mean for name in ("diversity", "supported"))
+    why = [f"{number(distinct, digits=1)} % distinct"] if distinct is not None and distinct < FEW_DISTINCT else []
+    if supported is not None and supported < FEW_SUPPORTED:
+        why.append(f"{number(supported, digits=1)} % supported")
+    return ", ".join(why)
 
 
 def _section(setup: Setup, runs: list[MethodRuns]) -> str:
@@ -155,10 +183,10 @@ def _cells(c: Comparison) -> tuple[str, str, str]:
 
 def _sizes(results: list[Result]) -> str:
     """How much the figures stand on."""
-    seeds = ", ".join(str(seed) for seed in sorted({r.job.seed for r in results}))
+    seeds = seeds_of(results)
     done = [r for r in results if r.sizes and r.explaining and r.black_box]
     if not done:
-        return f"Seeds {seeds}; every run failed.\n"
+        return f"{seeds}; every run failed.\n"
     sizes = [r.sizes for r in done if r.sizes]
     marks = Summary(tuple(r.black_box.accuracy for r in done if r.black_box), len(done))
     trained = span(r.fitting.rows for r in done if r.fitting and r.fitting.rows)
@@ -166,7 +194,7 @@ def _sizes(results: list[Result]) -> str:
     explained = span(r.explaining.rows for r in done if r.explaining)
     all_rows, train, test = (span(getattr(s, part) for s in sizes) for part in ("rows", "train", "test"))
     return (
-        f"Seeds {seeds}. {all_rows} rows: {train} to train with, of which the methods saw {trained} refused ones, and "
+        f"{seeds}. {all_rows} rows: {train} to train with, of which the methods saw {trained} refused ones, and "
         f"{test} to test with. The black box is right on {number(marks.mean, digits=1)} % of the test rows and refuses "
         f"{refused}; {'all of them' if explained == refused else explained} were explained.\n"
     )

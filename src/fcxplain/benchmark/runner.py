@@ -49,17 +49,19 @@ def run(
     again. What another job has measured already, for another study, is copied.
     """
     jobs = list(jobs)
+    # Keys are made of the methods' parameters, so that a setting which makes no sense is told before any work.
+    keys = [job.key for job in jobs]
     known = {result.key: result for result in read_results(folder, {job.data for job in jobs})}
     done = {result.work: result for result in known.values() if not (retry and result.failure)}
-    for number, job in enumerate(jobs, start=1):
-        before = known.get(job.key)
+    for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
+        before = known.get(key)
         if before is not None and not (retry and before.failure):
             on_progress(Progress(job, number, len(jobs), "skipped"))
             continue
         on_progress(Progress(job, number, len(jobs), "running"))
         result = _copied(done.get(job.work), job) or carry_out(job, time_limit)
         append(folder, result)
-        known[job.key] = done[job.work] = result
+        known[key] = done[job.work] = result
         on_progress(Progress(job, number, len(jobs), _state(result)))
         yield result
 
@@ -102,7 +104,7 @@ def _place(error: Exception) -> str:
 
 
 def _in_a_process(job: Job, time_limit: float) -> Result:
-    command = [sys.executable, "-m", __spec__.name if __spec__ else "fcxplain.benchmark.runner"]
+    command = [sys.executable, "-m", f"{__package__}.runner"]
     # The process must find what this one finds, a user's own method too.
     found = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     asked = json.dumps(job.to_dict())

@@ -74,6 +74,12 @@ def method_title(method: str, rules: str) -> str:
     return method if method in METHODS and METHODS[method].rules == (rules,) else f"{method}, {rules}"
 
 
+def seeds_of(results: Iterable[Result]) -> str:
+    """The seeds in words."""
+    seeds = sorted({result.job.seed for result in results})
+    return f"Seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
 def current(results: Iterable[Result]) -> list[Result]:
     """Of each job the newest line only: parameters may have changed since an older one. In a stable order."""
     newest: dict[Job, Result] = {result.job: result for result in results}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, Fault, FormatError, did_you_mean, some
-from ..schema.toml import write_whole
+from ..writing import write_whole
 from .soundness import Edge
 
 KINDS = ("node", "directed", "undirected")

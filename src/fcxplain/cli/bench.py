@@ -212,7 +212,7 @@ def bench_classifiers(
     if as_json:
         print_json([asdict(r) for r in results])
     if output is not None:
-        from ..schema.toml import write_whole
+        from ..writing import write_whole
 
         write_whole(output, markdown(results))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError, Fault
-from ..schema.toml import write_whole
+from ..writing import write_whole
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..schema.feature import plain
-from ..schema.toml import write_whole
 from ..task import Task
+from ..writing import write_whole
 from .certificate import Certificate, Change, Checks, check, verdict
 
 # What the frame says of each answer, before the features themselves.

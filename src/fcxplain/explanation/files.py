@@ -6,8 +6,6 @@ Reading a file checks every answer again with the task at hand; nothing is belie
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import FormatError
 from ..task import Task
+from ..writing import replacing
 from .answer import Effort, Explanation, Status
 
 FORMAT = 1
@@ -27,16 +26,9 @@ NOW = "now: "
 
 def write_answers(answer: Explanation, path: str | Path) -> None:
     """Write an explanation to a parquet file: to a temporary name first, then renamed."""
-    path = Path(path).resolve()
     table = _table(answer)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    os.close(handle)
-    try:
+    with replacing(path) as temporary:
         pq.write_table(table, temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _table(answer: Explanation) -> pa.Table:

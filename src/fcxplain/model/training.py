@@ -277,13 +277,9 @@ class Training:
 
 
 def _check_rows(train: Rows) -> None:
-    if not len(train):
-        raise TrainingError(
-            "this training cannot begin", [Fault("rows", "there are none to train on: nobody is refused")]
-        )
-    if len(train) == 1:
-        problem = "there is only one to train on, and batch norm needs two"
-        raise TrainingError("this training cannot begin", [Fault("rows", problem, "Bring more rows.")])
+    few = {0: "there are none to train on: nobody is refused", 1: "there is only one, and batch norm needs two"}
+    if len(train) in few:
+        raise TrainingError("this training cannot begin", [Fault("rows", few[len(train)], "Bring more rows.")])
 
 
 def _share(generator: torch.Generator, model: ConditionalVAE) -> None:

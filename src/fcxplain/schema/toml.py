@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 import tomlkit
 
 from ..errors import Fault, SchemaError, did_you_mean
+from ..writing import write_whole
 from .feature import Feature
 from .inference import Guess
 
@@ -122,30 +120,6 @@ def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Pat
         except OSError as error:
             raise SchemaError(f"cannot write the schema file {path}: {error.strerror}") from error
     return text
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write to a temporary name beside the target, then rename, so that nothing is ever half written."""
-    path = path.resolve()  # what a link points to is replaced, not the link
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        Path(temporary).chmod(_mode(path))
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _mode(path: Path) -> int:
-    """Permissions of the file as it is, or those that a new one would get."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    # The mask can only be read by setting it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _one_line(text: str) -> str:

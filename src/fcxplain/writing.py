@@ -1,0 +1,42 @@
+"""Files that are written whole or not at all: to a temporary name beside the target, then renamed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Write text (UTF-8, lines ending as given) or bytes."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A temporary file to write to, which takes the place of `path` if all goes well, and is gone if not."""
+    target = Path(path).resolve()  # what a link points to is replaced, not the link
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_mode(target))
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file as it is, or those that a new one would get."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    # The mask can only be read by setting it.
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return 0o666 & ~mask
