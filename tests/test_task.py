@@ -222,3 +222,45 @@ def test_the_table_given_is_never_changed():
     before = table.copy()
     Task(table, pipeline(table), label="loan", target="yes", rules=["age' >= age"])
     pd.testing.assert_frame_equal(table, before)
+
+
+def test_a_relaxed_task_shares_everything_but_what_was_loosened():
+    asked = []
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        asked.append(len(rows))
+        return np.clip(rows["wage"].to_numpy() / 4000, 0, 1)
+
+    task = Task(people(), model, label="loan", rules="age' >= age\nwage' <= 1000", target="yes")
+    calls = len(asked)
+    freer = task.relaxed(rules=task.rules[:1], target="no")
+    assert [r.text for r in freer.rules] == ["age' >= age"]
+    assert (freer.target, task.target, len(task.rules)) == ("no", "yes", 2)
+    assert freer.encoder is task.encoder
+    assert freer.classifier is task.classifier
+    assert len(asked) == calls
+
+
+def test_a_relaxed_task_reads_its_rules_and_rows_by_the_wider_features():
+    data = load_dataset("adult", rows=2000)
+    task = Task(
+        data.train, train_classifier(data, kind="paper", seed=0), schema=data.schema, rules="age' <= 60", target=1
+    )
+    wider = task.relaxed(schema=task.schema.replace("hours_per_week", high=120).replace("race", mutable=True))
+    rows = data.test[list(task.schema.names)].head(20)
+    assert wider.encoder.scale_ == task.encoder.scale_
+    assert {ref.feature for rule in wider.rules for ref in rule.refs} <= set(wider.schema)
+    np.testing.assert_allclose(wider.classifier.probabilities(rows), task.classifier.probabilities(rows), atol=1e-12)
+    late = rows.assign(hours_per_week=120)
+    assert wider.classifier.probabilities(late).shape == (20, 2)
+    with pytest.raises(FcxError, match="is above 99"):
+        task.classifier.probabilities(late)
+
+
+def test_a_relaxed_task_keeps_the_classifier_where_no_bound_moves():
+    data = load_dataset("adult", rows=2000)
+    task = Task(data.train, train_classifier(data, kind="paper", seed=0), schema=data.schema, target=1)
+    freer = task.relaxed(schema=task.schema.replace("race", mutable=True))
+    assert freer.classifier is task.classifier
+    assert "race" in freer.schema.mutable
+    assert freer.encoder.schema_ == freer.schema

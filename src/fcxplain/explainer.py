@@ -41,7 +41,7 @@ CHUNK = 8_192
 PUBLISHED_WEIGHTS = Weights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
 ARCHITECTURE = Architecture()
 TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
-SCHEDULE = Schedule(batch=256)
+SCHEDULE = Schedule(batch=1024)
 AS_PUBLISHED = "FCx as published: one draw per row, no repair and no search; what fails a check is handed out too."
 
 
@@ -148,7 +148,7 @@ class FCx:
             exactly where an uninterrupted one does.
         """
         self._check()
-        training = self._training(task, validation, tuple(callbacks))
+        training = self.training(task, validation=validation, callbacks=callbacks)
         if checkpoint is None:
             self.history_ = training.run()
         else:
@@ -176,7 +176,10 @@ class FCx:
             _device_faults(self.device),
         )
 
-    def _training(self, task: Task, validation: pd.DataFrame | None, callbacks: tuple[Callback, ...]) -> Training:
+    def training(
+        self, task: Task, *, validation: pd.DataFrame | None = None, callbacks: Iterable[Callback] = ()
+    ) -> Training:
+        """The training run that `fit` makes, ready to begin; the graph and the stand-in are there already."""
         rows = model_view.refused_rows(task, task.train)
         held = None if validation is None else model_view.refused_rows(task, validation)
         train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)

@@ -16,15 +16,17 @@ from torch import Tensor
 from .causal import CausalGraph
 from .encoding import TableEncoder
 from .errors import DataError, Fault, TrainingError, did_you_mean
-from .model.cvae import Layout
-from .model.losses import binary_hinge, unary_hinge
+from .model.layout import Layout, Range
+from .model.losses import binary_hinge, correlation, unary_hinge
 from .model.objective import NumberUnit, Penalty
 from .model.training import Rows
+from .rule_boxes import RuleBoxes
 from .rules import Rule, penalty
 from .rules.nodes import Affine, Compare, Implies, Ref
+from .schema import Feature
 from .task import Task
 
-Hard = Literal["rules", "hinge"]
+Hard = Literal["rules", "hinge", "layer"]
 VALIDATION_SHARE = 0.1
 
 
@@ -35,15 +37,35 @@ def layout(task: Task) -> Layout:
     mutable = tuple(f.mutable and f.name not in frozen for f in task.schema)
     if not any(mutable):
         raise DataError("no feature may change: the schema or the rules freeze all of them")
-    return Layout(spans, mutable, len(task.classes))
+    ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
+    return Layout(spans, mutable, len(task.classes), ranges)
 
 
-def refused_rows(task: Task, table: pd.DataFrame) -> Rows:
-    """Those rows of a table that get another class than the one wanted, encoded, with that class."""
+def _range(encoder: TableEncoder, feature: Feature) -> Range:
+    """The part of a number's grid that lies in the range of the training rows, encoded."""
+    low, spread = encoder.scale_[feature.name]
+    first, last = feature.codes(np.asarray([low, low + spread])).tolist()
+    first, last = (
+        first + bool(feature.at(np.asarray(first)) < low),
+        last - bool(feature.at(np.asarray(last)) > low + spread),
+    )
+    ends = feature.at(np.asarray([first, max(first, last)]))
+    one = feature.at(np.asarray([0, 1]))
+    encoded = ((ends - low) / spread).tolist()
+    return Range(encoded[0], encoded[1], float(one[1] - one[0]) / spread)
+
+
+def refused_rows(task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None) -> Rows:
+    """Those rows of a table that get another class than the one wanted, encoded, with that class.
+
+    With `boxes` they also say what the rules allow them, for a generator with a rule layer.
+    """
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     refused = np.asarray(predicted != wanted)
-    return Rows(task.encoder.encode(table[refused]), class_indices(task, wanted[refused]))
+    rows = table[refused]
+    allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
+    return Rows(task.encoder.encode(rows), class_indices(task, wanted[refused]), allowed)
 
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
@@ -60,8 +82,8 @@ def parted(rows: Rows, seed: int) -> tuple[Rows, Rows]:
     if not count:
         return rows, rows
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
-    train, held = order[count:], order[:count]
-    return Rows(rows.x[train], rows.y_target[train]), Rows(rows.x[held], rows.y_target[held])
+    here = rows.x.device
+    return rows.take(order[count:], here), rows.take(order[:count], here)
 
 
 def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
@@ -100,6 +122,11 @@ def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor,
     return joined, apart
 
 
+def expected_correlation(task: Task) -> Tensor:
+    """The size of the correlations between encoded columns in the training rows, `d x d`."""
+    return correlation(task.encoder.encode(task.train)).abs()
+
+
 def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
     """What a difference of 1 in each encoded column counts for: see `TermSettings.number_unit`, `d`."""
     if unit == "range":
@@ -114,13 +141,14 @@ def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
     """How far encoded counterfactuals are from keeping the rules.
 
     "rules" is any rule, by `rules.penalty`; "hinge" takes the paper's two forms where a rule has their shape
-    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others. Both count in units of
-    each feature's range in the training rows.
+    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others; "layer" is "rules" for those
+    that the rule layer cannot keep by itself. All count in units of each feature's range in the training rows.
     """
     spreads = {name: spread for name, (_, spread) in task.encoder.scale_.items()}
-    general = [r for r in task.rules if hard == "rules" or published_form(r, task.encoder, alpha, beta) is None]
-    special = [published_form(r, task.encoder, alpha, beta) for r in task.rules if r not in general]
-    margin = None if hard == "rules" else 0.0
+    rules = RuleBoxes(task).rest if hard == "layer" else task.rules
+    general = [r for r in rules if hard != "hinge" or published_form(r, task.encoder, alpha, beta) is None]
+    special = [published_form(r, task.encoder, alpha, beta) for r in rules if r not in general]
+    margin = 0.0 if hard == "hinge" else None
 
     def measured(x: Tensor, x_cf: Tensor) -> Tensor:
         before, after = task.encoder.columns(x), task.encoder.columns(x_cf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,9 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .classifier import Classifier, as_classifier
+from .classifier.protocol import CheckedClassifier
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
-from .rules import Rule, RuleSource, contradiction, in_words, read_rules
+from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules
 from .schema import Schema, level_named
 
 # So many training rows are enough to see what a model usually answers.
@@ -119,6 +121,23 @@ class Task:
         """Refuse rows that do not fit the schema, naming each column and row index."""
         self.schema.validate(rows)
 
+    def relaxed(
+        self, *, rules: Iterable[Rule] | None = None, schema: Schema | None = None, target: Any = None
+    ) -> Task:
+        """The same problem with some of its rules, with looser features, or for another target.
+
+        `schema` has the same features and levels, some of them mutable or with wider bounds. Nothing is fitted or
+        checked anew, and the model is the same: a torch module gets an encoder that lets the wider values pass.
+        """
+        other = copy.copy(self)
+        other.rules = self.rules if rules is None else tuple(rules)
+        if schema is not None and schema != self.schema:
+            other.schema, other.rules = schema, parse_rules(other.rules, schema)
+            other.encoder = _refitted(self.encoder, schema)
+            other.classifier = _reading_wider(self.classifier, schema)
+        other.target = self.target if target is None else _checked_target(target, self.classes)
+        return other
+
     def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> None:
         """Say what looks wrong but may be meant, from the answers to some training rows."""
         for name in self.classes if self.target is None else (self.target,):
@@ -174,6 +193,29 @@ def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataF
         raise DataError("", [Fault("encoder", "was fitted on other features than the task's", "Leave it out.")])
     given.schema_.checked(train)
     return given
+
+
+def _refitted(encoder: TableEncoder, schema: Schema) -> TableEncoder:
+    """The encoder with its ranges and units, on a schema with the same columns."""
+    return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_)
+
+
+def _reading_wider(classifier: Classifier, schema: Schema) -> Classifier:
+    """The classifier itself, or its own module behind an encoder that lets the schema's values pass."""
+    if not isinstance(classifier, CheckedClassifier) or classifier.module is None or classifier.encoder is None:
+        return classifier
+    own = classifier.encoder.schema_
+    wider = Schema(tuple(f.replace(low=schema[f.name].low, high=schema[f.name].high) for f in own))
+    if wider == own:
+        return classifier
+    return as_classifier(
+        classifier.module,
+        schema=schema,
+        encoder=_refitted(classifier.encoder, wider),
+        classes=classifier.classes,
+        threshold=classifier.threshold,
+        output="logits",
+    )
 
 
 def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, NDArray[np.bool_]]:

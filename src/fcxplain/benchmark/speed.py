@@ -1,128 +1,72 @@
-"""Speed as ratios from one run: ours against the plain numpy and pandas work that any way must contain.
-
-What counts is the CPU time of the process, best of several turns, ours and the baseline taking turns.
-"""
+"""Speed as ratios from one run: tables against plain numpy and pandas, training against the bare network."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..encoding import TableEncoder
-from ..errors import FcxError
-from ..rules import Repairer, parse_rules, repair
-from ..schema import Schema
+from ..classifier import train_classifier
+from ..datasets import Dataset, load_dataset
+from ..errors import DataError, Fault, did_you_mean, some
+from ..explainer import FCx
+from ..task import Task
+from .tables import encoding, repairing
+from .timing import Timing
+from .training import Growth, peak_memory, training_growth, training_speed
+
+MEASURED = ("tables", "training", "growth")
 
 
 @dataclass(frozen=True)
-class Timing:
-    """CPU seconds for a job over some rows, and for the plain work it must contain, if that is defined."""
+class Speed:
+    """What was measured, and the most memory that the process had."""
 
-    job: str
-    rows: int
-    seconds: float
-    floor: float | None = None
+    timings: tuple[Timing, ...]
+    growth: tuple[Growth, ...]
+    peak: int
 
-    @property
-    def rows_per_second(self) -> float:
-        """Rows done in a CPU second."""
-        return self.rows / self.seconds
-
-    @property
-    def ratio(self) -> float | None:
-        """Our time over the plain work's."""
-        return None if self.floor is None else self.seconds / self.floor
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "timings": [asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in self.timings],
+            "growth": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.growth],
+            "peak": self.peak,
+        }
 
 
-def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Timing]:
-    """Encoding and decoding a table against plain numpy and pandas; both must give the same result."""
-    encoder = TableEncoder().fit(schema, table)
-    table = table[list(schema.names)]
-    x = encoder.encode(table)
-    flat = x.numpy()
-    if not np.array_equal(flat, plain_encode(table, encoder)):
-        raise FcxError("the plain encoding differs from ours: the comparison would mean nothing")
-    pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, encoder))
-    ways = (
-        ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, encoder)),
-        ("decode", lambda: encoder.decode(x, table.index), lambda: plain_decode(flat, table, encoder)),
-    )
-    return [Timing(job, len(table), *_best(ours, plain, repeat)) for job, ours, plain in ways]
+def measured(
+    data: str, what: Iterable[str] = MEASURED, *, sample: str | None = None, repeat: int = 5, seed: int = 0
+) -> Speed:
+    """Measure on a data set; `what` are names from `MEASURED`."""
+    chosen = tuple(what)
+    strange = [w for w in chosen if w not in MEASURED]
+    if strange:
+        remedy = f"There are {some(MEASURED)}."
+        faults = [Fault(f"{w!r}", "cannot be measured", did_you_mean(w, MEASURED) or remedy) for w in strange]
+        raise DataError("speed", faults)
+    loaded = load_dataset(data, seed=seed, sample=sample)
+    timings: list[Timing] = _tables(loaded, repeat, seed) if "tables" in chosen else []
+    growth: list[Growth] = []
+    if {"training", "growth"} & set(chosen):
+        task = _task(loaded, seed)
+        run = FCx.as_published("binary", loaded.name, seed).training(task, validation=loaded.validation)
+        parts = (run.objective, run.model, run.train)
+        if "training" in chosen:
+            timings += training_speed(*parts, schedule=run.schedule, repeat=repeat, seed=seed)
+        if "growth" in chosen:
+            growth = training_growth(*parts, schedule=run.schedule, repeat=min(repeat, 3), seed=seed)
+    return Speed(tuple(timings), tuple(growth), peak_memory())
 
 
-def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0, repeat: int = 5) -> list[Timing]:
-    """Repairing each row towards a random other one, from tables and from natural columns."""
-    parsed = parse_rules(rules, schema)
-    before = table[list(schema.names)].reset_index(drop=True)
-    after = before.iloc[np.random.default_rng(seed).permutation(len(before))].reset_index(drop=True)
-    repairer, first, second = Repairer(parsed, schema), schema.natural(before), schema.natural(after)
-    ways = (
-        ("repair, table to table", lambda: repair(parsed, before, after, schema)),
-        ("repair, natural columns", lambda: repairer.nearest(first, second)),
-    )
-    return [Timing(job, len(table), min(cpu_seconds(work) for _ in range(repeat))) for job, work in ways]
+def _tables(loaded: Dataset, repeat: int, seed: int) -> list[Timing]:
+    table = pd.concat([loaded.train, loaded.validation, loaded.test])
+    repaired = repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
+    return encoding(table, loaded.schema, repeat=repeat) + repaired
 
 
-def plain_encode(table: pd.DataFrame, known: TableEncoder) -> NDArray[np.float32]:
-    """Category codes (or factorize), scale, and one-hot scatter into single precision."""
-    x = np.zeros((len(table), known.width_), dtype=np.float32)
-    rows, start = np.arange(len(table)), 0
-    for feature in known.schema_:
-        column = table[feature.name]
-        if feature.is_number:
-            low, spread = known.scale_[feature.name]
-            x[:, start] = (column.to_numpy() - low) / spread
-        else:
-            x[rows, start + _plain_codes(column, list(feature.levels))] = 1
-        start += feature.width
-    return x
-
-
-def _plain_codes(column: pd.Series, levels: list[Any]) -> NDArray[Any]:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return np.asarray(pd.Index(levels).get_indexer(column.cat.categories)[column.cat.codes])
-    found, values = pd.factorize(column)
-    place = {level: i for i, level in enumerate(levels)}
-    return np.asarray(np.asarray([place[v] for v in values])[found])
-
-
-def plain_decode(x: NDArray[np.float32], like: pd.DataFrame, known: TableEncoder) -> pd.DataFrame:
-    """Argmax per span, rescale, round, take the levels, and build the table."""
-    columns: dict[str, Any] = {}
-    start = 0
-    for feature in known.schema_:
-        column = like[feature.name]
-        if feature.is_number:
-            low, spread = known.scale_[feature.name]
-            values = np.round(x[:, start].astype(np.float64) * spread + low, feature.decimals or 0)
-            columns[feature.name] = values.astype(column.dtype)
-        else:
-            codes = x[:, start : start + feature.width].argmax(axis=1)
-            columns[feature.name] = _plain_levels(codes, list(feature.levels), column.dtype)
-        start += feature.width
-    return pd.DataFrame(columns, index=like.index, copy=False)
-
-
-def _plain_levels(codes: NDArray[Any], levels: list[Any], dtype: Any) -> Any:
-    if isinstance(dtype, pd.CategoricalDtype):
-        places = dtype.categories.get_indexer(levels)
-        return pd.Categorical.from_codes(places[codes], dtype=dtype)
-    return pd.array(levels, dtype=dtype).take(codes)
-
-
-def cpu_seconds(work: Callable[[], Any]) -> float:
-    """Processor time of one call, all threads together."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def _best(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> tuple[float, float]:
-    times = [(cpu_seconds(ours), cpu_seconds(plain)) for _ in range(repeat)]
-    return min(t[0] for t in times), min(t[1] for t in times)
+def _task(loaded: Dataset, seed: int) -> Task:
+    classifier = train_classifier(loaded, kind="paper", seed=seed)
+    return Task(loaded.train, classifier, schema=loaded.schema, rules=loaded.rules["binary"], target=loaded.target)

@@ -19,7 +19,7 @@ from ..classifier.networks import one_thread
 from ..model.cvae import ConditionalVAE, Draw
 from ..model.objective import Objective, Weights
 from ..model.training import Callback, Rows, Schedule, Training
-from .speed import Timing, cpu_seconds
+from .timing import Timing, cpu_seconds
 
 Batch = tuple[Rows, torch.Tensor]
 """Rows, and the noise that their latent points are drawn with."""

@@ -221,29 +221,67 @@ def bench_classifiers(
 def bench_speed(
     data: Annotated[str, typer.Option("--data", help="A data set's name.")] = "adult",
     sample: Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")] = None,
-    repeat: Annotated[int, typer.Option(help="Turns; the best of each counts.")] = 5,
+    what: Annotated[
+        list[str] | None, typer.Option("--what", help="tables, training or growth; all by default. May be repeated.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")] = 5,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure encoding, decoding and repairing on every row, against plain numpy and pandas.
+    """Measure encoding, repairing and training against the plain work that they contain.
+
+    Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
+    all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
+    memory that it takes. CPU seconds of one thread.
 
     Example: fcxplain bench speed --data folktables --sample all
     """
-    import pandas as pd
-
-    from ..benchmark import speed
-    from ..datasets import load_dataset
+    from ..benchmark.speed import MEASURED, measured
 
     with err.status(f"measuring on {data}"):
-        loaded = load_dataset(data, seed=seed, sample=sample)
-        table = pd.concat([loaded.train, loaded.validation, loaded.test])
-        timings = speed.encoding(table, loaded.schema, repeat=repeat)
-        timings += speed.repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
+        found = measured(data, what or list(MEASURED), sample=sample, repeat=repeat, seed=seed)
     if as_json:
-        print_json([asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in timings])
-        return
-    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "plain numpy and pandas, CPU s", "ratio")
-    for t in timings:
-        floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
-        shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
+        return print_json(found.to_dict())
+    if found.timings:
+        shown = table_of("job", "rows", "CPU s", "rows per CPU s", "bare work, CPU s", "ratio")
+        for t in found.timings:
+            floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
+            shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
+        out.print(shown)
+    if found.growth:
+        shown = table_of("rows of one epoch", "CPU s", "microseconds a row", "more memory, MB")
+        for g in found.growth:
+            memory = f"{g.memory / 1e6:,.0f}"
+            shown.add_row(f"{g.rows:,}", f"{g.seconds:.2f}", f"{1e6 * g.seconds_per_row:.1f}", memory)
+        out.print(shown)
+    out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
+    return None
+
+
+@bench_app.command("graphs")
+def bench_graphs(
+    tables: Annotated[int, typer.Option(min=1, help="Synthetic tables.")] = 20,
+    rows: Annotated[int, typer.Option(min=100, help="Rows of each.")] = 100_000,
+    features: Annotated[int, typer.Option(min=3, help="Features of each, a third of them categories.")] = 10,
+    alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.01,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Score causal discovery against known graphs, for several effective sample sizes.
+
+    Example: fcxplain bench graphs --tables 10 --rows 20000
+    """
+    from ..benchmark.graphs import measure
+
+    with err.status("discovering"):
+        caps = (1_000, 2_000, 5_000, 10_000, 20_000)
+        found = measure(caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed)
+    if as_json:
+        return print_json([asdict(one) for one in found])
+    shown = table_of("effective rows", "precision", "recall", "F1", "F1 of arrows", "CPU s a table")
+    for one in found:
+        cap = f"{one.n_effective:,}"
+        marks = (f"{v:.3f}" for v in (one.precision, one.recall, one.f1, one.arrow_f1))
+        shown.add_row(cap, *marks, f"{one.seconds:.2f}")
     out.print(shown)
+    return None

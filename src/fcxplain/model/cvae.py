@@ -1,7 +1,8 @@
 """The conditional VAE of the paper (sections 4.1 and 5.2): who you are and the answer wanted, to who you could be.
 
 The encoder sees the mutable columns and the target class, the decoder a latent point and the target class;
-immutable columns are put back from the row. All randomness comes from a generator that is handed in.
+immutable columns are put back from the row. All randomness comes from a generator that is handed in. By default
+it is the published network; `skip` and `gates` make it the generator that changes few features and keeps the rules by itself.
 """
 
 from __future__ import annotations
@@ -15,48 +16,33 @@ import torch
 from torch import Tensor, nn
 
 from ..classifier.networks import seeded_linear
+from .heads import Heads, head_width
+from .layout import Layout
+from .rule_layer import Allowed
 from .settings import between, one_of, refuse, whole
+
+__all__ = ["Architecture", "ConditionalVAE", "Draw", "Layout", "SeededDropout", "stack", "weight_shapes"]
 
 Variance = Literal["sigmoid", "softplus"]
 SMALLEST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where each feature's encoded columns lie, and which features may change; all that a model knows of a table."""
-
-    spans: tuple[tuple[int, int], ...]
-    mutable: tuple[bool, ...]
-    classes: int = 2
-
-    def __post_init__(self) -> None:
-        if len(self.spans) != len(self.mutable):
-            raise ValueError(f"{len(self.spans)} spans but {len(self.mutable)} flags for what may change")
-        if any(stop != start for (_, stop), (start, _) in pairwise(self.spans)):
-            raise ValueError(f"spans must follow each other without gap, not {self.spans}")
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return self.spans[-1][1]
-
-    @property
-    def mutable_columns(self) -> list[int]:
-        """The encoded columns of features that may change."""
-        return [c for span, may in zip(self.spans, self.mutable, strict=True) if may for c in range(*span)]
-
-
-@dataclass(frozen=True)
 class Architecture:
     """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and the rest.
 
-    `variance` is the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
+    `variance` is the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can. With `skip`
+    the decoder sees the whole row beside the latent point. With `gates` it ends in three heads (see `heads`), whose
+    hard choices have the gradient of soft ones at `temperature`; without, every mutable column gets a sigmoid.
     """
 
     hidden: tuple[int, ...] = (20, 16, 14, 12)
     latent: int = 10
     dropout: float = 0.1
     variance: Variance = "sigmoid"
+    skip: bool = False
+    gates: bool = False
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         refuse(
@@ -65,17 +51,24 @@ class Architecture:
             whole("latent", self.latent, 1),
             between("dropout", self.dropout, 0, 0.9),
             one_of("variance", self.variance, get_args(Variance)),
+            one_of("skip", self.skip, (False, True)),
+            one_of("gates", self.gates, (False, True)),
+            between("temperature", self.temperature, 0, open_low=True),
         )
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from."""
+    """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from.
+
+    `gates`, `n x mutable features`, is how likely each is to change, for a generator that has gates.
+    """
 
     x_cf: Tensor
     z: Tensor
     mean: Tensor
     variance: Tensor
+    gates: Tensor | None = None
 
 
 class ConditionalVAE(nn.Module):
@@ -93,9 +86,10 @@ class ConditionalVAE(nn.Module):
         self.encoder = stack(into, a.dropout, generator)
         self.mean = seeded_linear(into[-1], a.latent, generator, torch.float32)
         self.spread = seeded_linear(into[-1], a.latent, generator, torch.float32)
-        out = (a.latent + conditions, *reversed(a.hidden))
+        out = (_decoder_inputs(layout, a), *reversed(a.hidden))
         self.decoder = stack(out, a.dropout, generator)
-        self.output = seeded_linear(out[-1], len(columns), generator, torch.float32)
+        self.output = seeded_linear(out[-1], _outputs(layout, a), generator, torch.float32)
+        self.heads = Heads(layout, a.temperature, generator) if a.gates else None
 
     columns: Tensor
 
@@ -109,16 +103,37 @@ class ConditionalVAE(nn.Module):
             return self.mean(hidden), 0.5 + raw.sigmoid()
         return self.mean(hidden), nn.functional.softplus(raw) + SMALLEST_VARIANCE
 
-    def decode(self, z: Tensor, x: Tensor, y_target: Tensor) -> Tensor:
-        """Counterfactuals in encoded columns, each between 0 and 1, immutable columns as in `x`."""
-        changed = self.output(self.decoder(torch.cat([z, self.condition(y_target, z)], dim=1))).sigmoid()
-        return x.index_copy(1, self.columns, changed.to(x.dtype))
+    def decode(
+        self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
+    ) -> Tensor:
+        """Counterfactuals in encoded columns, immutable columns as in `x`.
 
-    def forward(self, x: Tensor, y_target: Tensor, noise: Tensor) -> Draw:
-        """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself."""
+        Without gates each is between 0 and 1. With them it is a legal row, inside what is `allowed`; `jitter` is
+        noise on the heads' scores (see `Heads.jitter`).
+        """
+        return self._decoded(z, x, y_target, allowed, jitter)[0]
+
+    def _decoded(
+        self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None, jitter: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        seen = [z, self.condition(y_target, z), *([x.to(z.dtype)] if self.architecture.skip else [])]
+        outputs = self.output(self.decoder(torch.cat(seen, dim=1)))
+        if self.heads is not None:
+            found: tuple[Tensor, Tensor] = self.heads(outputs, x, allowed, jitter)
+            return found
+        if allowed is not None or jitter is not None:
+            raise ValueError("a generator without gates has no rule layer and no choices; give it gates")
+        return x.index_copy(1, self.columns, outputs.sigmoid().to(x.dtype)), None
+
+    def forward(self, x: Tensor, y_target: Tensor, noise: Tensor, allowed: Allowed | None = None) -> Draw:
+        """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself.
+
+        `allowed` is what the rules allow each row, for a generator with gates.
+        """
         mean, variance = self.encode(x, y_target)
         z = mean + variance.sqrt() * noise
-        return Draw(self.decode(z, x, y_target), z, mean, variance)
+        x_cf, gates = self._decoded(z, x, y_target, allowed, None)
+        return Draw(x_cf, z, mean, variance, gates)
 
     def condition(self, y_target: Tensor, like: Tensor) -> Tensor:
         """The target class as network inputs, `n x (classes - 1)`."""
@@ -152,7 +167,7 @@ def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> 
 def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple[int, ...]]:
     """The names and shapes of a `ConditionalVAE`'s weights, told without building one."""
     columns, conditions, a = len(layout.mutable_columns), layout.classes - 1, architecture
-    into, out = (columns + conditions, *a.hidden), (a.latent + conditions, *reversed(a.hidden))
+    into, out = (columns + conditions, *a.hidden), (_decoder_inputs(layout, a), *reversed(a.hidden))
     shapes: dict[str, tuple[int, ...]] = {}
     for name, widths in (("encoder", into), ("decoder", out)):
         for i, (inputs, outputs) in enumerate(pairwise(widths)):
@@ -162,7 +177,15 @@ def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple
             shapes[f"{norm}.num_batches_tracked"] = ()
     for name in ("mean", "spread"):
         shapes |= _linear_shapes(name, into[-1], a.latent)
-    return shapes | _linear_shapes("output", out[-1], columns)
+    return shapes | _linear_shapes("output", out[-1], _outputs(layout, a))
+
+
+def _decoder_inputs(layout: Layout, architecture: Architecture) -> int:
+    return architecture.latent + layout.classes - 1 + (layout.width if architecture.skip else 0)
+
+
+def _outputs(layout: Layout, architecture: Architecture) -> int:
+    return head_width(layout) if architecture.gates else len(layout.mutable_columns)
 
 
 def _linear_shapes(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:

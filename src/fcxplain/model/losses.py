@@ -69,15 +69,18 @@ def soft_causal(
     weight_joined: float = 1.0,
     weight_apart: float = 1.0,
     standardised: bool = True,
+    tolerated: Tensor | None = None,
 ) -> Tensor:
     """Pairs joined in the graph should covary by at least `theta`, pairs apart not at all (Eq. 10).
 
     `values` is `n x d`; `joined` and `apart` are `d x d` masks, each pair marked once. Published: covariances,
-    with their sign. Standardised: the size of correlations, so that scale and sign do not matter.
+    with their sign. Standardised: the size of correlations, so that scale and sign do not matter. `theta` may be
+    one for each pair, and `tolerated` is by how much pairs apart may covary for nothing, `d x d` each.
     """
     together = correlation(values).abs() if standardised else covariance(values)
     missing = (theta - together).relu().square()
-    unwanted, wanted = torch.where(apart, together.square(), 0), torch.where(joined, missing, 0)
+    excess = together if tolerated is None else (together - tolerated).relu()
+    unwanted, wanted = torch.where(apart, excess.square(), 0), torch.where(joined, missing, 0)
     return weight_apart * unwanted.sum() + weight_joined * wanted.sum()
 
 

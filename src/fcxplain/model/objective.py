@@ -18,7 +18,7 @@ from .settings import between, one_of, refuse, whole
 
 Penalty = Callable[[Tensor, Tensor], Tensor]
 """From rows and counterfactuals (`n x d` each) to how far each is from keeping the rules, `n`."""
-Sparsity = Literal["l1", "threshold"]
+Sparsity = Literal["l1", "threshold", "gates"]
 NumberUnit = Literal["range", "mad"]
 
 
@@ -60,10 +60,12 @@ class TermSettings:
     beta: float = 1.0
     """Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1."""
     theta: float = 0.2
+    """By how much joined columns should covary; with an objective's `expected`, as a share of that."""
     standardised: bool = False
     weight_joined: float = 1.0
     weight_apart: float = 1.0
     sparsity: Sparsity = "l1"
+    """The size of changes, columns that change (no gradient), or how many features are likely to (needs gates)."""
     threshold: float = 0.05
     lof_k: int = 20
     lof_chunk: int | None = None
@@ -90,6 +92,8 @@ class Objective:
     """Everything that a batch is judged by.
 
     `joined` and `apart` are `d x d` masks over encoded columns; `scale`, `d`, is that of `losses.proximity`.
+    `expected`, `d x d`, is the size of the data's own correlations: joined columns should have the share `theta` of
+    it, and columns apart no more than it, so that the data itself costs nothing.
     """
 
     classifier: nn.Module
@@ -99,17 +103,16 @@ class Objective:
     weights: Weights = Weights()
     settings: TermSettings = TermSettings()
     scale: Tensor | None = None
+    expected: Tensor | None = None
 
     def on(self, device: torch.device) -> Objective:
         """The same objective for rows on this device; a classifier that lies elsewhere is copied there."""
-        parts = [*self.classifier.parameters(), *self.classifier.buffers(), self.joined, self.apart, self.scale]
+        own = {name: getattr(self, name) for name in ("joined", "apart", "scale", "expected")}
+        parts = [*self.classifier.parameters(), *self.classifier.buffers(), *own.values()]
         if all(part is None or part.device == device for part in parts):
             return self
-        classifier = copy.deepcopy(self.classifier).to(device)
-        scale = None if self.scale is None else self.scale.to(device)
-        return replace(
-            self, classifier=classifier, joined=self.joined.to(device), apart=self.apart.to(device), scale=scale
-        )
+        moved = {name: None if part is None else part.to(device) for name, part in own.items()}
+        return replace(self, classifier=copy.deepcopy(self.classifier).to(device), **moved)
 
     def terms(self, x: Tensor, y_target: Tensor, drawn: Draw) -> dict[str, Tensor]:
         """Each term that counts for something, before weighing, by name."""
@@ -135,6 +138,8 @@ class Objective:
                 return self._soft(drawn.x_cf)
             case "sparsity" if s.sparsity == "l1":
                 return losses.sparsity_l1(x, drawn.x_cf)
+            case "sparsity" if s.sparsity == "gates":
+                return losses.open_gates(_gates(drawn))
             case "sparsity":
                 return losses.sparsity_threshold(x, drawn.x_cf, s.threshold)
             case "density":
@@ -147,8 +152,16 @@ class Objective:
             x_cf,
             self.joined,
             self.apart,
-            theta=s.theta,
+            theta=s.theta if self.expected is None else s.theta * self.expected,
             weight_joined=s.weight_joined,
             weight_apart=s.weight_apart,
             standardised=s.standardised,
+            tolerated=self.expected,
         )
+
+
+def _gates(drawn: Draw) -> Tensor:
+    if drawn.gates is None:
+        remedy = 'Give the architecture gates, or choose "l1".'
+        raise TrainingError("this objective", [Fault('sparsity "gates"', "needs a generator with gates", remedy)])
+    return drawn.gates

@@ -19,8 +19,10 @@ from torch.nn.utils import clip_grad_norm_
 from ..classifier.networks import one_thread
 from ..errors import Fault, TrainingError
 from .cvae import ConditionalVAE, SeededDropout
+from .heads import Heads
 from .history import Epoch, History
 from .objective import Objective
+from .rule_layer import Allowed
 from .settings import between, refuse, whole
 
 # A term this many times as large as the whole loss was at the start (or as 1, for losses that start near 0) has
@@ -33,10 +35,11 @@ FUSED = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows `n x d` and the class wanted for each, `n`."""
+    """Encoded rows `n x d`, the class wanted for each, `n`, and what the rules allow, for a rule layer."""
 
     x: Tensor
     y_target: Tensor
+    allowed: Allowed | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -46,7 +49,8 @@ class Rows:
         # Several times as fast as brackets.
         places = places.to(self.x.device)
         x, y_target = self.x.index_select(0, places), self.y_target.index_select(0, places)
-        return Rows(x.to(device), y_target.to(device))
+        allowed = None if self.allowed is None else self.allowed.take(places).to(device)
+        return Rows(x.to(device), y_target.to(device), allowed)
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,8 @@ class Training:
         """The terms of a batch and their weighted sum, by name."""
         shape = (len(rows), self.model.architecture.latent)
         noise = torch.randn(shape, generator=generator).to(self.device, self.dtype)
-        terms = self.objective.terms(rows.x, rows.y_target, self.model(rows.x, rows.y_target, noise))
+        drawn = self.model(rows.x, rows.y_target, noise, rows.allowed)
+        terms = self.objective.terms(rows.x, rows.y_target, drawn)
         return terms | {"total": self.objective.total(terms)}
 
     @torch.no_grad()
@@ -283,9 +288,9 @@ def _check_rows(train: Rows) -> None:
 
 
 def _share(generator: torch.Generator, model: ConditionalVAE) -> None:
-    """Let dropout draw from the training's own generator, so that one state holds all randomness."""
+    """Let dropout and gates draw from the training's own generator, so that one state holds all randomness."""
     for layer in model.modules():
-        if isinstance(layer, SeededDropout):
+        if isinstance(layer, SeededDropout | Heads):
             layer.generator = generator
 
 
