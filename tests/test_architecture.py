@@ -17,7 +17,9 @@ ORDER = (
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("task",),
     ("explanation", "model", "search"),
-    ("metrics", "model_view", "persistence"),
+    ("metrics", "rule_boxes", "persistence"),
+    ("model_view",),
+    ("drawing", "proposals"),
     ("explainer",),
     ("methods", "plots"),
     ("benchmark",),
@@ -28,7 +30,14 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
 BESIDE = {("rules", "encoding"), ("classifier", "encoding"), ("search", "explanation"), ("search", "model")}
-ONLY_IN = {"matplotlib": {"plots"}, "typer": {"cli"}, "rich": {"cli"}, "lark": {"rules"}, "tomlkit": {"schema"}, "safetensors": {"persistence"}}
+ONLY_IN = {
+    "matplotlib": {"plots"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "lark": {"rules"},
+    "tomlkit": {"schema"},
+    "safetensors": {"persistence"},
+}
 NOT_IN = {"pandas": {"model", "causal"}}
 
 

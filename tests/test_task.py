@@ -229,7 +229,7 @@ def test_a_relaxed_task_shares_everything_but_what_was_loosened():
 
     def model(rows: pd.DataFrame) -> np.ndarray:
         asked.append(len(rows))
-        return np.clip(rows["wage"].to_numpy() / 4000, 0, 1)
+        return np.clip(rows["wage"].to_numpy() / 2000, 0, 1)
 
     task = Task(people(), model, label="loan", rules="age' >= age\nwage' <= 1000", target="yes")
     calls = len(asked)

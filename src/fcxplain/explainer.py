@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import copy
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from . import model_view
 from .causal import CausalGraph, discover
 from .classifier import differentiable
 from .datasets import DATASETS, DEFAULT_DATASET
+from .drawing import drawn_answers
 from .errors import ClassifierError, DataError, Fault, FcxError, FormatError, NotFittedError, did_you_mean
-from .explanation import Effort, Explanation, Status
+from .explanation import Explanation
 from .model.cvae import Architecture, ConditionalVAE, weight_shapes
 from .model.history import History
-from .model.noise import row_noise
 from .model.objective import Objective, TermSettings, Weights
 from .model.settings import between, one_of, refuse, whole
 from .model.training import Callback, Schedule, Training
 from .model_view import Hard
 from .persistence import Checkpoint, Saved, fingerprint, read, resume, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
+from .proposals import Proposer
+from .search import Search
 from .task import Task
 
 KIND = "fcx"
 Constraint = Literal["unary", "binary"]
-# Rows that go through the network at a time.
-CHUNK = 8_192
 # What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
 # sets together, one set for all of them. See docs/reproduction.md.
 PUBLISHED_WEIGHTS = Weights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
 ARCHITECTURE = Architecture()
 TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
 SCHEDULE = Schedule(batch=1024)
-AS_PUBLISHED = "FCx as published: one draw per row, no repair and no search; what fails a check is handed out too."
 
 
 class FCx:
@@ -52,6 +47,8 @@ class FCx:
         the terms. schedule: how long and how fast it is trained.
     hard: how rules act in training: "rules" (any rule, with a margin) or "hinge" (the paper's two forms).
     alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
+    search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
+        every draw is handed out, as in the paper.
     device: where the network is trained, e.g. "cpu" or "cuda".
 
     `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, weights__density=0)`.
@@ -68,12 +65,13 @@ class FCx:
         hard: Hard = "rules",
         alpha: float = 0.01,
         n_effective: int | None = 5_000,
+        search: bool = True,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         self.architecture, self.weights, self.terms, self.schedule = architecture, weights, terms, schedule
         self.hard, self.alpha, self.n_effective = hard, alpha, n_effective
-        self.seed, self.device = seed, device
+        self.search, self.seed, self.device = search, seed, device
         self.source_: dict[str, Any] = {}
 
     @classmethod
@@ -100,6 +98,7 @@ class FCx:
             terms=replace(TERMS, lof_k=known.lof_k),
             schedule=replace(SCHEDULE, epochs=known.epochs, learning_rate=rate),
             hard="hinge",
+            search=False,
             seed=seed,
         )
 
@@ -172,6 +171,7 @@ class FCx:
             one_of("hard", self.hard, get_args(Hard)),
             between("alpha", self.alpha, 0, 1, open_low=True),
             [] if self.n_effective is None else whole("n_effective", self.n_effective, 1),
+            one_of("search", self.search, (True, False)),
             whole("seed", self.seed, 0),
             _device_faults(self.device),
         )
@@ -220,58 +220,44 @@ class FCx:
 
     # Explaining
 
-    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """A counterfactual for each row that does not have the class wanted: one draw, decoded, and checked.
+    def explain(
+        self,
+        rows: pd.DataFrame,
+        k: int = 1,
+        *,
+        prefer: str = "balanced",
+        difficulty: Mapping[str, float] | None = None,
+        calls: int = 1_000,
+        seconds: float | None = None,
+        best_effort: bool = False,
+    ) -> Explanation:
+        """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
-        With `k` above 1, so many draws. Rows are neither changed nor reordered; an answer depends on its row, the
-        model and the seed, never on the rows beside it.
+        Rows are neither changed nor reordered; an answer depends on its row, the model, the rules and the seed, never
+        on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
+
+        prefer: "sparse" (few changes), "balanced", or "plausible" (like rows that there are).
+        difficulty: what changing a feature costs in comparison with others, 1 by default.
+        calls, seconds: how often a model that is no network may be asked for each row, and for how long.
+        best_effort: give rows without an answer what came nearest, marked as such.
+
+        FCx as published has no search and none of these choices: it draws `k` times, and hands out every draw.
         """
         self._fitted()
-        wall, cpu = time.perf_counter(), time.process_time()
-        task = self.task_
-        codes = task.encoder.codes(rows)
-        table = rows[list(task.schema.names)]
-        predicted = task.predict(table)
-        wanted = task.wanted(predicted)
-        place = np.flatnonzero(predicted != wanted)
-        draws = [self._drawn(table.iloc[place], codes[place], wanted[place], draw) for draw in range(k)]
-        order = np.argsort(np.tile(place, k), kind="stable")
-        answers = pd.concat([d.table for d in draws], ignore_index=True).iloc[order]
-        soft = np.concatenate([d.soft_valid for d in draws])[order]
-        found = Explanation.of(
-            task,
-            table,
-            answers,
-            np.repeat(place, k),
-            method="FCx as published",
-            wanted=wanted,
-            without=dict.fromkeys(np.flatnonzero(predicted == wanted).tolist(), Status.ALREADY),
-            soft_valid=soft,
-            notes=(AS_PUBLISHED,),
+        if not self.search:
+            return drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=k, seed=self.seed)
+        search = Search(
+            self.task_,
+            prefer=prefer,
+            difficulty=difficulty,
+            draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
+            seed=self.seed,
+            calls=calls,
+            seconds=seconds,
+            stand_in=self.stand_in_,
+            graph=self.graph_,
         )
-        spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), len(rows))
-        return replace(found, effort=spent)
-
-    @torch.no_grad()
-    def _drawn(self, rows: pd.DataFrame, codes: NDArray[np.int64], wanted: NDArray[Any], draw: int) -> _Drawn:
-        """One draw for each row."""
-        task = self.task_
-        x, y_target = task.encoder.encode(rows), model_view.class_indices(task, wanted)
-        noise = torch.from_numpy(row_noise(codes, self.architecture.latent, self.seed, draw))
-        x_cf = self._generate(x, y_target, noise)
-        soft = self.stand_in_.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
-        natural, present = task.encoder.decode_natural(x_cf), task.schema.natural(rows)
-        may = model_view.layout(task).mutable
-        kept = {f.name: present[f.name] for f, m in zip(task.schema, may, strict=True) if not m}
-        table = task.schema.table(natural | kept, rows.index, task.encoder.dtypes_)
-        return _Drawn(table, soft.numpy())
-
-    def _generate(self, x: Tensor, y_target: Tensor, noise: Tensor) -> Tensor:
-        """Raw counterfactuals. In double precision, so that the size of a batch never shows after rounding."""
-        model = copy.deepcopy(self.model_).double().eval()
-        parts = zip(*(torch.split(t, CHUNK) for t in (x.double(), y_target, noise)), strict=True)
-        drawn = [model(*part).x_cf for part in parts]
-        return torch.cat(drawn) if drawn else x.double()
+        return search.explain(rows, k, best_effort=best_effort)
 
     # Keeping
 
@@ -346,19 +332,13 @@ class FCx:
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    table: pd.DataFrame
-    soft_valid: NDArray[np.bool_]
-
-
 PARTS: dict[str, type[Any]] = {
     "architecture": Architecture,
     "weights": Weights,
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = ("architecture", "weights", "terms", "schedule", "hard", "alpha", "n_effective", "seed", "device")
+PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "seed", "device")
 
 
 def _device_faults(device: object) -> list[Fault]:

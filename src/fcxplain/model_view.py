@@ -43,16 +43,14 @@ def layout(task: Task) -> Layout:
 
 def _range(encoder: TableEncoder, feature: Feature) -> Range:
     """The part of a number's grid that lies in the range of the training rows, encoded."""
-    low, spread = encoder.scale_[feature.name]
-    first, last = feature.codes(np.asarray([low, low + spread])).tolist()
-    first, last = (
-        first + bool(feature.at(np.asarray(first)) < low),
-        last - bool(feature.at(np.asarray(last)) > low + spread),
-    )
-    ends = feature.at(np.asarray([first, max(first, last)]))
-    one = feature.at(np.asarray([0, 1]))
-    encoded = ((ends - low) / spread).tolist()
-    return Range(encoded[0], encoded[1], float(one[1] - one[0]) / spread)
+    least, spread = encoder.scale_[feature.name]
+    first, last = feature.codes(np.asarray([least, least + spread])).tolist()
+    # The ends of the training rows may lie off the grid, and the nearest code outside.
+    below, above = feature.at(np.asarray([first, last])) - np.asarray([least, least + spread])
+    first, last = first + int(below < 0), last - int(above > 0)
+    ends, one = feature.at(np.asarray([first, max(first, last)])), feature.at(np.asarray([0, 1]))
+    low, high = ((ends - least) / spread).tolist()
+    return Range(low, high, float(one[1] - one[0]) / spread)
 
 
 def refused_rows(task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None) -> Rows:

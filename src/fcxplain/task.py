@@ -121,9 +121,7 @@ class Task:
         """Refuse rows that do not fit the schema, naming each column and row index."""
         self.schema.validate(rows)
 
-    def relaxed(
-        self, *, rules: Iterable[Rule] | None = None, schema: Schema | None = None, target: Any = None
-    ) -> Task:
+    def relaxed(self, *, rules: Iterable[Rule] | None = None, schema: Schema | None = None, target: Any = None) -> Task:
         """The same problem with some of its rules, with looser features, or for another target.
 
         `schema` has the same features and levels, some of them mutable or with wider bounds. Nothing is fitted or

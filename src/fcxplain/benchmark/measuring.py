@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
 from ..classifier.networks import one_thread
 from ..datasets import Dataset, load_dataset
@@ -39,6 +41,8 @@ class Prepared:
     refused: pd.DataFrame
     black_box: BlackBox
     notes: tuple[str, ...]
+    graphs: dict[tuple[float, int | None], CausalGraph] = field(default_factory=dict)
+    """What discovery found with a significance level and a cap on the rows, kept for the points of a study."""
 
     @property
     def sizes(self) -> Sizes:
@@ -141,7 +145,7 @@ class Stopwatch(Callback):
 
 def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[Fitting, tuple[dict[str, Any], ...]]:
     """Fit a method, and say what it took; FCx also tells what its epochs took and how its losses went."""
-    task, start = prepared.tasks[job.rules], time.process_time()
+    task, start = _task(method, prepared, job), time.process_time()
     if not isinstance(method, FCx):
         method.fit(task)
         return Fitting(time.process_time() - start), ()
@@ -149,6 +153,19 @@ def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[Fitting, tuple[d
     method.fit(task, validation=prepared.data.validation, callbacks=[watch])
     spent = Fitting(time.process_time() - start, float(np.mean(watch.seconds)), len(watch.seconds), watch.rows)
     return spent, tuple(_short(epoch) for epoch in method.history_.to_list())
+
+
+def _task(method: Method, prepared: Prepared, job: Job) -> Task:
+    """The task; a study's points share what discovery finds, which may take longer than they do."""
+    task = prepared.tasks[job.rules]
+    if not job.study or not isinstance(method, FCx) or not method.weights.soft:
+        return task
+    known = (method.alpha, method.n_effective)
+    if known not in prepared.graphs:
+        prepared.graphs[known] = discover(task.train, task.schema, alpha=known[0], n_effective=known[1])
+    with_graph = copy.copy(task)
+    with_graph.graph = prepared.graphs[known]
+    return with_graph
 
 
 def _short(epoch: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 The encoder sees the mutable columns and the target class, the decoder a latent point and the target class;
 immutable columns are put back from the row. All randomness comes from a generator that is handed in. By default
-it is the published network; `skip` and `gates` make it the generator that changes few features and keeps the rules by itself.
+it is the published network; `skip` and `gates` make it one that changes few features and keeps the rules by itself.
 """
 
 from __future__ import annotations

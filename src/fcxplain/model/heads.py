@@ -23,10 +23,18 @@ EDGE = 0.01
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What each row may become: levels `n x k x l`, numbers between `low` and `high` (`n x m`), and the gates that
-    are open or closed whatever the scores say, `n x features`.
+class Present:
+    """The rows as they are: levels `n x k x l`, padding 0, and numbers `n x m`."""
 
+    levels: Tensor
+    numbers: Tensor
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What each row may become: levels `n x k x l`, and numbers between `low` and `high`, `n x m`.
+
+    Beside it the gates that are open or closed whatever the scores say, `n x features`.
     Gates that are `stuck` would be closed in every other draw too, so that there is nothing to learn from them.
     """
 
@@ -74,6 +82,7 @@ class Heads(nn.Module):
     number_of_column: Tensor
     changed_columns: Tensor
     gate_order: Tensor
+    gate_of_column: Tensor
 
     def __init__(self, layout: Layout, temperature: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -101,15 +110,37 @@ class Heads(nn.Module):
         if jitter is None and self.training:
             jitter = self.drawn(len(x)).to(outputs)
         scores = self._scores(outputs if jitter is None else outputs + jitter)
-        choices = self._choices(x)
+        present = self._present(x)
+        choices = self._choices(present)
         if allowed is not None and allowed.groups:
-            draft = self._realised(scores.detached(), choices, x)
-            narrow = self._within(choices, [nearest_box(g, x, draft) for g in allowed.groups], allowed, x)
-            wide = self._within(choices, [hull(g) for g in allowed.groups], allowed, x) if scores.learn else narrow
-            choices = self._merged(narrow, wide, scores.gates) if scores.learn else narrow
-        likely = outputs[:, : self.features].sigmoid()
-        likely = likely.masked_fill(choices.must_open, 1.0).masked_fill(choices.stuck, 0.0)
-        return self._realised(scores, choices, x), likely
+            choices = self._allowed(scores, choices, allowed, x, present)
+        likely = self._likely(outputs[:, : self.features], scores, choices, allowed)
+        return self._realised(scores, choices, x, present), likely
+
+    def _allowed(self, scores: Scores, choices: Choices, allowed: Allowed, x: Tensor, present: Present) -> Choices:
+        """The choices inside the boxes that the scores would come nearest to by themselves."""
+        draft = self._realised(scores.detached(), choices, x, present)
+        narrow = self._within(choices, [nearest_box(g, x, draft) for g in allowed.groups], allowed, present)
+        if not scores.learn:
+            return narrow
+        wide = self._within(choices, [hull(g) for g in allowed.groups], allowed, present)
+        return self._merged(narrow, wide, scores.gates)
+
+    def _likely(self, logits: Tensor, scores: Scores, choices: Choices, allowed: Allowed | None) -> Tensor:
+        """How likely each gate is to be open.
+
+        One that is forced open is as likely as what forces it: the likeliest of the open gates that share its rules.
+        Without this a change that drags another along would seem as cheap as one that does not.
+        """
+        likely = logits.sigmoid()
+        forced = torch.ones_like(likely)
+        free = (scores.gates > 0) & ~choices.must_open & ~choices.must_close
+        for boxes in allowed.groups if allowed is not None and scores.learn else ():
+            own = torch.zeros_like(free[0])
+            own[self.gate_of_column[torch.cat([boxes.level_columns, boxes.number_columns])]] = True
+            cause = torch.where(free & own, likely, 0.0).amax(dim=1, keepdim=True)
+            forced = torch.where(own & (cause > 0), cause, forced)
+        return torch.where(choices.must_open, forced, likely).masked_fill(choices.stuck, 0.0)
 
     def drawn(self, n: int) -> Tensor:
         """Noise for `n` rows from the module's own generator."""
@@ -128,17 +159,15 @@ class Heads(nn.Module):
         levels = columns.index_select(1, self.level_outputs).view(len(noisy), *self.real.shape)
         return Scores(noisy[:, : self.features], levels, columns.index_select(1, self.number_outputs))
 
-    def _present(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The present levels `n x k x l`, padding 0, and numbers `n x m`."""
+    def _present(self, x: Tensor) -> Present:
         levels = x.index_select(1, self.level_columns).view(len(x), *self.real.shape)
-        return levels * self.real, x.index_select(1, self.number_columns)
+        return Present(levels * self.real, x.index_select(1, self.number_columns))
 
-    def _choices(self, x: Tensor) -> Choices:
+    def _choices(self, present: Present) -> Choices:
         """What each row may become where no rule forbids anything: another level, a number in its range."""
-        levels, numbers = self._present(x)
-        low, high = (end.expand_as(numbers) for end in self._ranges[:2].to(x))
-        others = self.real & (levels < 0.5)
-        stuck = _moveless(others, low, high, numbers)
+        low, high = (end.expand_as(present.numbers) for end in self._ranges[:2].to(present.numbers))
+        others = self.real & (present.levels < 0.5)
+        stuck = _moveless(others, low, high, present)
         return self._settled(others, low, high, torch.zeros_like(stuck, dtype=torch.bool), stuck)
 
     def _settled(self, levels: Tensor, low: Tensor, high: Tensor, must_open: Tensor, must_close: Tensor) -> Choices:
@@ -146,46 +175,46 @@ class Heads(nn.Module):
         close = must_close.index_select(1, self.gate_order)
         return Choices(levels, low, high, must_open.index_select(1, self.gate_order) & ~close, close, close)
 
-    def _within(self, choices: Choices, chosen: list[Box], allowed: Allowed, x: Tensor) -> Choices:
+    def _within(self, choices: Choices, chosen: list[Box], allowed: Allowed, present: Present) -> Choices:
         """What is left of the choices inside one box for each group of rules."""
-        levels, numbers = self._present(x)
-        may = torch.ones_like(levels, dtype=torch.bool).flatten(1)
-        low, high, keeps = choices.low, choices.high, torch.ones_like(numbers, dtype=torch.bool)
+        may = torch.ones_like(present.levels, dtype=torch.bool).flatten(1)
+        low, high, keeps = choices.low, choices.high, torch.ones_like(present.numbers, dtype=torch.bool)
         for boxes, box in zip(allowed.groups, chosen, strict=True):
             may = may.index_copy(1, self.slot_of_column[boxes.level_columns], box.levels)
             own = self.number_of_column[boxes.number_columns]
             low, high = low.index_copy(1, own, box.low.to(low)), high.index_copy(1, own, box.high.to(high))
             keeps = keeps.index_copy(1, own, box.keeps)
-        permitted = may.view_as(levels)
-        stays = torch.cat([(permitted & (levels > 0.5)).any(dim=2), keeps], dim=1)
+        permitted = may.view_as(present.levels)
+        stays = torch.cat([(permitted & (present.levels > 0.5)).any(dim=2), keeps], dim=1)
         others = permitted & choices.levels
-        return self._settled(others, low, high, ~stays, _moveless(others, low, high, numbers))
+        return self._settled(others, low, high, ~stays, _moveless(others, low, high, present))
 
     def _merged(self, narrow: Choices, wide: Choices, scores: Tensor) -> Choices:
-        """The narrow choices, but the wide ones behind gates that stay closed.
+        """The narrow choices, with all that gradients need to know.
 
-        What is behind a closed gate is no part of the draw, and only tells its gradient what opening it would bring.
+        What is behind a closed gate is no part of the draw, and only tells what opening it would bring, in whatever
+        box. A gate that opened by itself is not forced, though the box that it led to has it open.
         """
-        closed = ((scores <= 0) & ~narrow.must_open) | narrow.must_close
+        must_open = narrow.must_open & ((scores <= 0) | wide.must_open)
+        closed = ((scores <= 0) & ~must_open) | narrow.must_close
         own, other = closed.index_select(1, self.number_gates), closed.index_select(1, self.category_gates)
         return Choices(
             torch.where(other[:, :, None], wide.levels, narrow.levels),
             torch.where(own, wide.low, narrow.low),
             torch.where(own, wide.high, narrow.high),
-            narrow.must_open,
+            must_open,
             narrow.must_close,
             wide.must_close,
         )
 
-    def _realised(self, scores: Scores, choices: Choices, x: Tensor) -> Tensor:
+    def _realised(self, scores: Scores, choices: Choices, x: Tensor, present: Present) -> Tensor:
         """The rows that the scores mean, `n x d`."""
-        gates = self._opened(scores.gates, choices)
-        levels, numbers = self._present(x)
+        gates = self._opened(scores.gates, choices).to(x.dtype)
         drawn = self._level(scores.levels, choices.levels).to(x.dtype)
-        new_levels = _gated(gates.index_select(1, self.category_gates)[:, :, None].to(x.dtype), drawn, levels)
-        values = self._value(scores.values.to(x.dtype), choices, numbers)
-        new_numbers = _gated(gates.index_select(1, self.number_gates).to(x.dtype), values, numbers)
-        changed = torch.cat([new_levels.flatten(1).index_select(1, self.real_slots), new_numbers], dim=1)
+        levels = _gated(gates.index_select(1, self.category_gates)[:, :, None], drawn, present.levels)
+        values = self._value(scores.values.to(x.dtype), choices, present.numbers)
+        numbers = _gated(gates.index_select(1, self.number_gates), values, present.numbers)
+        changed = torch.cat([levels.flatten(1).index_select(1, self.real_slots), numbers], dim=1)
         return x.index_copy(1, self.changed_columns, changed)
 
     def _opened(self, scores: Tensor, choices: Choices) -> Tensor:
@@ -211,10 +240,10 @@ class Heads(nn.Module):
         begins as the smallest.
         """
         low, width = choices.low, choices.high - choices.low
-        place = ((present - low) / width.clamp_min(SMALLEST)).clamp(EDGE, 1 - EDGE)
-        value = low + width * (scores + place.logit()).sigmoid()
+        place = ((present - low) / width.clamp_min(torch.finfo(width.dtype).tiny)).clamp(EDGE, 1 - EDGE)
+        value: Tensor = low + width * (scores + place.logit()).sigmoid()
         origin, _, step = self._ranges.to(value)
-        rounded = origin + step * ((value - origin) / step).round()
+        rounded: Tensor = origin + step * ((value - origin) / step).round()
         return value + (rounded - value).detach() if value.requires_grad else rounded
 
 
@@ -229,9 +258,9 @@ def _gated(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
     return mixed + (gate - gate.detach()) * (new - old).detach() if gate.requires_grad else mixed
 
 
-def _moveless(others: Tensor, low: Tensor, high: Tensor, numbers: Tensor) -> Tensor:
+def _moveless(others: Tensor, low: Tensor, high: Tensor, present: Present) -> Tensor:
     """Where there is nothing to change to, categories and then numbers, `n x features`."""
-    fixed = (low > high) | ((low == high) & (low == numbers))
+    fixed = (low > high) | ((low == high) & (low == present.numbers))
     return torch.cat([~others.any(dim=2), fixed], dim=1)
 
 
@@ -248,6 +277,7 @@ def _places(layout: Layout) -> dict[str, Tensor]:
     slots = {column: k * most + i for k, span in enumerate(spans) for i, column in enumerate(span)}
     starts = [layout.spans[f][0] for f in numbers]
     gates = [features.index(f) for f in (*categories, *numbers)]
+    owners = {column: i for i, f in enumerate(features) for column in range(*layout.spans[f])}
     long, shape = torch.long, (len(spans), most)
     return {
         "level_columns": torch.tensor(padded, dtype=long).flatten(),
@@ -262,6 +292,7 @@ def _places(layout: Layout) -> dict[str, Tensor]:
         "number_of_column": _lookup({c: i for i, c in enumerate(starts)}, layout.width),
         "changed_columns": torch.tensor([*slots, *starts], dtype=long),
         "gate_order": torch.tensor(gates, dtype=long).argsort(),
+        "gate_of_column": _lookup(owners, layout.width),
     }
 
 

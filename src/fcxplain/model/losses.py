@@ -22,13 +22,14 @@ def proximity(x: Tensor, x_cf: Tensor, norm: int = 1, scale: Tensor | None = Non
     return apart.sum(dim=1).mean()
 
 
-def validity(logits: Tensor, y_target: Tensor, margin: float) -> Tensor:
+def validity(logits: Tensor, y_target: Tensor, margin: float, *, squashed: bool = True) -> Tensor:
     """Hinge that asks the target's score to lead every other by the margin (first term of Eq. 8).
 
-    Scores are sigmoids of the logits, so that the margin lies between 0 and 1 for any classifier.
+    Published: scores are sigmoids of the logits, so that the margin lies between 0 and 1 for any classifier. Not
+    squashed: the logits themselves, with a margin in log-odds, so that rows far from the target feel its pull too.
     `y_target` holds class indices, `n`.
     """
-    scores = logits.sigmoid()
+    scores = logits.sigmoid() if squashed else logits
     wanted = scores.gather(1, y_target[:, None])
     best_other = scores.scatter(1, y_target[:, None], -torch.inf).amax(dim=1, keepdim=True)
     return (margin - (wanted - best_other)).relu().mean()

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,8 @@ class TermSettings:
     number_unit: NumberUnit = "range"
     """What a number's change counts in for proximity: its range in the training rows, or its MAD there."""
     margin: float = 0.5
+    """By how much the class wanted should lead: as a difference of sigmoids, or of logits where not `squashed`."""
+    squashed: bool = True
     alpha: float = 0.0
     """Of the paper's binary hinge: by how much the condition may rise for nothing."""
     beta: float = 1.0
@@ -77,6 +79,7 @@ class TermSettings:
             one_of("norm", self.norm, (1, 2)),
             one_of("number_unit", self.number_unit, get_args(NumberUnit)),
             one_of("sparsity", self.sparsity, get_args(Sparsity)),
+            one_of("squashed", self.squashed, (False, True)),
             *(
                 between(n, getattr(self, n), 0)
                 for n in ("margin", "theta", "threshold", "weight_joined", "weight_apart")
@@ -111,7 +114,7 @@ class Objective:
         parts = [*self.classifier.parameters(), *self.classifier.buffers(), *own.values()]
         if all(part is None or part.device == device for part in parts):
             return self
-        moved = {name: None if part is None else part.to(device) for name, part in own.items()}
+        moved: dict[str, Any] = {name: None if part is None else part.to(device) for name, part in own.items()}
         return replace(self, classifier=copy.deepcopy(self.classifier).to(device), **moved)
 
     def terms(self, x: Tensor, y_target: Tensor, drawn: Draw) -> dict[str, Tensor]:
@@ -129,7 +132,7 @@ class Objective:
             case "proximity":
                 return losses.proximity(x, drawn.x_cf, s.norm, self.scale)
             case "validity":
-                return losses.validity(self.classifier(drawn.x_cf), y_target, s.margin)
+                return losses.validity(self.classifier(drawn.x_cf), y_target, s.margin, squashed=s.squashed)
             case "kl":
                 return losses.kl(drawn.mean, drawn.variance)
             case "hard":

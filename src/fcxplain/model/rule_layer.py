@@ -74,12 +74,15 @@ def nearest_box(boxes: Boxes, x: Tensor, draft: Tensor) -> Box:
     """For each row the possible box that its draft is nearest to; both are `n x d` encoded.
 
     A level that must be another counts 1, a number its distance in encoded units. A row without any possible box
-    has no legal answer and gets the first.
+    has no legal answer, and may change nothing.
     """
     cost = _level_cost(boxes, draft) + _number_cost(boxes, x, draft)
     best = cost.masked_fill(~boxes.possible, torch.inf).argmin(dim=1)
     rows = torch.arange(len(best), device=best.device)
-    return Box(boxes.levels[rows, best], boxes.low[rows, best], boxes.high[rows, best], boxes.keeps[rows, best])
+    some = boxes.possible[rows, best][:, None]
+    low, high = boxes.low[rows, best], boxes.high[rows, best]
+    high = torch.where(some, high, low - 1)
+    return Box(boxes.levels[rows, best] & some, low, high, boxes.keeps[rows, best] & some)
 
 
 def hull(boxes: Boxes) -> Box:

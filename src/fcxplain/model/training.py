@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import torch
@@ -31,6 +31,8 @@ from .settings import between, refuse, whole
 EXPLODED = 1e8
 # Devices for which torch has Adam in one piece.
 FUSED = ("cpu", "cuda")
+# Batches are not made smaller than this for the sake of more steps.
+SMALLEST_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast. `patience` epochs without a better validation loss end the training; None never."""
+    """How long and how fast. `patience` epochs without a better validation loss end the training; None never.
+
+    Where the epochs together have fewer than `steps` steps, as with few rows, batches become smaller, and epochs
+    and patience more in proportion.
+    """
 
     epochs: int = 25
     batch: int = 2048
@@ -63,6 +69,7 @@ class Schedule:
     weight_decay: float = 0.0
     clip: float = 10.0
     patience: int | None = None
+    steps: int = 0
 
     def __post_init__(self) -> None:
         refuse(
@@ -73,7 +80,17 @@ class Schedule:
             between("weight_decay", self.weight_decay, 0),
             between("clip", self.clip, 0, open_low=True),
             [] if self.patience is None else whole("patience", self.patience, 1),
+            whole("steps", self.steps, 0),
         )
+
+    def sized(self, rows: int) -> Schedule:
+        """The schedule for this many rows."""
+        if self.epochs * _batch_count(rows, self.batch) >= self.steps:
+            return self
+        batch = min(self.batch, max(SMALLEST_BATCH, rows // 8))
+        factor = max(1.0, self.steps / (self.epochs * _batch_count(rows, batch)))
+        patience = None if self.patience is None else math.ceil(self.patience * factor)
+        return replace(self, batch=batch, epochs=math.ceil(self.epochs * factor), patience=patience)
 
 
 class Callback:
@@ -115,7 +132,7 @@ class Training:
         _check_rows(train)
         self._parameters = list(model.parameters())
         self.device, self.dtype = self._parameters[0].device, self._parameters[0].dtype
-        self.model, self.objective, self.schedule = model, objective.on(self.device), schedule
+        self.model, self.objective, self.schedule = model, objective.on(self.device), schedule.sized(len(train))
         self.train, self.validation = train, validation if len(validation) else train
         self.generator, self.callbacks = generator, tuple(callbacks)
         _share(generator, model)
@@ -296,8 +313,11 @@ def _share(generator: torch.Generator, model: ConditionalVAE) -> None:
 
 def _batches(order: Tensor, size: int) -> list[Tensor]:
     """Even batches of about this size: a last one of a row or two would upset batch norm and LOF."""
-    count = min(round(len(order) / size), len(order) // 2)
-    return list(order.tensor_split(max(1, count)))
+    return list(order.tensor_split(_batch_count(len(order), size)))
+
+
+def _batch_count(rows: int, size: int) -> int:
+    return max(1, min(round(rows / size), rows // 2))
 
 
 def _numbers(tensors: dict[str, Tensor]) -> dict[str, float]:

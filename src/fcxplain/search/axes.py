@@ -1,0 +1,130 @@
+"""The axes: every change of one feature over its grid, repaired where a rule asks for more, and asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .legal import Legal
+from .oracle import Ledger, Oracle
+from .space import Bools, Codes, Floats, Present, Space
+
+# Most values of one feature, tried from above until all moves together are few enough.
+THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Single changes, the same for every row: `feature` to `code`; `whole[f]` where no value is left out."""
+
+    feature: Codes
+    code: Codes
+    whole: Bools
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What became of each move of each row, `rows x moves`, from each row's base.
+
+    `line` is the place in `codes` of what a move came to after repair, or -1 where it is no move, or cannot be.
+    """
+
+    moves: Moves
+    base: Codes
+    base_margin: Floats
+    base_valid: Bools
+    line: Codes
+    row: Codes
+    codes: Codes
+    margin: Floats
+    valid: Bools
+    repaired: Bools
+
+    def of(self, rows: Codes) -> Axes:
+        """The axes of some of the rows, which rise."""
+        if len(rows) == len(self.base):
+            return self
+        place = np.full(len(self.base), -1)
+        place[rows] = np.arange(len(rows))
+        kept = np.flatnonzero(place[self.row] >= 0)
+        renamed = np.full(len(self.row) + 1, -1)
+        renamed[kept] = np.arange(len(kept))
+        return Axes(
+            self.moves,
+            self.base[rows],
+            self.base_margin[rows],
+            self.base_valid[rows],
+            renamed[self.line[rows]],
+            place[self.row[kept]],
+            self.codes[kept],
+            self.margin[kept],
+            self.valid[kept],
+            self.repaired[kept],
+        )
+
+    def spread(self, values: Floats, fill: float) -> Floats:
+        """Something told for each candidate as a table, `rows x moves`."""
+        return np.where(self.line >= 0, values[self.line], fill) if len(values) else np.full(self.line.shape, fill)
+
+
+def moves_of(space: Space, train: Codes, most: int) -> Moves:
+    """All single changes, numbers thinned until there are at most so many; always every level of a category."""
+    movable = np.flatnonzero(space.movable).tolist()
+    for thinning in THINNINGS:
+        grids = [_grid(space, i, train[:, i], thinning) for i in movable]
+        if sum(map(len, grids)) <= most:
+            break
+    none = np.empty(0, dtype=np.int64)
+    whole = np.array([len(g) == space.tops[i] + 1 for i, g in zip(movable, grids, strict=True)], dtype=bool)
+    every = np.ones(len(space.names), dtype=bool)
+    every[movable] = whole
+    feature = [np.full(len(g), i) for i, g in zip(movable, grids, strict=True)]
+    return Moves(np.concatenate([none, *feature]), np.concatenate([none, *grids]), every)
+
+
+def _grid(space: Space, i: int, train: Codes, most: int) -> Codes:
+    """Values of one feature: half of them evenly spaced, half where the training rows are."""
+    top = int(space.tops[i])
+    if not space.is_number[i] or top < most:
+        return np.arange(top + 1)
+    even = np.linspace(0, top, max(2, most // 2)).round().astype(np.int64)
+    usual = np.quantile(train, np.linspace(0, 1, max(2, most - len(even))), method="nearest")
+    return np.unique(np.concatenate([even, usual.astype(np.int64)]))
+
+
+def explore(
+    space: Space, legal: Legal, oracle: Oracle, present: Present, base: Codes, moves: Moves, ledger: Ledger
+) -> Axes:
+    """Try every move of every row from its base."""
+    rows = np.arange(len(present))
+    start = oracle.ask(present, rows, base, ledger)
+    apart = base[:, moves.feature] != moves.code
+    row, move = np.nonzero(apart)
+    codes = base[row]
+    codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
+    mended, kept = _mended(space, legal, present, row, codes, moves.feature[move])
+    # A repair that takes the move back is no move.
+    kept &= mended[np.arange(len(row)), moves.feature[move]] == moves.code[move]
+    row, move, mended, codes = row[kept], move[kept], mended[kept], codes[kept]
+    asked = oracle.ask(present, row, mended, ledger)
+    line = np.full(apart.shape, -1, dtype=np.int64)
+    line[row, move] = np.arange(len(row))
+    repaired = (mended != codes).any(axis=1)
+    return Axes(moves, base, start.margin, start.valid, line, row, mended, asked.margin, asked.valid, repaired)
+
+
+def _mended(
+    space: Space, legal: Legal, present: Present, row: Codes, codes: Codes, feature: Codes
+) -> tuple[Codes, Bools]:
+    """Repaired candidates; a feature that no rule names needs no repair, since the base keeps the rules."""
+    ruled = np.flatnonzero(legal.ruled[feature])
+    kept = np.ones(len(row), dtype=bool)
+    if len(ruled):
+        mended, kept[ruled] = legal.mend(present, row[ruled], codes[ruled])
+        codes = codes.copy()
+        codes[ruled] = mended
+    return codes, kept

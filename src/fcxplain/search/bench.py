@@ -1,0 +1,68 @@
+"""The bench: one batch of rows with all that every step of the search needs, so that a step is a function of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .legal import Legal
+from .oracle import Asked, Ledger, Oracle
+from .pool import Pool
+from .rank import Weights, price
+from .space import Bools, Codes, Floats, Present, Space
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Rows under work: their present, what is legal, whom to ask, what may be spent, and what counts."""
+
+    space: Space
+    legal: Legal
+    oracle: Oracle
+    present: Present
+    ledger: Ledger
+    weights: Weights
+
+    def ask(self, row: Codes, codes: Codes) -> Asked:
+        """What the model says of candidates."""
+        return self.oracle.ask(self.present, row, codes, self.ledger)
+
+    def good(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep the rules and get the class wanted; the model is asked about the former only."""
+        kept = self.legal.keeps(self.present, row, codes)
+        which = np.flatnonzero(kept)
+        kept[which] = self.ask(row[which], codes[which]).valid
+        return kept
+
+    def price(self, row: Codes, codes: Codes) -> Floats:
+        """Changes and distance."""
+        return price(self.space, self.weights, self.present, row, codes)
+
+    def priced(self, row: Codes, codes: Codes, how: Codes | int) -> Pool:
+        """Candidates known to be good, with their price."""
+        told = np.full(len(row), how, dtype=np.int64) if isinstance(how, int) else how
+        return Pool(row, codes, self.price(row, codes), told)
+
+    def tried(self, row: Codes, codes: Codes, how: int) -> Pool:
+        """The good ones of proposals of any kind: put inside the domain, repaired, asked about."""
+        codes = self.space.inside(self.present, row, codes)
+        codes, kept = self.legal.mend(self.present, row, codes)
+        row, codes = row[kept], codes[kept]
+        valid = self.ask(row, codes).valid
+        return self.priced(row[valid], codes[valid], how)
+
+    def of(self, rows: Codes) -> Bench:
+        """The same work on some of the rows; what they spend is told by `settle`."""
+        ledger = Ledger(self.ledger.limit, self.ledger.spent[rows], self.ledger.deadline)
+        return replace(self, present=self.present.take(rows), ledger=ledger)
+
+    def settle(self, part: Bench, rows: Codes) -> None:
+        """Take over what a part of the rows has spent."""
+        self.ledger.spent[rows] = part.ledger.spent
+        self.ledger.refused[rows] |= part.ledger.refused
+        self.ledger.calls += part.ledger.calls
+
+    def nothing(self) -> Pool:
+        """A pool without candidates."""
+        return Pool.empty(len(self.space.names))

@@ -1,0 +1,163 @@
+"""How lonely a candidate is among the training rows: the local outlier factor, and how common its categories are.
+
+Rows that differ in a category are at least the square root of two apart in encoded columns. So the neighbours of a
+candidate are looked for among rows with the very same categories, and only where these are too few, further away.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .oracle import distinct
+from .space import Codes, Floats, Space
+
+NEIGHBOURS = 20
+# Training rows compared with, and how many training rows make a combination of categories usual.
+POINTS, USUAL = 20_000, 20
+# Squared distance between rows that differ in one category.
+APART = 2.0
+# Combinations whose neighbourhood is remembered.
+REMEMBERED = 2_000
+# Distances held at a time.
+CELLS = 4_000_000
+
+
+class Density:
+    """LOF of candidates against distinct training rows (Breunig et al. 2000), and the support of their categories."""
+
+    def __init__(self, space: Space, train: Codes, seed: int) -> None:
+        self.space, self.seed = space, seed
+        self.categories = np.flatnonzero(~space.is_number)
+        self._train = train
+        self._around = lru_cache(maxsize=REMEMBERED)(self._near)
+        self._keys, self._counts = np.unique(self._key(train), return_counts=True)
+
+    def _key(self, codes: Codes) -> Codes:
+        """A number for each combination of categories."""
+        key = np.zeros(len(codes), dtype=np.int64)
+        for i in self.categories:
+            # Past 64 bits this wraps around and is a hash, which is as good.
+            key = key * np.int64(self.space.tops[i] + 1) + codes[:, i]
+        return key
+
+    def count(self, codes: Codes) -> Codes:
+        """How many training rows have the categories of each candidate."""
+        key = self._key(codes)
+        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        return np.where(self._keys[place] == key, self._counts[place], 0)
+
+    @cached_property
+    def usual(self) -> Codes:
+        """Usual combinations, the most common first: training rows that have one each."""
+        key = self._key(self._train)
+        _, first = np.unique(key, return_index=True)
+        often = self._counts > USUAL
+        order = np.argsort(-self._counts[often], kind="stable")
+        return self._train[first[often][order]]
+
+    def lof(self, codes: Codes) -> Floats:
+        """The local outlier factor of each candidate; 1 is as dense as its neighbours."""
+        if len(self.points) < 2 or not len(codes):
+            return np.ones(len(codes))
+        first, inverse = distinct(codes, self.space.tops)
+        distance, place = self._neighbours(codes[first], own=False)
+        reach = np.maximum(distance, self._reference[0][place]).mean(axis=1) + 1e-10
+        ratio = self._reference[1][place].mean(axis=1) * reach
+        return np.asarray(np.round(ratio, 9)[inverse])
+
+    @cached_property
+    def points(self) -> Codes:
+        """Distinct training rows, or a sample of them that depends on the seed alone."""
+        first, _ = distinct(self._train, self.space.tops)
+        if len(first) > POINTS:
+            first = first[np.sort(np.random.default_rng(self.seed).permutation(len(first))[:POINTS])]
+        points = self._train[first]
+        return points[np.argsort(self._key(points), kind="stable")]
+
+    @cached_property
+    def _reference(self) -> tuple[Floats, Floats]:
+        """Of each point, the distance to its last neighbour and its local reachability density."""
+        distance, place = self._neighbours(self.points, own=True)
+        last = distance[:, -1]
+        return last, 1.0 / (np.maximum(distance, last[place]).mean(axis=1) + 1e-10)
+
+    @cached_property
+    def _buckets(self) -> tuple[Codes, Codes, Codes]:
+        """The points' combinations of categories, `buckets x categories`, and where each begins and ends."""
+        _, starts, counts = np.unique(self._key(self.points), return_index=True, return_counts=True)
+        return self.points[starts][:, self.categories], starts, starts + counts
+
+    @cached_property
+    def _columns(self) -> Floats:
+        return self._numbers(self.points)
+
+    def _numbers(self, codes: Codes) -> Floats:
+        """Numbers as the encoder scales them, `n x numbers`."""
+        numbers = np.flatnonzero(self.space.is_number)
+        columns = np.empty((len(codes), len(numbers)))
+        for j, i in enumerate(numbers):
+            low, spread = self.space.task.encoder.scale_[self.space.names[i]]
+            columns[:, j] = (self.space.features[i].at(codes[:, i]) - low) / spread
+        return columns
+
+    def _neighbours(self, codes: Codes, *, own: bool) -> tuple[Floats, Codes]:
+        """Distances to the nearest points and their places, `n x k`; `own`: a point is not its own neighbour."""
+        k = min(NEIGHBOURS, len(self.points) - 1)
+        squared, place = np.empty((len(codes), k)), np.empty((len(codes), k), dtype=np.int64)
+        key, numbers = self._key(codes), self._numbers(codes)
+        order = np.argsort(key, kind="stable")
+        bounds = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
+        for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
+            which = order[begin:end]
+            squared[which], place[which] = self._of_bucket(codes[which[0]], numbers[which], k, own)
+        return np.sqrt(squared), place
+
+    def _of_bucket(self, combination: Codes, numbers: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
+        """Nearest points of candidates that share their categories: first among rows with the same ones."""
+        squared, place = np.full((len(numbers), k), np.inf), np.zeros((len(numbers), k), dtype=np.int64)
+        left = np.arange(len(numbers))
+        for most in range(len(self.categories) + 1):
+            points, offset = self._around(tuple(combination[self.categories].tolist()), most)
+            if len(points) < k + own:
+                continue
+            squared[left], found = _nearest(numbers[left], self._columns[points], offset, k, own)
+            place[left] = points[found]
+            # Rows of yet other categories are at least this far away.
+            left = left[squared[left, -1] > APART * (most + 1)]
+            if not len(left):
+                break
+        return squared, place
+
+    def _near(self, combination: tuple[int, ...], most: int) -> tuple[Codes, Floats]:
+        """Points that differ from a combination in at most so many categories, and what that adds to a distance."""
+        kinds, starts, ends = self._buckets
+        apart = (kinds != np.array(combination, dtype=np.int64)).sum(axis=1)
+        near = np.flatnonzero(apart <= most)
+        points = np.concatenate([np.empty(0, dtype=np.int64), *(np.arange(starts[b], ends[b]) for b in near)])
+        return points, APART * np.repeat(apart[near], ends[near] - starts[near])
+
+
+def _nearest(queries: Floats, points: Floats, offset: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
+    """Squared distances to the k nearest points and their places, in order; `offset` is added to each point's."""
+    size = max(1, CELLS // max(1, len(points)))
+    parts = [_nearest_part(queries[s : s + size], points, offset, k, own) for s in range(0, len(queries), size)]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _nearest_part(queries: Floats, points: Floats, offset: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
+    # Column by column: unlike a matrix product, this rounds alike in batches of every size.
+    squared = np.tile(offset, (len(queries), 1))
+    for a, b in zip(queries.T, points.T, strict=True):
+        squared += (a[:, None] - b) ** 2
+    if own:
+        # Points are distinct, so that only the point itself is no distance away.
+        squared[squared == 0.0] = np.inf
+    if k < len(points):
+        near = np.argpartition(squared, k - 1, axis=1)[:, :k]
+    else:
+        near = np.tile(np.arange(len(points)), (len(queries), 1))
+    held = np.take_along_axis(squared, near, axis=1)
+    order = np.lexsort((near, held), axis=1)
+    return np.take_along_axis(held, order, axis=1), np.take_along_axis(near, order, axis=1)

@@ -1,0 +1,125 @@
+"""Donors: what real people look like. Usual combinations of categories, and training rows that get the class wanted.
+
+Usual combinations are proposals where plausible answers are wanted. Training rows with the class wanted are the last
+resort of rows without an answer, and are then brought as near to the row as the model and the rules allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from .axes import Axes
+from .bench import Bench
+from .combine import BEYOND
+from .density import Density
+from .ladders import Ladders, first_at_least
+from .pool import DONOR, REPAIR, Pool, joined, within
+from .shrink import shrunk
+from .space import Codes, Floats, Space
+from .sparsify import sparsified
+
+# Usual combinations tried for each row, and how many there may be to choose from.
+PROFILES, PROFILES_ASKING, MOST_PROFILES = 32, 8, 2_000
+# Numbers of which one may change beside a usual combination.
+NUMBERS = 3
+# Donors tried for each row, out of how many.
+DONORS, MOST_DONORS = 12, 4_000
+
+
+def profiled(bench: Bench, axes: Axes, known: Ladders, density: Density) -> Pool:
+    """Usual combinations of categories near each row, with one number changed beside them where it takes that."""
+    usual = density.usual[:MOST_PROFILES]
+    if not len(usual) or not len(density.categories):
+        return bench.nothing()
+    row, codes = _nearest_profiles(bench, usual, density.categories)
+    codes, kept = bench.legal.mend(bench.present, row, codes)
+    row, codes = row[kept], codes[kept]
+    asked = bench.ask(row, codes)
+    good = asked.valid
+    found = bench.priced(row[good], codes[good], REPAIR)
+    short = ~good & np.isfinite(asked.margin)
+    return joined([found, _with_a_number(bench, axes, known, row[short], codes[short], -asked.margin[short])])
+
+
+def _nearest_profiles(bench: Bench, usual: Codes, categories: Codes) -> tuple[Codes, Codes]:
+    """The row with the categories of usual combinations in place of its own, the fewest changes first."""
+    now, differs = bench.present.codes, np.zeros((len(bench.present), len(usual)))
+    for i in categories:
+        apart = now[:, i, None] != usual[:, i]
+        differs += np.where(apart, bench.space.difficulty[i] if bench.space.movable[i] else np.inf, 0.0)
+    most = min(PROFILES if bench.oracle.cheap else PROFILES_ASKING, len(usual))
+    chosen = np.argsort(np.round(differs, 9), axis=1, kind="stable")[:, :most]
+    there = np.isfinite(np.take_along_axis(differs, chosen, axis=1))
+    row, place = np.nonzero(there)
+    codes = now[row]
+    codes[:, categories] = usual[chosen[row, place]][:, categories]
+    return row, codes
+
+
+def _with_a_number(bench: Bench, axes: Axes, known: Ladders, row: Codes, codes: Codes, lacks: Floats) -> Pool:
+    """Candidates that fall short, each with the change of one number that should make up for it."""
+    lines, rows, length = [], [], known.gain.shape[2]
+    need = padded(row, lacks, len(bench.present))
+    for slot in range(known.categories, min(known.gain.shape[1], known.categories + NUMBERS)):
+        rung = first_at_least(known.gain[:, slot], need + BEYOND)[row, within(row)]
+        there = np.flatnonzero((rung < length) & (known.feature[row, slot] >= 0))
+        move = axes.codes[known.move[row[there], slot, rung[there]]]
+        base = axes.base[row[there]]
+        lines.append(np.where(move != base, move, codes[there]))
+        rows.append(row[there])
+    if not lines:
+        return bench.nothing()
+    line, order = np.concatenate(rows), np.argsort(np.concatenate(rows), kind="stable")
+    return bench.tried(line[order], np.concatenate(lines)[order], REPAIR)
+
+
+def padded(row: Codes, values: Floats, rows: int) -> Floats:
+    """Values of candidates in lines, one for each row, as long as the longest; what is missing is infinite."""
+    place = within(row)
+    table = np.full((rows, int(place.max(initial=-1)) + 1), np.inf)
+    table[row, place] = values
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class Donors:
+    """Distinct training rows by the class that the model gives them."""
+
+    space: Space
+    train: Codes
+    seed: int
+
+    @cached_property
+    def _by_class(self) -> dict[int, Codes]:
+        order = np.random.default_rng(self.seed).permutation(len(self.train))
+        table = self.space.task.encoder.from_codes(self.train[order[: 4 * MOST_DONORS]])
+        answers = self.space.task.predict(table)
+        classes = enumerate(self.space.task.classes)
+        return {i: self.train[order[: len(table)]][answers == name][:MOST_DONORS] for i, name in classes}
+
+    def moved(self, bench: Bench, rows: Codes) -> Pool:
+        """Donors for some rows, brought near."""
+        part = bench.of(rows)
+        found = [self._of_class(part, c, np.flatnonzero(part.present.wanted == c)) for c in self._by_class]
+        pool = joined([bench.nothing(), *found]).best(4)
+        fewer = sparsified(part, pool)
+        nearer = shrunk(part, joined([pool, fewer]).best(2))
+        bench.settle(part, rows)
+        pool = joined([pool, fewer, nearer])
+        return replace(pool, row=rows[pool.row])
+
+    def _of_class(self, part: Bench, wanted: int, rows: Codes) -> Pool:
+        donors = self._by_class[wanted]
+        if not len(rows) or not len(donors):
+            return part.nothing()
+        found = []
+        for row in rows:
+            line = np.full(len(donors), row)
+            codes = part.space.inside(part.present, line, donors)
+            best = np.lexsort((np.arange(len(donors)), part.price(line, codes)))[:DONORS]
+            found.append(codes[best])
+        line = np.repeat(rows, [len(f) for f in found])
+        return part.tried(line, np.concatenate(found), DONOR)

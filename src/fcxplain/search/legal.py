@@ -1,0 +1,74 @@
+"""The repair step: candidates that break a rule become the nearest legal row, or are dropped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..rules import Repairer, holds
+from .pool import within
+from .space import Bools, Codes, Present, Space
+
+# Rules wider than a box need an integer program for each candidate, so only the first few of each row get one.
+WIDE_REPAIRS = 4
+# Seconds for one such program.
+SECONDS = 0.5
+
+
+class Legal:
+    """The rules of a task, ready for batch after batch of candidates."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.repairer = Repairer(space.task.rules, space.task.schema, space.task.units)
+        self.wide = any(group.wide for group in self.repairer.groups)
+        grouped = {name for group in self.repairer.groups for name in group.names}
+        self.ruled = np.array([n in grouped for n in space.names])
+        refs = frozenset(ref.name for rule in space.task.rules for ref in rule.refs)
+        self._names = refs
+        self._rules = [rule for rule in space.task.rules if not rule.freezes]
+
+    def keeps(self, present: Present, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep all rules."""
+        if not self._rules or not len(row):
+            return np.ones(len(row), dtype=bool)
+        before = {n: present.natural[n][row] for n in self._names}
+        return np.asarray(holds(self._rules, before, self.space.natural(present, row, codes, self._names)))
+
+    def mend(self, present: Present, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
+        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        kept = self.keeps(present, row, codes)
+        broken = np.flatnonzero(~kept)
+        if self.wide:
+            broken = broken[within(row[broken]) < WIDE_REPAIRS]
+        if not len(broken):
+            return codes, kept
+        before = {n: v[row[broken]] for n, v in present.natural.items()}
+        wanted = self.space.natural(present, row[broken], codes[broken])
+        result = self.repairer.nearest(before, wanted, seconds=SECONDS)
+        codes = codes.copy()
+        codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+        kept[broken] = result.found
+        if self.wide or self._is_fragile(present):
+            # A grid value beside a present value off the grid has the same code, and stands for the latter.
+            kept[broken] &= self.keeps(present, row[broken], codes[broken])
+        return codes, kept
+
+    def _is_fragile(self, present: Present) -> bool:
+        return bool(self.space.off_grid(present).any())
+
+    def base(self, present: Present) -> tuple[Codes, Bools, Bools]:
+        """Each row itself or, where it breaks a rule as it is, the nearest row that does not.
+
+        Also which rows have one, and for which of the others it is certain that there is none.
+        """
+        row = np.arange(len(present))
+        kept = self.keeps(present, row, present.codes)
+        codes, found, none = present.codes.copy(), kept.copy(), np.zeros(len(present), dtype=bool)
+        broken = np.flatnonzero(~kept)
+        if len(broken):
+            now = {n: v[broken] for n, v in present.natural.items()}
+            result = self.repairer.nearest(now, now)
+            codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+            found[broken] = result.found & self.keeps(present, broken, codes[broken])
+            none[broken] = ~result.found & ~result.undecided
+        return codes, found, none

@@ -1,0 +1,144 @@
+"""What may stand between a row and the class wanted: rules, features that may not change, and bounds.
+
+Each can be taken away, which makes a looser task, and each can tell whether an answer really needs that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..rules import Rule, holds, in_words
+from ..rules.nodes import MIRRORED, Compare, Ref
+from ..schema import Feature, Schema
+from ..schema.feature import plain
+from ..task import Task
+
+Kind = Literal["rule", "freeze", "bound"]
+Side = Literal["low", "high"]
+# A bound gives way by this share of the range between both.
+WIDER = 0.5
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A rule, a feature that the schema holds fixed, or a bound of a feature's domain.
+
+    `name` is the rule's text or the feature's name. Where a single limit is meant (a bound, or a rule such as
+    `hours' <= 60`), `feature`, `side` and `limit` say which. What is fixed is no matter of advice: `can_give_way`
+    is False.
+    """
+
+    kind: Kind
+    name: str
+    words: str
+    feature: str = ""
+    side: Side | None = None
+    limit: float | None = None
+
+    @property
+    def can_give_way(self) -> bool:
+        """Whether it makes sense to think of it as loosened."""
+        return self.kind != "freeze"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return vars(self) | {"can_give_way": self.can_give_way}
+
+
+def obstacles(task: Task) -> tuple[Obstacle, ...]:
+    """All that may stand in the way: rules first, then bounds, then what is fixed."""
+    fixed = set(task.schema.immutable)
+    rules = [_of_rule(rule) for rule in task.rules if rule.freezes not in fixed]
+    moving = [f for f in task.schema if f.is_number and f.mutable]
+    bounds = [_of_bound(f, side) for f in moving for side in ("low", "high") if _widened(f, side) is not None]
+    freezes = [Obstacle("freeze", f.name, f"{f.title} cannot be changed", f.name) for f in task.schema if not f.mutable]
+    # The same rule written twice is one obstacle.
+    return tuple(dict.fromkeys([*rules, *bounds, *freezes]))
+
+
+def without(task: Task, taken: Sequence[Obstacle]) -> Task:
+    """The task with some obstacles taken away."""
+    texts = {o.name for o in taken if o.kind == "rule"}
+    freed = {o.name for o in taken if o.kind == "freeze"}
+    rules = [r for r in task.rules if r.text not in texts and r.freezes not in freed]
+    schema = task.schema
+    for obstacle in taken:
+        if obstacle.kind == "freeze":
+            schema = schema.replace(obstacle.name, mutable=True)
+        elif obstacle.kind == "bound" and obstacle.side is not None:
+            schema = schema.replace(obstacle.name, **{obstacle.side: _widened(schema[obstacle.name], obstacle.side)})
+    return task.relaxed(rules=rules, schema=schema)
+
+
+def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which answers would not be allowed if the obstacle still stood."""
+    if obstacle.kind == "rule":
+        rule = next(r for r in task.rules if r.text == obstacle.name)
+        return ~holds(rule, before, after)
+    values = after[obstacle.name].to_numpy()
+    if obstacle.kind == "freeze":
+        return np.asarray(values != before[obstacle.name].to_numpy(), dtype=bool)
+    beyond = values < obstacle.limit if obstacle.side == "low" else values > obstacle.limit
+    return np.asarray(beyond, dtype=bool)
+
+
+def given_way(obstacle: Obstacle, schema: Schema, then: Any) -> str:
+    """What would have to be otherwise, as half a sentence; `then` is the answer's value of the feature."""
+    if obstacle.side is not None:
+        feature = schema[obstacle.feature]
+        reach = "up to" if obstacle.side == "high" else "down to"
+        return f"with {feature.title} {reach} {_amount(feature, then)} instead of {_amount(feature, obstacle.limit)}"
+    if obstacle.kind == "freeze":
+        return f"if {schema[obstacle.name].title} were {then}"
+    return f"without the rule that {obstacle.words}"
+
+
+def _amount(feature: Feature, value: Any) -> str:
+    return f"{value:,.12g} {feature.unit}".rstrip()
+
+
+def _of_rule(rule: Rule) -> Obstacle:
+    limit = _limit(rule)
+    if limit is None:
+        return Obstacle("rule", rule.text, in_words(rule))
+    feature, side, value = limit
+    return Obstacle("rule", rule.text, in_words(rule), feature, side, value)
+
+
+def _limit(rule: Rule) -> tuple[str, Side, float] | None:
+    """The feature, side and value of a rule that is nothing but a limit, such as `hours' <= 60`."""
+    if not isinstance(rule.formula, Compare):
+        return None
+    difference = rule.formula.left - rule.formula.right
+    if len(difference.terms) != 1 or rule.formula.op in ("==", "!="):
+        return None
+    weight, ref = difference.terms[0]
+    if not isinstance(ref, Ref) or not ref.primed or not ref.feature.is_number:
+        return None
+    op = rule.formula.op if weight > 0 else MIRRORED[rule.formula.op]
+    return ref.name, "high" if op in ("<", "<=") else "low", plain(-difference.constant / weight + 0.0)
+
+
+def _of_bound(feature: Feature, side: Side) -> Obstacle:
+    limit = feature.low if side == "low" else feature.high
+    turn = "at least" if side == "low" else "at most"
+    words = f"{feature.title} is {turn} {_amount(feature, limit)} by its bounds"
+    return Obstacle("bound", feature.name, words, feature.name, side, limit)
+
+
+def _widened(feature: Feature, side: Side) -> float | None:
+    """A bound moved outwards on the grid; what was never negative does not become so. None: it cannot move."""
+    steps = max(1, round(WIDER * (feature.top or 0)))
+    first, last = feature.at(np.array([0, feature.top or 0]))
+    step = float(feature.step or 1)
+    if side == "low":
+        steps = steps if first < 0 else min(steps, int(np.floor(first / step + 1e-9)))
+        return None if steps < 1 else plain(feature.at(np.array([-steps]))[0])
+    steps = steps if last >= 0 else min(steps, int(np.floor(-last / step + 1e-9)))
+    return None if steps < 1 else plain(feature.at(np.array([(feature.top or 0) + steps]))[0])

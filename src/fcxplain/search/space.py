@@ -1,0 +1,127 @@
+"""The grid that is searched: rows as integer codes, what may move, and what a move costs.
+
+A row's own values may lie off the grid. Wherever a candidate has the code of the present value, it stands for that
+very value, so that nobody's income is rounded for being left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault, did_you_mean
+from ..schema import Natural
+from ..task import Task
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Present:
+    """The rows asked: their codes, `rows x features`, exact natural values, and the place of the class wanted."""
+
+    codes: Codes
+    natural: Natural
+    wanted: Codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, which: NDArray[Any] | slice) -> Present:
+        """Some of the rows."""
+        return Present(self.codes[which], {n: v[which] for n, v in self.natural.items()}, self.wanted[which])
+
+
+class Space:
+    """The features of a task as the search sees them.
+
+    Candidates are `n x features` codes with `row`, `n`, saying which of the present rows each is for.
+    """
+
+    def __init__(self, task: Task, difficulty: Mapping[str, float] | None = None) -> None:
+        self.task = task
+        self.features = tuple(task.schema)
+        self.names = task.schema.names
+        frozen = {*task.schema.immutable, *(rule.freezes for rule in task.rules if rule.freezes)}
+        self.movable = np.array([name not in frozen for name in self.names])
+        self.tops = np.array([f.top or 0 for f in self.features], dtype=np.int64)
+        self.is_number = np.array([f.is_number for f in self.features])
+        self.unit = np.array([task.units[f.name] if f.is_number else 1.0 for f in self.features])
+        self.step = np.array([float(f.step or 1) if f.is_number else 0.0 for f in self.features])
+        self.difficulty = _difficulties(self.names, difficulty or {})
+
+    def present(self, natural: Natural, wanted: Codes) -> Present:
+        """Rows made ready."""
+        return Present(np.stack([f.codes(natural[f.name]) for f in self.features], axis=1), natural, wanted)
+
+    def off_grid(self, present: Present) -> Bools:
+        """Which present values are not on the grid, `rows x features`."""
+        return np.stack([~np.asarray(f.on_grid(present.natural[f.name])) for f in self.features], axis=1)
+
+    def inside(self, present: Present, row: Codes, codes: Codes) -> Codes:
+        """Candidates with every code in the domain and everything that may not move put back."""
+        return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
+
+    def natural(
+        self, present: Present, row: Codes, codes: Codes, names: frozenset[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Natural columns of candidates, of all features or of some."""
+        found = {}
+        for i, feature in enumerate(self.features):
+            if names is not None and feature.name not in names:
+                continue
+            values: NDArray[Any] = feature.at(codes[:, i])
+            if feature.is_number:
+                now = present.natural[feature.name]
+                if not feature.on_grid(now).all():
+                    values = np.where(codes[:, i] == present.codes[row, i], now[row], values)
+            found[feature.name] = values
+        return found
+
+    def table(self, present: Present, row: Codes, codes: Codes) -> pd.DataFrame:
+        """Candidates as a table of the training table's dtypes, wider where a present value needs it."""
+        natural = self.natural(present, row, codes)
+        dtypes = {n: d for n, d in self.task.encoder.dtypes_.items() if self._fits(n, natural[n])}
+        return self.task.schema.table(natural, dtypes=dtypes)
+
+    def _fits(self, name: str, values: NDArray[Any]) -> bool:
+        feature = self.task.schema[name]
+        return feature.is_category or bool(feature.on_grid(values).all())
+
+    def changed(self, present: Present, row: Codes, codes: Codes) -> Bools:
+        """Which features differ, `n x features`."""
+        return np.asarray(codes != present.codes[row])
+
+    def distance(self, present: Present, row: Codes, codes: Codes) -> Floats:
+        """How far each number moves in units of its spread, `n x features`; 0 for categories."""
+        moved = np.zeros(codes.shape)
+        for i in np.flatnonzero(self.is_number & self.movable):
+            feature, now = self.features[i], present.natural[self.names[i]]
+            away = np.abs(codes[:, i] - present.codes[row, i])
+            if feature.on_grid(now).all():
+                moved[:, i] = away * (self.step[i] / self.unit[i])
+            else:
+                exact = np.abs(feature.at(codes[:, i]) - now[row]) / self.unit[i]
+                moved[:, i] = np.where(away == 0, 0.0, exact)
+        return moved
+
+
+def _difficulties(names: tuple[str, ...], given: Mapping[str, float]) -> Floats:
+    faults = [
+        Fault(f"difficulty of {n!r}", "is about no feature", did_you_mean(n, names)) for n in given if n not in names
+    ]
+    faults += [
+        Fault(f"difficulty of {n!r}", f"is {v!r}", "Give a number above 0; 1 is usual.")
+        for n, v in given.items()
+        if n in names and not (np.isfinite(v) and v > 0)
+    ]
+    if faults:
+        raise DataError("these difficulties cannot be used", faults)
+    return np.array([float(given.get(n, 1.0)) for n in names])

@@ -1,0 +1,131 @@
+"""The parts of the search, each against an oracle of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.neighbors import LocalOutlierFactor
+
+from fcxplain import Task
+from fcxplain.search.axes import moves_of
+from fcxplain.search.density import Density
+from fcxplain.search.diverse import diverse
+from fcxplain.search.ladders import first_at_least
+from fcxplain.search.legal import Legal
+from fcxplain.search.oracle import Ledger, NetworkOracle, distinct, oracle_for
+from fcxplain.search.pool import Pool, within
+from fcxplain.search.rank import PREFERENCES, incoherence, price
+from fcxplain.search.space import Space
+from loans import SCHEMA, chance, table, task
+from test_search import task as trained
+
+
+@given(st.integers(1, 40), st.integers(0, 10**6))
+def test_first_at_least_counts_what_lies_below(length, seed):
+    rng = np.random.default_rng(seed)
+    rising = np.sort(rng.integers(0, 9, (4, length)).astype(float), axis=1)
+    need = rng.integers(-1, 11, (4, 6)).astype(float)
+    assert (first_at_least(rising, need) == (rising[:, None] < need[:, :, None]).sum(axis=2)).all()
+
+
+@given(st.lists(st.integers(0, 5), max_size=30))
+def test_within_counts_the_candidates_of_each_row(rows):
+    seen: dict[int, int] = {}
+    expected = [seen.update({r: seen.get(r, -1) + 1}) or seen[r] for r in rows]
+    assert within(np.array(rows, dtype=np.int64)).tolist() == expected
+
+
+@given(st.integers(0, 10**6), st.booleans())
+def test_distinct_lines_are_found_whatever_the_size_of_the_grid(seed, large):
+    codes = np.random.default_rng(seed).integers(0, 3, (30, 4))
+    tops = np.array([2**40] * 4 if large else [3] * 4)
+    first, inverse = distinct(codes, tops)
+    assert (codes[first][inverse] == codes).all()
+    assert len(first) == len({tuple(line) for line in codes.tolist()})
+
+
+def test_price_of_a_pool_is_the_cost_that_the_check_tells():
+    problem = task()
+    space, rows = Space(problem), table(20)
+    present = space.present(problem.schema.checked(rows), np.ones(20, dtype=np.int64))
+    after = problem.encoder.codes(table(20, seed=3))
+    mine = price(space, PREFERENCES["balanced"].__class__(), present, np.arange(20), after)
+    from fcxplain.explanation import check
+
+    told = check(problem, rows, problem.encoder.from_codes(after), np.full(20, "yes"))
+    assert mine == pytest.approx(told.cost)
+
+
+@pytest.mark.parametrize("kind", ["paper", "mlp"])
+def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
+    problem = trained(kind)
+    space = Space(problem)
+    oracle = oracle_for(space, None)
+    assert isinstance(oracle, NetworkOracle)
+    rows = problem.train.head(200)
+    present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
+    asked = oracle.ask(present, np.arange(200), present.codes, Ledger(10, np.zeros(200, dtype=np.int64)))
+    p = problem.classifier.probabilities(rows)
+    assert asked.margin == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=1e-3)
+    assert (asked.valid == (problem.predict(rows) == 1)).all()
+
+
+def test_lof_is_that_of_scikit_learn_where_no_two_distances_are_equal():
+    rng = np.random.default_rng(0)
+    rows = table(400).assign(income=rng.permutation(18_000)[:400] / 2)
+    problem = Task(rows, chance, schema=SCHEMA, target="yes", classes=("no", "yes"))
+    space = Space(problem)
+    density = Density(space, problem.encoder.codes(rows), 0)
+    asked = table(60, seed=9).assign(income=rng.permutation(18_000)[:60] / 2)
+    encoder = problem.encoder
+    points = encoder.encode(encoder.from_codes(density.points)).double().numpy()
+    expected = -LocalOutlierFactor(20, novelty=True).fit(points).score_samples(encoder.encode(asked).double().numpy())
+    assert density.lof(encoder.codes(asked)) == pytest.approx(expected, rel=1e-3)
+
+
+def test_support_counts_training_rows_with_the_same_categories():
+    problem = task()
+    density = Density(Space(problem), problem.encoder.codes(problem.train), 0)
+    names = ["degree", "job", "born"]
+    counts = problem.train.groupby(names)["age"].transform("size")
+    assert density.count(problem.encoder.codes(problem.train)).tolist() == counts.tolist()
+    strange = problem.encoder.codes(problem.train.head(1))
+    assert (density.count(strange) > 0).all()
+
+
+def test_moves_are_thinned_until_they_are_few_and_keep_every_level():
+    problem = task()
+    space = Space(problem)
+    moves = moves_of(space, problem.encoder.codes(problem.train), 120)
+    assert len(moves) <= 120
+    for name in ("degree", "job"):
+        place = problem.schema.names.index(name)
+        assert moves.code[moves.feature == place].tolist() == [0, 1, 2]
+    assert not moves.whole[problem.schema.names.index("income")]
+    assert problem.schema.names.index("born") not in moves.feature
+
+
+def test_repair_keeps_the_rules_or_says_that_it_cannot():
+    problem = task("age' >= age + 30\ndegree' > degree => age' > age")
+    space = Space(problem)
+    legal = Legal(space)
+    rows = table(50)
+    present = space.present(problem.schema.checked(rows), np.ones(50, dtype=np.int64))
+    codes, kept = legal.mend(present, np.arange(50), problem.encoder.codes(table(50, seed=4)))
+    assert kept.tolist() == (rows["age"] <= 50).tolist()
+    assert legal.keeps(present, np.arange(50)[kept], codes[kept]).all()
+
+
+def test_diverse_answers_change_other_features_before_more_of_the_same():
+    present = np.zeros((1, 3), dtype=np.int64)
+    codes = np.array([[1, 0, 0], [2, 0, 0], [1, 1, 0], [0, 0, 1]])
+    pool = Pool(np.zeros(4, dtype=np.int64), codes, np.array([1.0, 1.1, 1.2, 9.0]), np.zeros(4, dtype=np.int64))
+    assert diverse(pool, present, 4).codes.tolist() == [[1, 0, 0], [0, 0, 1], [1, 1, 0], [2, 0, 0]]
+
+
+def test_effects_that_stay_behind_their_cause_are_counted():
+    effects = np.array([[False, True, True], [False, False, False], [False, False, False]])
+    changed = np.array([[True, False, False], [True, True, False], [False, True, True]])
+    assert incoherence(changed, effects).tolist() == [2.0, 1.0, 0.0]
