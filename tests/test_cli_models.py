@@ -35,7 +35,7 @@ from fcxplain.explanation import read_answers
 from fcxplain.metrics import METRICS
 from fcxplain.model.objective import Weights
 
-OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules")
+OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
 TERMS = [name for name, _ in Weights()]
 # A torch module has gradients of its own, so that nothing has to be imitated.
 MODULE = """
@@ -144,7 +144,7 @@ def test_fit_tells_its_figures_as_json_and_keeps_where_the_data_came_from(shop: 
 
 def test_a_built_in_data_set_gets_the_papers_settings(tmp_path: Path):
     small = ("--rows", "600", "--epochs", "1", "--set", "schedule__batch=256")
-    done = run("fit", "--data", "adult", "--rules", "binary", *small, "--out", "m", folder=tmp_path)
+    done = run("fit", "--data", "adult", "--rules", "binary", "--as-published", *small, "--out", "m", folder=tmp_path)
     assert done.code == 0, done.err
     kept = FCx.load(tmp_path / "m")
     expected = FCx.as_published("binary", "adult")
@@ -154,6 +154,19 @@ def test_a_built_in_data_set_gets_the_papers_settings(tmp_path: Path):
     explained = run("explain", "m", "adult", "--json", folder=tmp_path)
     source = Source(**kept.source_)
     assert [r["row"] for r in json.loads(explained.out)["rows"]] == source.load().test.index.tolist()
+
+
+def test_by_default_only_verified_answers_are_handed_out(shop: Path, tmp_path: Path):
+    own = [word for word in OWN if word != "--as-published"]
+    assert run("fit", *own, "--epochs", 1, "--out", tmp_path / "m", folder=shop).code == 0
+    assert FCx.load(tmp_path / "m").search
+    done = run("explain", tmp_path / "m", "loans.csv", "--prefer", "sparse", "--json", folder=shop)
+    found = json.loads(done.out)
+    assert {a["status"] for a in found["answers"]} == {"verified"}
+    assert all(a["passed"] for a in found["answers"])
+    wrong = run("explain", tmp_path / "m", "loans.csv", "--prefer", "spares", folder=shop)
+    assert wrong.code == 2
+    assert "Did you mean 'sparse'" in wrong.err
 
 
 def test_settings_and_a_graph_reach_the_explainer(shop: Path, tmp_path: Path):
@@ -292,10 +305,10 @@ def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: 
 
 
 def test_the_bar_goes_away_when_the_training_fails(shop: Path):
-    fcx = FCx.load(shop / "model").set_params(schedule__batch=1)
+    fcx = FCx.load(shop / "model").set_params(schedule__learning_rate=1e30)
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True)
-    with pytest.raises(FcxError, match="batch norm"), TrainingProgress(console) as progress:
+    with pytest.raises(FcxError, match="epoch"), TrainingProgress(console) as progress:
         fcx.fit(fcx.task_, callbacks=[progress])
     assert screen.getvalue().count("\x1b[?25h") == screen.getvalue().count("\x1b[?25l") > 0
 
@@ -447,7 +460,8 @@ WRONG = {
     "a folder that is not ours": ("fit --data loans.csv --label approved --out others --overwrite", "others"),
     "an unknown classifier": ("fit --data adult --rows 600 --classifier papr --out m", "Did you mean 'paper'?"),
     "a pickled classifier": ("fit --data adult --rows 600 --classifier my.rules --out m", "is no ONNX file"),
-    "an unknown constraint": ("fit --data adult --constraint ternary --out m", "ternary"),
+    "an unknown constraint": ("fit --data adult --as-published --constraint ternary --out m", "ternary"),
+    "a constraint for nothing": ("fit --data adult --constraint unary --out m", "--as-published"),
     "a graph that is missing": ("fit --data loans.csv --label approved --graph no.csv --out m", "no.csv"),
     "a picture without a format": ("fit --data adult --history loss.txt --out m", "Choose .svg, .png or .pdf."),
     "a model that is missing": ("explain nothing loans.csv", "nothing"),

@@ -27,17 +27,22 @@ from .model_view import Hard
 from .persistence import Checkpoint, Saved, fingerprint, read, resume, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
 from .proposals import Proposer
+from .rule_boxes import RuleBoxes
 from .search import Search
 from .task import Task
 
 KIND = "fcx"
 Constraint = Literal["unary", "binary"]
+# The default generator; chosen on validation rows of several data sets.
+ARCHITECTURE = Architecture(hidden=(64, 64), variance="softplus", skip=True, gates=True)
+TERMS = TermSettings(number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates")
+WEIGHTS = Weights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
+SCHEDULE = Schedule(epochs=20, batch=1024, learning_rate=5e-3, steps=400, patience=4)
 # What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
 # sets together, one set for all of them. See docs/reproduction.md.
 PUBLISHED_WEIGHTS = Weights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
-ARCHITECTURE = Architecture()
-TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
-SCHEDULE = Schedule(batch=1024)
+PUBLISHED_TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
+PUBLISHED_SCHEDULE = Schedule(batch=1024)
 
 
 class FCx:
@@ -45,7 +50,8 @@ class FCx:
 
     architecture: the network. weights: what each of the seven terms counts for. terms: the free choices inside
         the terms. schedule: how long and how fast it is trained.
-    hard: how rules act in training: "rules" (any rule, with a margin) or "hinge" (the paper's two forms).
+    hard: how rules act in training: "layer" (the network's outputs are put where the rules allow, and the rest acts
+        as a penalty), "rules" (any rule as a penalty, with a margin) or "hinge" (the paper's two forms).
     alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
     search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
         every draw is handed out, as in the paper.
@@ -59,10 +65,10 @@ class FCx:
         self,
         *,
         architecture: Architecture = ARCHITECTURE,
-        weights: Weights = PUBLISHED_WEIGHTS,
+        weights: Weights = WEIGHTS,
         terms: TermSettings = TERMS,
         schedule: Schedule = SCHEDULE,
-        hard: Hard = "rules",
+        hard: Hard = "layer",
         alpha: float = 0.01,
         n_effective: int | None = 5_000,
         search: bool = True,
@@ -95,8 +101,9 @@ class FCx:
         rate = known.learning_rate if learning_rate == "paper" else learning_rate
         return cls(
             architecture=Architecture(latent=known.latent),
-            terms=replace(TERMS, lof_k=known.lof_k),
-            schedule=replace(SCHEDULE, epochs=known.epochs, learning_rate=rate),
+            weights=PUBLISHED_WEIGHTS,
+            terms=replace(PUBLISHED_TERMS, lof_k=known.lof_k),
+            schedule=replace(PUBLISHED_SCHEDULE, epochs=known.epochs, learning_rate=rate),
             hard="hinge",
             search=False,
             seed=seed,
@@ -169,6 +176,7 @@ class FCx:
             "these parameters",
             parts,
             one_of("hard", self.hard, get_args(Hard)),
+            self._gate_faults(),
             between("alpha", self.alpha, 0, 1, open_low=True),
             [] if self.n_effective is None else whole("n_effective", self.n_effective, 1),
             one_of("search", self.search, (True, False)),
@@ -176,12 +184,21 @@ class FCx:
             _device_faults(self.device),
         )
 
+    def _gate_faults(self) -> list[Fault]:
+        """What only a network with gates can do."""
+        if not isinstance(self.architecture, Architecture) or self.architecture.gates:
+            return []
+        needs = {"hard='layer'": self.hard == "layer", "sparsity='gates'": self.terms.sparsity == "gates"}
+        remedy = "Set architecture__gates=True, or choose another."
+        return [Fault(name, "needs a network with gates", remedy) for name, wanted in needs.items() if wanted]
+
     def training(
         self, task: Task, *, validation: pd.DataFrame | None = None, callbacks: Iterable[Callback] = ()
     ) -> Training:
         """The training run that `fit` makes, ready to begin; the graph and the stand-in are there already."""
-        rows = model_view.refused_rows(task, task.train)
-        held = None if validation is None else model_view.refused_rows(task, validation)
+        boxes = RuleBoxes(task) if self.hard == "layer" else None
+        rows = model_view.refused_rows(task, task.train, boxes)
+        held = None if validation is None else model_view.refused_rows(task, validation, boxes)
         train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)
         objective = self._objective(task)
         generator = torch.Generator().manual_seed(self.seed)
@@ -202,6 +219,7 @@ class FCx:
             weights=self.weights,
             settings=self.terms,
             scale=model_view.proximity_scale(task, self.terms.number_unit),
+            expected=model_view.expected_correlation(task) if self.terms.standardised else None,
         )
 
     def _graph(self, task: Task) -> CausalGraph:

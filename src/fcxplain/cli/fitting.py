@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.markup import escape
 
+from ..errors import DataError, Fault
 from .console import Data, Json, Seed, err, out, print_json
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def fit(
         ),
     ] = "paper",
     as_published: Annotated[
-        bool, typer.Option("--as-published", help="FCx as the paper has it. The only way today, and so implied.")
-    ] = True,
+        bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
+    ] = False,
     constraint: Annotated[
-        str | None, typer.Option(help="The paper's settings for unary or for binary rules; by --rules if not given.")
+        str | None,
+        typer.Option(help="With --as-published: the settings for unary or binary rules; by --rules if not given."),
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Times that every row is seen.")] = None,
@@ -69,10 +71,14 @@ def fit(
     from .sources import Source
 
     _check_folder(output, overwrite)
+    if constraint is not None and not as_published:
+        raise DataError(
+            "", [Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")]
+        )
     if history is not None:
         check_output(history, PICTURES, "--history")
     source = Source.of(data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file)
-    fcx = _published(source, constraint or (rules if rules in ("unary", "binary") else "unary"))
+    fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
     given = {"schedule__epochs": epochs, "schedule__learning_rate": learning_rate}
     given = {name: value for name, value in given.items() if value is not None}
     fcx.set_params(**given | read_settings(setting or [], fcx))
@@ -89,7 +95,6 @@ def fit(
 
 def _check_folder(output: Path, overwrite: bool) -> None:
     """Refuse now a folder that the model could not be saved in after hours of work."""
-    from ..errors import DataError, Fault
     from ..explainer import KIND
     from ..persistence.container import check_target, is_there
 
@@ -99,11 +104,13 @@ def _check_folder(output: Path, overwrite: bool) -> None:
     check_target(output, KIND, overwrite=True)
 
 
-def _published(source: Source, constraint: str) -> FCx:
-    """The paper's settings for the data; a table of one's own gets those of the paper's first data set."""
+def _made(source: Source, constraint: str, as_published: bool) -> FCx:
+    """FCx, or the paper's settings for the data; a table of one's own gets those of the paper's first data set."""
     from ..datasets import DEFAULT_DATASET
     from ..explainer import FCx
 
+    if not as_published:
+        return FCx(seed=source.seed)
     name = source.data if source.is_built_in else DEFAULT_DATASET
     return FCx.as_published(cast("Constraint", constraint), name, source.seed)
 

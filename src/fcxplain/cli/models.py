@@ -37,6 +37,12 @@ def explain(
     rows: Annotated[str, typer.Argument(help="A CSV or parquet file, or a data set's name (its test part).")],
     output: Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")] = 1,
+    prefer: Annotated[
+        str, typer.Option(help="sparse (few changes), balanced, or plausible (like rows that there are).")
+    ] = "balanced",
+    best_effort: Annotated[
+        bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
+    ] = False,
     classifier: OwnClassifier = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with code 1 unless every row that needs one has a verified answer.")
@@ -45,8 +51,9 @@ def explain(
 ) -> None:
     """Say for each row what could change for the model to give the answer wanted.
 
-    Every answer is checked with the classifier itself, the rules and the schema: its status is verified if all of
-    it holds, and best_effort if not. Columns that are no features are ignored.
+    Every answer is checked with the classifier itself, the rules and the schema, and only those that pass are handed
+    out; rows without one say whether that is proved. A model fitted --as-published hands out every draw, and marks
+    those that fail a check best_effort. Columns that are no features are ignored.
 
     Example: fcxplain explain model rows.csv --out answers.parquet
     """
@@ -59,7 +66,7 @@ def explain(
         fcx = load_model(model, classifier)
         table = rows_to_explain(rows, fcx.task_, remembered(model))
     with err.status(f"explaining {len(table):,} rows"):
-        answer = fcx.explain(table, k=k)
+        answer = fcx.explain(table, k=k, prefer=prefer, best_effort=best_effort)
         if output is not None:
             write_answers(answer, output)
     if as_json:
