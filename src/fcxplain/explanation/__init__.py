@@ -2,7 +2,7 @@
 
 from .answer import Effort, Explanation, Status
 from .certificate import Certificate, Change, Checks, RuleVerdict, check
-from .files import read_answers, write_answers
+from .loading import read_answers
 
 __all__ = [
     "Certificate",
@@ -14,5 +14,4 @@ __all__ = [
     "Status",
     "check",
     "read_answers",
-    "write_answers",
 ]

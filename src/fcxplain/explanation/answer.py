@@ -20,6 +20,7 @@ from ..schema.feature import plain
 from ..task import Task
 from ..writing import write_whole
 from .certificate import Certificate, Change, Checks, check, verdict
+from .parquet import write_frame
 
 # What the frame says of each answer, before the features themselves.
 ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed")
@@ -256,10 +257,21 @@ class Explanation:
         return text
 
     def to_parquet(self, path: str | Path) -> None:
-        """The frame as a parquet file, with a certificate in JSON beside each answer; see `read_answers`."""
-        from .files import write_answers
+        """The frame as a parquet file, with the rows as they were and a certificate in JSON; see `read_answers`."""
+        frame = self.frame.copy()
+        labels = frame[self.column("row")]
+        if labels.map(lambda label: isinstance(label, tuple)).any():
+            frame[self.column("row")] = labels.map(str)
+        frame["certificate"] = self._beside([json.dumps(c.to_dict(), default=str) for c in self.certificates])
+        if self.soft_valid is not None:
+            frame["soft_valid"] = pd.array(self._beside(self.soft_valid.tolist()), dtype="boolean")
+        now = self.rows.iloc[np.concatenate([self.place, self.bare])[self.lines]].reset_index(drop=True)
+        about = {"method": self.method, "notes": list(self.notes), "effort": vars(self.effort)}
+        write_frame(path, frame, now, about)
 
-        write_answers(self, Path(path))
+    def _beside(self, values: list[Any]) -> list[Any]:
+        """A value for each answer on the lines of the frame, None where there is no answer."""
+        return [values[i] if i < len(values) else None for i in self.lines]
 
 
 def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
