@@ -14,6 +14,7 @@ from ..causal import CausalGraph, discover
 from ..schema import Feature, Schema
 
 LEVELS = 4
+MARKS = ("precision", "recall", "f1", "arrow_f1")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _feature(name: str, is_category: bool) -> Feature:
 
 
 def _standard(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return (values - values.mean()) / values.std()
+    return np.asarray((values - values.mean()) / values.std())
 
 
 def _cut(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -96,8 +97,16 @@ def _scored(made: list[Synthetic], cap: int, alpha: float) -> GraphScore:
     found = [discover(one.table, one.schema, alpha=alpha, n_effective=cap) for one in made]
     seconds = (time.process_time() - start) / len(made)
     marks = [graph.compare(one.truth.cpdag()) for graph, one in zip(found, made, strict=True)]
-    means = {
-        name: float(np.mean([getattr(m, name) for m in marks])) for name in ("precision", "recall", "f1", "arrow_f1")
-    }
-    sizes = {"tables": len(made), "rows": len(made[0].table), "features": len(made[0].schema)}
-    return GraphScore(n_effective=cap, alpha=alpha, seconds=seconds, **sizes, **means)
+    mean = {name: float(np.mean([getattr(m, name) for m in marks])) for name in MARKS}
+    return GraphScore(
+        n_effective=cap,
+        alpha=alpha,
+        tables=len(made),
+        rows=len(made[0].table),
+        features=len(made[0].schema),
+        precision=mean["precision"],
+        recall=mean["recall"],
+        f1=mean["f1"],
+        arrow_f1=mean["arrow_f1"],
+        seconds=seconds,
+    )

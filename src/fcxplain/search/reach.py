@@ -179,7 +179,7 @@ class Area:
 
     def hull(self) -> tuple[Floats, Floats]:
         """The least box around all open ways, `rows x columns`; an empty one is a point at 0."""
-        some = self.open.any(axis=0)[:, None]
+        some = np.asarray(self.open.any(axis=0))[:, None]
         low = np.where(self.open[..., None], self.low, np.inf).min(axis=0, initial=np.inf)
         high = np.where(self.open[..., None], self.high, -np.inf).max(axis=0, initial=-np.inf)
         return np.where(some, low, 0.0), np.where(some, high, 0.0)

@@ -64,12 +64,12 @@ def _traced(module: nn.Module) -> list[nn.Module] | None:
 def _step(node: torch.fx.Node, module: nn.Module) -> list[nn.Module] | None:
     if node.op == "call_module":
         return parts_of(module.get_submodule(str(node.target))) if len(node.args) == 1 and not node.kwargs else None
-    more = {**dict(enumerate(node.args[1:])), **node.kwargs}
+    more = [*node.args[1:], *node.kwargs.values()]
     if node.target in RELUS:
         return [nn.ReLU()]
     if node.target in SIGMOIDS and not more:
         return [nn.Sigmoid()]
-    if node.target in SQUEEZES and list(more.values()) in ([1], [-1]):
+    if node.target in SQUEEZES and more in ([1], [-1]):
         return [nn.Flatten(0)]
     is_off = node.target is nn.functional.dropout and node.kwargs.get("training") is False
     return [] if is_off else None
