@@ -281,6 +281,8 @@ class Report(Callback):
 
 def live(folder: Path, pipe: Connection, last: int | None, moment: Moment | None) -> None:
     """Resume, train to the end and send how it ended; or wait for a signal after an epoch, or die at a moment."""
+    # A shell's background jobs ignore Ctrl-C, and so would this process.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(1)
     callbacks = (Checkpoint(folder, identity="a"), Report(pipe, last))
     run = training(seed=99, callbacks=callbacks, epochs=EPOCHS)
