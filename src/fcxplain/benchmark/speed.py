@@ -14,10 +14,12 @@ from ..errors import DataError, Fault, did_you_mean, some
 from ..explainer import FCx
 from ..task import Task
 from .tables import encoding, repairing
-from .timing import Timing
+from .timing import Timing, cpu_seconds
 from .training import Growth, peak_memory, training_growth, training_speed
 
 MEASURED = ("tables", "training", "growth")
+# Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
+ALONE = "memory"
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,16 @@ class Speed:
 def measured(
     data: str, what: Iterable[str] = MEASURED, *, sample: str | None = None, repeat: int = 5, seed: int = 0
 ) -> Speed:
-    """Measure on a data set; `what` are names from `MEASURED`."""
-    chosen = tuple(what)
-    strange = [w for w in chosen if w not in MEASURED]
+    """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`."""
+    chosen, known = tuple(what), (*MEASURED, ALONE)
+    strange = [w for w in chosen if w not in known]
     if strange:
-        remedy = f"There are {some(MEASURED)}."
-        faults = [Fault(f"{w!r}", "cannot be measured", did_you_mean(w, MEASURED) or remedy) for w in strange]
+        remedy = f"There are {some(known)}."
+        faults = [Fault(f"{w!r}", "cannot be measured", did_you_mean(w, known) or remedy) for w in strange]
         raise DataError("speed", faults)
     loaded = load_dataset(data, seed=seed, sample=sample)
+    if ALONE in chosen:
+        return Speed((_one_epoch(loaded, seed),), (), peak_memory())
     timings: list[Timing] = _tables(loaded, repeat, seed) if "tables" in chosen else []
     growth: list[Growth] = []
     if {"training", "growth"} & set(chosen):
@@ -59,6 +63,13 @@ def measured(
         if "growth" in chosen:
             growth = training_growth(*parts, schedule=run.schedule, repeat=min(repeat, 3), seed=seed)
     return Speed(tuple(timings), tuple(growth), peak_memory())
+
+
+def _one_epoch(loaded: Dataset, seed: int) -> Timing:
+    """The whole fit of the published preset, but with one epoch."""
+    task = _task(loaded, seed)
+    fcx = FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
+    return Timing("fit, one epoch", int(task.refused(task.train).sum()), cpu_seconds(lambda: fcx.fit(task)))
 
 
 def _tables(loaded: Dataset, repeat: int, seed: int) -> list[Timing]:

@@ -222,7 +222,7 @@ def bench_speed(
     data: Annotated[str, typer.Option("--data", help="A data set's name.")] = "adult",
     sample: Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")] = None,
     what: Annotated[
-        list[str] | None, typer.Option("--what", help="tables, training or growth; all by default. May be repeated.")
+        list[str] | None, typer.Option("--what", help="tables, training, growth; all of these by default. Or memory.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")] = 5,
     seed: Seed = 0,
@@ -232,7 +232,7 @@ def bench_speed(
 
     Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
     all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
-    memory that it takes. CPU seconds of one thread.
+    memory that it takes. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --data folktables --sample all
     """

@@ -147,15 +147,15 @@ class Search:
         deadline = np.inf if self.seconds is None else time.monotonic() + self.seconds * len(present)
         ledger = Ledger(self.calls, np.zeros(len(present), dtype=np.int64), deadline)
         bench = Bench(self.space, self.legal, self.oracle, present, ledger, self.weights)
-        base, possible, none = self.legal.base(present)
+        base, possible, _ = self.legal.base(present)
         status = np.full(len(present), Status.NOT_FOUND, dtype=object)
-        status[none] = Status.IMPOSSIBLE
         rows = np.flatnonzero(possible)
         part = bench.of(rows)
         pool, nearly = self._searched(part, base[rows], k)
         bench.settle(part, rows)
         pool, nearly = replace(pool, row=rows[pool.row]), replace(nearly, row=rows[nearly.row])
-        lacking = np.flatnonzero(~pool.has(len(present)) & ~none)
+        # Whether the rules allow nothing at all is for the proof to say too: it knows of values off the grid.
+        lacking = np.flatnonzero(~pool.has(len(present)))
         pool = joined([pool, self._proved(bench, lacking, status)])
         status[ledger.refused & (status != Status.IMPOSSIBLE)] = Status.TIMED_OUT
         return Found(self._shortlisted(bench, pool, k), status, nearly, np.array([ledger.calls]))
