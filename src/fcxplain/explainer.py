@@ -26,6 +26,7 @@ from .model.training import Callback, Schedule, Training
 from .model_view import Hard
 from .persistence import Checkpoint, Saved, fingerprint, read, resume, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
+from .persistence.weights import below
 from .proposals import Proposer
 from .rule_boxes import RuleBoxes
 from .search import Search
@@ -91,8 +92,8 @@ class FCx:
     ) -> FCx:
         """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
 
-        `constraint` chooses the settings for the unary or the binary model. The paper's learning rates (0.1 and
-        0.2) do not train stably, so that the default is that of its code; `learning_rate="paper"` takes them.
+        `constraint` chooses the settings for the unary or the binary model. The default learning rate is that
+        of the authors' code; `learning_rate="paper"` takes the ones that the paper names (0.1 and 0.2).
         """
         spec = DATASETS.get(dataset)
         if spec is None or constraint not in spec.published:
@@ -328,7 +329,7 @@ class FCx:
         fcx.task_ = restored_task(content["task"], tensors, classifier, fcx.graph_, any_classifier=any_classifier)
         fcx.stand_in_ = restored_stand_in(content["stand_in"], tensors, fcx.task_)
         fcx.history_, fcx.source_ = History.from_list(content["history"]), dict(content["source"])
-        fcx.model_ = fcx._restored_model(_below(tensors, "model."))
+        fcx.model_ = fcx._restored_model(below(tensors, "model."))
         return fcx
 
     def _restored_model(self, weights: dict[str, Tensor]) -> ConditionalVAE:
@@ -370,10 +371,6 @@ def _device_faults(device: object) -> list[Fault]:
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were before JSON made lists of tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _unknown(constraint: str, dataset: str) -> list[Fault]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..classifier.networks import Ramps, empty_linear
 from ..errors import FormatError
+from .weights import below
 
 LARGEST = 10_000
 """Most layers that a network may have."""
@@ -33,7 +34,7 @@ def rebuilt(names: Any, tensors: Mapping[str, Tensor], prefix: str) -> nn.Sequen
     """The network of these layers and tensors, frozen, in evaluation mode."""
     if not isinstance(names, list) or not 0 < len(names) <= LARGEST:
         raise FormatError(f"{prefix} is not a list of layers")
-    layers = [_layer(name, _below(tensors, f"{prefix}.{i}."), f"{prefix}.{i}") for i, name in enumerate(names)]
+    layers = [_layer(name, below(tensors, f"{prefix}.{i}."), f"{prefix}.{i}") for i, name in enumerate(names)]
     return nn.Sequential(*layers).eval().requires_grad_(False)
 
 
@@ -64,7 +65,3 @@ def _is_linear(weight: Tensor, bias: Tensor) -> bool:
 
 def _are_ramps(columns: Tensor, low: Tensor, spread: Tensor) -> bool:
     return columns.ndim == 1 and columns.dtype == torch.int64 and low.shape == spread.shape == columns.shape
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

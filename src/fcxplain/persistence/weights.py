@@ -53,3 +53,8 @@ def faults_in(tensors: Mapping[str, Tensor], non_finite: Collection[str]) -> Ite
             yield Fault(place, "has values that are not finite", AGAIN)
         elif tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
             yield Fault(place, "has values that are neither true nor false", AGAIN)
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, by what follows it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
