@@ -1,0 +1,71 @@
+"""Names, levels and numbers as the rule language writes them, and lists as people write them in a cell."""
+
+from __future__ import annotations
+
+import re
+
+from ..schema import Schema
+
+NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_WORDS = frozenset({"and", "or", "not", "in", "abs"})
+_QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
+# The rule language's own tokens that may hold a semicolon or a line's end in them; anything else is one character.
+_PIECES = re.compile(r"""`[^`\n]*`['’′‘]?|[^\W\d]\w*['’′‘]?|"[^"\n]*"|“[^”\n]*”|'[^'\n]*'|‘[^’\n]*’|\#[^\n]*|.|\n""")
+# An item of a list; a quote counts where the item begins with it, so that apostrophes are letters.
+_PART = re.compile(r"""(?:\s*(?:`[^`]*`|"[^"]*"|'[^']*'))?[^,]*""")
+
+
+def name(of: str, schema: Schema) -> str:
+    """A feature's name, in backticks where it is no plain word or could be taken for something else."""
+    is_level = any(of in feature.level_of_text for feature in schema)
+    return of if _PLAIN.fullmatch(of) and of not in _WORDS and not is_level else f"`{of}`"
+
+
+def level(text: str) -> str | None:
+    """A level in quotes that do not stand in it; None where the language has no way to write it."""
+    for opening, closing in _QUOTES:
+        if closing not in text and opening not in text and "\n" not in text:
+            return f"{opening}{text}{closing}"
+    return None
+
+
+def number(value: float) -> str:
+    """A number that is read back as the very same."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def parts(text: str) -> list[str]:
+    """The items of a list with commas, a comma in quotes or backticks excepted; brackets around it are taken off."""
+    inner = text.strip()
+    if inner[:1] + inner[-1:] in ("{}", "[]"):
+        inner = inner[1:-1]
+    found, place = [], 0
+    while place < len(inner):
+        match = _PART.match(inner, place)
+        end = len(inner) if match is None else match.end()
+        found.append(inner[place:end].strip())
+        place = end + 1
+    return [part for part in found if part]
+
+
+def bare(part: str) -> str:
+    """An item without the quotes or backticks around it."""
+    quoted = len(part) > 1 and part[0] == part[-1] and part[0] in "`\"'"
+    return part[1:-1] if quoted else part
+
+
+def items(text: str) -> list[str]:
+    """The items of a list with commas, as they are meant."""
+    return [bare(part) for part in parts(text)]
+
+
+def lines(text: str) -> list[str]:
+    """The rules of a text: one a line, or separated by semicolons that stand outside quotes and comments."""
+    found = [""]
+    for piece in _PIECES.findall(text):
+        if piece in (";", "\n"):
+            found.append("")
+        else:
+            found[-1] += piece
+    return [line.strip() for line in found if line.strip()]

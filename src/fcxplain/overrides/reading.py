@@ -1,0 +1,142 @@
+"""A whole table of overrides, or lines of JSON, read cell by cell; every fault is kept, none stops the reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from ..errors import DataError, Fault, RuleError, did_you_mean, some
+from ..rules import Rule, read_rules
+from ..task import Task
+from . import cells
+from .allowed import allowed
+from .cells import Unreadable
+from .labels import DIFFICULTY, FREEZE, RULES, TARGET, ambiguity, meanings, positions, shown
+
+IN_FILES = (RULES, TARGET, DIFFICULTY)
+# Cells of these types are the same if they are written the same.
+_PLAIN = (str, int, float, bool, tuple, list, set, frozenset, dict, pd.Interval)
+
+
+@dataclass(frozen=True)
+class RowOverrides:
+    """What holds for one row: its own rules, the class wanted (None: the task's own), and difficulties."""
+
+    rules: tuple[Rule, ...] = ()
+    target: Any = None
+    difficulty: Mapping[str, float] = field(default_factory=dict)
+
+    def __add__(self, other: RowOverrides) -> RowOverrides:
+        target = self.target if other.target is None else other.target
+        return RowOverrides(self.rules + other.rules, target, other.difficulty or self.difficulty)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a cell or a line says, and what of it cannot be read (its place is within the cell)."""
+
+    own: RowOverrides
+    faults: tuple[Fault, ...] = ()
+
+    def faults_at(self, where: str) -> list[Fault]:
+        """The faults with the cell's own place before theirs."""
+        return [replace(f, place=f"{where}, {f.place}" if f.place else where) for f in self.faults]
+
+
+NOTHING = Said(RowOverrides())
+
+
+def read_table(table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> tuple[list[RowOverrides], list[Fault]]:
+    """What the table says of each of the rows, and all that is wrong with it."""
+    if not isinstance(table, pd.DataFrame):
+        raise DataError(f"overrides is a {type(table).__name__}, not a pandas DataFrame")
+    reader, faults = Reader(task), list[Fault]()
+    places = positions(table, rows, faults).tolist()
+    # One more than there are rows: a line without a row is read too (place -1), so that its faults are told at once.
+    own = [NOTHING.own] * (len(rows) + 1)
+    labels = table.index.tolist()
+    for number, feature in meanings(table.columns, task.schema, faults).items():
+        column = str(table.columns[number])
+        for label, place, value in zip(labels, places, table.iloc[:, number].tolist(), strict=True):
+            said = reader.cell(column, feature, value)
+            if said is not NOTHING:
+                own[place] += said.own
+                faults += said.faults_at(f"row {shown(label)}, column {column!r}") if said.faults else ()
+    return own[:-1], faults
+
+
+def read_lines(lines: Sequence[str], task: Task) -> tuple[list[RowOverrides], list[Fault]]:
+    """What lines of JSON say of each row, and all that is wrong with them."""
+    reader = Reader(task)
+    known = {line: reader.line(line) for line in dict.fromkeys(lines)}
+    said = [known[line] for line in lines]
+    faults = [fault for i, one in enumerate(said, start=1) for fault in one.faults_at(f"overrides of row {i}")]
+    return [one.own for one in said], faults
+
+
+class Reader:
+    """Reads cells and lines for one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.schema, self.classes = task.schema, task.classes
+        # Many rows say the same, and parsing is what takes time.
+        self._known: dict[tuple[str, type, str], Said] = {}
+
+    def cell(self, column: str, feature: str | None, value: Any) -> Said:
+        """What a cell says of the values of a feature or, without one, by its column."""
+        if type(value) not in _PLAIN:
+            return self._cell(column, feature, value)
+        key = (column, type(value), repr(value))
+        if key not in self._known:
+            self._known[key] = self._cell(column, feature, value)
+        return self._known[key]
+
+    def line(self, line: str) -> Said:
+        """What a line of JSON says."""
+        try:
+            content = json.loads(line) if line else {}
+        except (ValueError, TypeError, RecursionError) as error:
+            return Said(NOTHING.own, (Fault("", f"is no JSON ({error})"),))
+        if not isinstance(content, dict):
+            return Said(NOTHING.own, (Fault("", f"is no JSON object but {some([content])}"),))
+        own, faults = NOTHING.own, list[Fault]()
+        for entry, value in content.items():
+            if entry in IN_FILES:
+                said = self.cell(entry, None, value)
+                own, faults = own + said.own, faults + said.faults_at(f"entry {entry!r}")
+            else:
+                faults.append(Fault(f"entry {entry!r}", "is not known", did_you_mean(entry, IN_FILES)))
+        return Said(own, tuple(faults))
+
+    def _cell(self, column: str, feature: str | None, value: Any) -> Said:
+        try:
+            if feature is not None:
+                return self._values(feature, value)
+            return NOTHING if cells.is_empty(value) else self._special(column, value)
+        except Unreadable as error:
+            hint = "" if feature else ambiguity(column, self.schema)
+            return Said(NOTHING.own, tuple(Fault("", what, f"{do} {hint}".strip()) for what, do in error.problems))
+
+    def _values(self, name: str, value: Any) -> Said:
+        feature = self.schema[name]
+        is_level = isinstance(value, str) and value in feature.level_of_text
+        says_nothing = cells.is_empty(value) and not is_level
+        return NOTHING if says_nothing else self._parsed(allowed(value, feature, self.schema))
+
+    def _special(self, column: str, value: Any) -> Said:
+        if column == TARGET:
+            return Said(RowOverrides(target=cells.target(value, self.classes)))
+        if column == DIFFICULTY:
+            return Said(RowOverrides(difficulty=cells.difficulty(value, self.schema)))
+        return self._parsed(cells.frozen(value, self.schema) if column == FREEZE else cells.own_rules(value))
+
+    def _parsed(self, texts: tuple[str, ...]) -> Said:
+        try:
+            rules, faults = read_rules(texts, self.schema)
+        except RuleError as error:
+            return Said(NOTHING.own, error.faults or (Fault("", error.message),))
+        return Said(RowOverrides(tuple(replace(rule, line=1) for rule in rules)), faults)
