@@ -11,7 +11,8 @@ import pytest
 import loans
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
-from fcxplain.explanation import Explanation, Status, read_answers
+from fcxplain.explanation import Change, Explanation, Obstacle, Relaxation, Status, WhyNot, read_answers
+from fcxplain.explanation.frame import changed_names
 
 BEFORE = pd.DataFrame(
     {
@@ -35,7 +36,7 @@ def answered(task: Task | None = None, **changes: dict[str, object]) -> Explanat
             after.loc[name, column] = value
     after = after.infer_objects()
     wanted = np.asarray(["yes"] * 4)
-    without = {3: Status.ALREADY}
+    without = np.array([Status.NOT_FOUND] * 3 + [Status.ALREADY])
     return Explanation.of(task, BEFORE, after, np.arange(3), method="by hand", wanted=wanted, without=without)
 
 
@@ -175,7 +176,7 @@ def test_a_proof_carries_over_only_to_the_same_model_and_no_fewer_rules():
         nobody,
         method="by hand",
         wanted=np.asarray(["yes"] * 4),
-        without={0: Status.IMPOSSIBLE},
+        without=np.array(["impossible", "not_found", "not_found", "not_found"]),
     )
     assert proved.counts == {"impossible": 1, "not_found": 3}
     assert proved.under(loans.task(rules="")).counts == {"not_found": 4}
@@ -214,3 +215,99 @@ def test_no_rows_and_no_answers_make_an_empty_frame():
     assert len(found.frame) == 0
     assert found.certificates == []
     assert "0 rows" in repr(found)
+
+
+def test_statuses_of_rows_without_an_answer_are_told_and_no_others():
+    told = np.array(["verified", Status.IMPOSSIBLE, "timed_out", "best_effort"], dtype=object)
+    found = Explanation.of(
+        loans.task(),
+        BEFORE,
+        BEFORE.iloc[:0],
+        np.empty(0, np.int64),
+        method="by hand",
+        wanted=np.asarray(["yes"] * 4),
+        without=told,
+    )
+    assert found.row_status.tolist() == ["not_found", "impossible", "timed_out", "not_found"]
+    assert told[1] is Status.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (["already"] * 3, "3 statuses for 4 rows"),
+        (["already", "lost", "already", "gone"], "'gone', 'lost' is no status"),
+    ],
+)
+def test_statuses_that_fit_no_row_are_refused(told, message):
+    none, wanted = np.empty(0, np.int64), np.asarray(["yes"] * 4)
+    with pytest.raises(DataError, match=message):
+        Explanation.of(loans.task(), BEFORE, BEFORE.iloc[:0], none, method="x", wanted=wanted, without=np.asarray(told))
+
+
+REASON = WhyNot(
+    row="bob",
+    status="impossible",
+    blockers=((Obstacle("rule", "age' >= age", "age must not decrease"),),),
+    relaxation=Relaxation(
+        gone=(Obstacle("bound", "income", "income is at most 9,000", "income", "high", 9000.0),),
+        counterfactual={"age": 40, "income": 9500.0},
+        changes=(Change("income", 2000.0, 9500.0, "income", "EUR"),),
+        cost=2.5,
+        probability=0.75,
+    ),
+    words="Blocked by: age must not decrease.",
+)
+
+
+def explained_in_part(reasons: dict[int, WhyNot] | None = None) -> Explanation:
+    """Ann has an answer, Bob and Cid have none, Dot has her loan."""
+    return Explanation.of(
+        loans.task(),
+        BEFORE,
+        BEFORE.iloc[[0]].assign(income=6000.0),
+        np.array([0]),
+        method="by hand",
+        wanted=np.asarray(["yes"] * 4),
+        without=np.array(["not_found", "impossible", "not_found", "already"]),
+        reasons=reasons or {},
+    )
+
+
+def test_reasons_come_back_from_json():
+    again = WhyNot.from_dict(json.loads(json.dumps(REASON.to_dict())))
+    assert again == REASON
+    assert again.relaxation is not None
+    assert again.relaxation.is_advice
+    tuple_label = WhyNot(("a", 1), "not_found", (), None, "Nothing helps.")
+    assert WhyNot.from_dict(json.loads(json.dumps(tuple_label.to_dict()))) == tuple_label
+
+
+def test_reasons_stand_in_words_beside_their_rows():
+    found = explained_in_part({1: REASON})
+    assert found.why_not.to_dict() == {"ann": None, "bob": REASON.words, "cid": None, "dot": None}
+    assert found.frame["why_not"].tolist()[1] == REASON.words
+    assert found.frame["why_not"].isna().tolist() == [True, False, True, True]
+    assert found.frame.columns[:10].tolist()[-2:] == ["changed", "why_not"]
+    assert "why_not" not in explained_in_part().frame
+
+
+def test_json_carries_reasons():
+    data = json.loads(explained_in_part({1: REASON}).to_json())
+    assert [row.get("why_not") for row in data["rows"]] == [None, REASON.to_dict(), None, None]
+
+
+def test_reasons_are_dropped_where_they_no_longer_hold():
+    found = explained_in_part({1: REASON})
+    same = Task(found.task.train, found.task.classifier, schema=found.task.schema, rules=loans.RULES)
+    assert found.under(same).reasons == {1: REASON}
+    assert found.under(loans.task(rules="")).reasons == {}
+
+
+@pytest.mark.parametrize("features", [1, 30, 31, 95])
+def test_changed_features_are_named_in_tables_of_any_width(features):
+    rng = np.random.default_rng(features)
+    changed, names = rng.random((200, features)) < 0.05, tuple(f"f{i}" for i in range(features))
+    expected = [", ".join(n for n, yes in zip(names, line, strict=True) if yes) for line in changed]
+    assert changed_names(changed, names).tolist() == expected
+    assert changed_names(changed[:0], names).tolist() == []

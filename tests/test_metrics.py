@@ -88,7 +88,7 @@ ANSWERS = table((35, 45, "clerk", "f"), (30, 40, "smith", "f"), (30, 40, "cook",
 
 
 def six_rows(task: Task, **more) -> Explanation:
-    without = {3: Status.IMPOSSIBLE, 4: Status.ALREADY}
+    without = np.where(np.arange(6) == 3, "impossible", np.where(np.arange(6) == 4, "already", "not_found"))
     effort = Effort(seconds=0.5, cpu_seconds=0.5, threads=2, calls=40)
     return answered(task, ROWS, ANSWERS, [0, 1, 2, 5], without=without, effort=effort, **more)
 
@@ -191,7 +191,7 @@ def test_without_answers_shares_are_zero_and_means_are_absent_with_a_reason(task
 
 @pytest.mark.parametrize("rows", [ROWS.iloc[:0], ROWS])
 def test_without_rows_asked_everything_is_absent(task, rows):
-    answer = empty(task, rows, without=dict.fromkeys(range(len(rows)), Status.ALREADY), effort=Effort(1.0, calls=5))
+    answer = empty(task, rows, without=np.full(len(rows), Status.ALREADY), effort=Effort(1.0, calls=5))
     result = evaluate(answer)
     assert set(result.reasons) == set(METRICS)
     assert result.reasons["validity"] == result.reasons["calls_per_row"] == "no row was asked"
@@ -199,7 +199,7 @@ def test_without_rows_asked_everything_is_absent(task, rows):
 
 
 def test_rows_all_impossible_leave_nothing_that_was_possible(task):
-    answer = empty(task, ROWS.iloc[:2], without={0: Status.IMPOSSIBLE, 1: Status.IMPOSSIBLE})
+    answer = empty(task, ROWS.iloc[:2], without=np.full(2, Status.IMPOSSIBLE))
     assert METRICS["success"](answer, task) == 0
     assert METRICS["success_possible"](answer, task).reason == "every row asked is proved impossible"
 

@@ -45,7 +45,7 @@ def drawn_answers(
         np.repeat(place, k),
         method="FCx as published",
         wanted=wanted,
-        without=dict.fromkeys(np.flatnonzero(predicted == wanted).tolist(), Status.ALREADY),
+        without=np.where(predicted == wanted, str(Status.ALREADY), str(Status.NOT_FOUND)),
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
         notes=(AS_PUBLISHED,),
     )

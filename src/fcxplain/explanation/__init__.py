@@ -1,8 +1,12 @@
 """The answer: counterfactuals for rows, what was checked of each, and the files they are kept in."""
 
 from .answer import Effort, Explanation, Status
-from .certificate import Certificate, Change, Checks, RuleVerdict, check
+from .certificate import Certificate, Change, RuleVerdict, certificate_schema
+from .checks import Checks, check
+from .joining import joined
 from .loading import read_answers
+from .prices import Prices
+from .reasons import Obstacle, Relaxation, WhyNot
 
 __all__ = [
     "Certificate",
@@ -10,8 +14,14 @@ __all__ = [
     "Checks",
     "Effort",
     "Explanation",
+    "Obstacle",
+    "Prices",
+    "Relaxation",
     "RuleVerdict",
     "Status",
+    "WhyNot",
+    "certificate_schema",
     "check",
+    "joined",
     "read_answers",
 ]

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
-from ..schema.feature import plain
+from ..errors import DataError, some
+from ..rules import parse_rules
 from ..task import Task
 from ..writing import write_whole
-from .certificate import Certificate, Change, Checks, check, verdict
-from .parquet import write_frame
+from .certificate import Certificate, Change
+from .checks import Checks, check
+from .data import data_of, without_nan
+from .frame import frame_of
+from .issuing import changes_of, densities, issued
+from .parquet import write_answers
+from .prices import Prices
+from .reasons import WhyNot
+from .statement import marked
 
-# What the frame says of each answer, before the features themselves.
-ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed")
+if TYPE_CHECKING:
+    from ..overrides import Overrides
 
 
 class Status(StrEnum):
@@ -34,11 +41,19 @@ class Status(StrEnum):
     BEST_EFFORT = "best_effort"
     """It has an answer of which something does not hold; the certificate says what."""
     NOT_FOUND = "not_found"
+    """Nothing that passes was found, which does not prove that there is nothing."""
     IMPOSSIBLE = "impossible"
     """Proved: no legal row that keeps the rules gets the class wanted."""
     TIMED_OUT = "timed_out"
+    """Nothing that passes was found before the row's budget was spent."""
     ALREADY = "already"
     """The row has the class wanted as it is."""
+
+
+# The longest of them must fit, or numpy would cut it short.
+STATUS = f"<U{max(map(len, Status))}"
+STATUSES = tuple(map(str, Status))
+ANSWERED = (str(Status.VERIFIED), str(Status.BEST_EFFORT))
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,16 @@ class Explanation:
     soft_valid: NDArray[np.bool_] | None = None
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
+    own: Overrides | None = None
+    """Rules of single rows, in the order of `rows`."""
+    reasons: Mapping[int, WhyNot] = field(default_factory=dict)
+    """Why a row has no answer, by the row's position, where that was asked."""
+    calls: NDArray[np.int64] | None = None
+    """For each row, how many candidates the user's model was asked about."""
+    draws: int = 0
+    """Proposals of the network for each row."""
+    prices: Prices | None = None
+    """What the answers were chosen by, where that needs no training rows."""
 
     @classmethod
     def of(
@@ -84,29 +109,29 @@ class Explanation:
         *,
         method: str,
         wanted: NDArray[Any],
-        without: dict[int, Status] | None = None,
+        without: NDArray[Any] | None = None,
         rank: NDArray[np.int64] | None = None,
         found_by: str | NDArray[np.str_] = "draw",
+        own: Overrides | None = None,
         **more: Any,
     ) -> Explanation:
-        """Check answers and tell each row's status: of its best answer, or from `without` (by position)."""
+        """Check answers and tell each row's status: of its best answer, or from `without`.
+
+        `without` has a status for each row, which counts where the row has no answer; by default, that none was found.
+        """
         names = list(task.schema.names)
         rows, answers = rows[names], answers[names].reset_index(drop=True)
         rank = _ranks(place) if rank is None else rank
-        checks = check(task, rows.iloc[place], answers, wanted[place])
-        status = np.full(len(rows), Status.NOT_FOUND, dtype=object)
-        for position, told in (without or {}).items():
-            status[position] = told
-        status[place] = Status.BEST_EFFORT
-        status[place[checks.passed]] = Status.VERIFIED
+        checks = check(task, rows.iloc[place], answers, wanted[place], own, place)
+        status = _judged(_without(without, len(rows)), place, checks)
         how = np.full(len(answers), found_by) if isinstance(found_by, str) else found_by
-        return cls(task, method, rows, wanted, status.astype(str), answers, place, rank, checks, how, **more)
+        return cls(task, method, rows, wanted, status, answers, place, rank, checks, how, own=own, **more)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        counted = ", ".join(f"{count:,} {status}" for status, count in sorted(self.counts.items()))
+        counted = ", ".join(f"{count:,} {marked(status)}" for status, count in sorted(self.counts.items()))
         noted = "".join(f"\n  {note}" for note in self.notes)
         return f"Explanation by {self.method}: {len(self):,} rows ({counted or 'none'}){noted}"
 
@@ -135,12 +160,9 @@ class Explanation:
         """One line per row and rank: what was found and checked, then the counterfactual's features.
 
         A row without an answer has one line with its status and nothing else. Where a feature has the name of
-        one of the first columns, that column is called `fcx_...` instead.
+        one of the first columns, that column is called `fcx_...` instead. `why_not` is there if reasons are.
         """
-        lines = pd.concat([self._about(), self.answers], axis=1)
-        if len(self.bare):
-            lines = self._with_bare(_nullable(lines))
-        return lines.iloc[self.lines].reset_index(drop=True)
+        return frame_of(self)
 
     @property
     def bare(self) -> NDArray[np.int64]:
@@ -153,66 +175,42 @@ class Explanation:
         place, rank = np.concatenate([self.place, self.bare]), np.concatenate([self.rank, np.ones(len(self.bare))])
         return np.lexsort((rank, place))
 
-    def _about(self) -> pd.DataFrame:
-        c, names = self.checks, np.asarray(self.task.schema.names, dtype=object)
-        values = {
-            "row": self.rows.index[self.place],
-            "rank": self.rank,
-            "status": np.where(c.passed, str(Status.VERIFIED), str(Status.BEST_EFFORT)),
-            "wanted": c.wanted,
-            "predicted": c.predicted,
-            "probability": c.probability,
-            "cost": c.cost,
-            "changes": c.changes,
-            "changed": [", ".join(map(str, names[line])) for line in c.changed],
-        }
-        return pd.DataFrame({self.column(k): v for k, v in values.items()})
-
-    def _with_bare(self, lines: pd.DataFrame) -> pd.DataFrame:
-        """A line at the end for each row without an answer, with its label, status and class wanted."""
-        bare = self.bare
-        told = {"row": self.rows.index[bare], "status": self.row_status[bare], "wanted": self.wanted[bare]}
-        known = {self.column(name): values for name, values in told.items()}
-        longer = lines.reindex(range(len(lines) + len(bare)))
-        for name, values in known.items():
-            longer[name] = pd.concat([lines[name], pd.Series(values).astype(lines[name].dtype)], ignore_index=True)
-        return longer
-
     def column(self, about: str) -> str:
         """What a column of `frame` that is no feature is called there."""
         return f"fcx_{about}" if about in self.task.schema else about
 
+    @property
+    def why_not(self) -> pd.Series:
+        """Why there is no answer, in words, by the index of the rows asked; None where nothing is known."""
+        words = np.full(len(self), None, dtype=object)
+        for position, reason in self.reasons.items():
+            words[position] = reason.words
+        return pd.Series(words, index=self.rows.index, name="why_not", dtype=object)
+
+    @cached_property
+    def density(self) -> NDArray[np.float64]:
+        """Local outlier factor of each answer against the training rows; NaN where it cannot be had.
+
+        Nothing is measured before somebody asks for this or for certificates.
+        """
+        return densities(self, np.arange(len(self.answers)))
+
     @cached_property
     def certificates(self) -> list[Certificate]:
         """One certificate for each answer, in the order of `answers`."""
-        return [self.certificate(i) for i in range(len(self.answers))]
+        return issued(self, np.arange(len(self.answers)), self.density)
 
     def certificate(self, i: int) -> Certificate:
-        """The certificate of the i-th answer."""
-        c = self.checks
-        # Column by column: a whole line of a frame would turn whole numbers into fractions.
-        before = {n: plain(self.rows[n].iloc[self.place[i]]) for n in self.task.schema.names}
-        after = {n: plain(self.answers[n].iloc[i]) for n in self.task.schema.names}
-        moved = [n for n, yes in zip(self.task.schema.names, c.changed[i], strict=True) if yes]
-        return Certificate(
-            row=_plain_label(self.rows.index[self.place[i]]),
-            rank=int(self.rank[i]),
-            status=str(Status.VERIFIED if c.passed[i] else Status.BEST_EFFORT),
-            method=self.method,
-            found_by=str(self.found_by[i]),
-            wanted=plain(c.wanted[i]),
-            predicted=plain(c.predicted[i]),
-            probability=float(c.probability[i]),
-            valid=bool(c.valid[i]),
-            feasible=bool(c.feasible[i]),
-            in_domain=bool(c.in_domain[i]),
-            immutables_kept=bool(c.immutables_kept[i]),
-            cost=float(c.cost[i]),
-            changes=tuple(Change(n, before[n], after[n]) for n in moved),
-            rules=tuple(
-                verdict(rule, kept, before, after) for rule, kept in zip(self.task.rules, c.kept[i], strict=True)
-            ),
-        )
+        """The certificate of the i-th answer, without the work for all the others."""
+        if "certificates" in vars(self):
+            return self.certificates[i]
+        which = np.arange(len(self.answers))[[i]]
+        return issued(self, which, self.density[which] if "density" in vars(self) else densities(self, which))[0]
+
+    def changes(self, i: int) -> tuple[Change, ...]:
+        """What differs between the i-th answer and its row."""
+        before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
+        return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
 
     def under(self, task: Task) -> Explanation:
         """The same answers checked again under another task with the same features: other rules, another model.
@@ -224,54 +222,43 @@ class Explanation:
             return self
         if task.schema.names != self.task.schema.names:
             raise DataError("these answers are about other features than the task")
-        checks = check(task, self.before, self.answers, self.wanted[self.place])
-        status = self.row_status.astype(object)
+        own = self.own
+        if own is not None and task.schema != self.task.schema:
+            own = replace(own, rules=parse_rules(own.rules, task.schema))
+        checks = check(task, self.before, self.answers, self.wanted[self.place], own, self.place)
+        status = self.row_status.astype(STATUS)
         if not _proofs_hold(self.task, task):
-            status[status == Status.IMPOSSIBLE] = str(Status.NOT_FOUND)
-        status[self.place] = str(Status.BEST_EFFORT)
-        status[self.place[checks.passed]] = str(Status.VERIFIED)
-        return replace(self, task=task, checks=checks, row_status=status.astype(str))
+            status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
+        # Why there is no answer is known for the rules and the model that were asked.
+        reasons = self.reasons if _proofs_hold(self.task, task) and _proofs_hold(task, self.task) else {}
+        return replace(
+            self, task=task, checks=checks, row_status=_judged(status, self.place, checks), own=own, reasons=reasons
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data: notes, statuses, and the certificates with all values."""
-        names = self.task.schema.names
-        return {
-            "method": self.method,
-            "notes": list(self.notes),
-            "counts": self.counts,
-            "rows": [
-                {"row": _plain_label(label), "status": str(status), "wanted": plain(wanted)}
-                for label, status, wanted in zip(self.rows.index, self.row_status, self.wanted, strict=True)
-            ],
-            "answers": [
-                c.to_dict() | {"counterfactual": dict(zip(names, map(plain, line), strict=True))}
-                for c, line in zip(self.certificates, self.answers.itertuples(index=False, name=None), strict=True)
-            ],
-        }
+        """Everything as plain data: notes, statuses, reasons, and the certificates with all values."""
+        return data_of(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """`to_dict` as JSON text, written to `path` if given."""
-        text = json.dumps(_without_nan(self.to_dict()), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+        text = json.dumps(without_nan(self.to_dict()), indent=2, ensure_ascii=False, default=str, allow_nan=False)
         if path is not None:
             write_whole(Path(path), text + "\n")
         return text
 
-    def to_parquet(self, path: str | Path) -> None:
-        """The frame as a parquet file, with the rows as they were and a certificate in JSON; see `read_answers`."""
-        frame = self.frame.copy()
-        labels = frame[self.column("row")]
-        if labels.map(lambda label: isinstance(label, tuple)).any():
-            frame[self.column("row")] = labels.map(str)
-        frame["certificate"] = self._beside([json.dumps(c.to_dict(), default=str) for c in self.certificates])
-        if self.soft_valid is not None:
-            frame["soft_valid"] = pd.array(self._beside(self.soft_valid.tolist()), dtype="boolean")
-        now = self.rows.iloc[np.concatenate([self.place, self.bare])[self.lines]].reset_index(drop=True)
-        about = {"method": self.method, "notes": list(self.notes), "effort": vars(self.effort)}
-        write_frame(path, frame, now, about)
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None, group: str | None = None) -> str:
+        """Everything as one HTML page, written to `path` if given; `group` names a feature to compare by."""
+        # The page takes explanations apart, and so comes after them.
+        from .page import render
 
-    def _beside(self, values: list[Any]) -> list[Any]:
-        """A value for each answer on the lines of the frame, None where there is no answer."""
-        return [values[i] if i < len(values) else None for i in self.lines]
+        text = render(self, title=title, group=group)
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Everything as a parquet file, the rows as they are now included; see `read_answers`."""
+        write_answers(self, path)
 
 
 def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -281,25 +268,28 @@ def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
 
 
+def _without(told: NDArray[Any] | None, rows: int) -> NDArray[np.str_]:
+    """Statuses of rows as if none had an answer."""
+    if told is None:
+        return np.full(rows, Status.NOT_FOUND, dtype=STATUS)
+    if len(told) != rows:
+        raise DataError(f"{len(told):,} statuses for {rows:,} rows: there must be one for each")
+    strange = sorted(str(s) for s in set(np.asarray(told).tolist()) if s not in STATUSES)
+    if strange:
+        raise DataError(f"{some(strange)} is no status. They are {some(STATUSES, len(STATUSES))}.")
+    status = np.asarray(told).astype(STATUS)
+    # Nobody is told of an answer that is not there.
+    status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
+    return status
+
+
+def _judged(status: NDArray[np.str_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.str_]:
+    """Statuses in which rows with an answer are told by the best of theirs."""
+    status[place] = Status.BEST_EFFORT
+    status[place[checks.passed]] = Status.VERIFIED
+    return status
+
+
 def _proofs_hold(made: Task, other: Task) -> bool:
     rules = {r.text for r in made.rules} <= {r.text for r in other.rules}
     return rules and made.classifier is other.classifier and made.schema == other.schema
-
-
-def _without_nan(data: Any) -> Any:
-    """Plain data in which what is no number is None, as JSON has it."""
-    if isinstance(data, dict):
-        return {key: _without_nan(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_without_nan(value) for value in data]
-    return None if isinstance(data, float) and not np.isfinite(data) else data
-
-
-def _nullable(lines: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers that may be missing stay whole numbers."""
-    whole = {c: "Int64" for c in lines.columns if isinstance(lines[c].dtype, np.dtype) and lines[c].dtype.kind in "iu"}
-    return lines.astype(whole)
-
-
-def _plain_label(label: Hashable) -> Any:
-    return tuple(plain(v) for v in label) if isinstance(label, tuple) else plain(label)

@@ -1,166 +1,23 @@
-"""What is checked of a counterfactual, and the certificate that says so.
+"""The certificate of one counterfactual: what was checked of it, for a person to read and for a program.
 
-Everything here starts from decoded rows alone and shares no code with whatever made them: the user's own model,
-the rules' exact reading, the schema's domain.
+It says nothing that was not found out anew from the decoded row; see `checks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import json
+import math
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
-from ..errors import DataError, some
-from ..rules import Rule, holds, in_words
-from ..schema import Feature, Natural
-from ..task import Task
+from .statement import headline, stated
 
-Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Checks:
-    """What was found out about `n` counterfactuals: one entry, or one line, for each."""
-
-    wanted: NDArray[Any]
-    predicted: NDArray[Any]
-    """The class by the user's own model; None for a row that is not legal and so was not asked about."""
-    probability: NDArray[np.float64]
-    """Of the class wanted, by the user's own model."""
-    kept: Bools
-    """`n x rules`."""
-    legal: Bools
-    """`n x features`: the value is in the feature's domain, and on its grid where it changed."""
-    changed: Bools
-    """`n x features`: by more than half a step, or to another level."""
-    immutables_kept: Bools
-    continuous: NDArray[np.float64]
-    """Sum over numbers of the size of the change, each in units of its spread in the training rows."""
-
-    def __len__(self) -> int:
-        return len(self.wanted)
-
-    @property
-    def valid(self) -> Bools:
-        """Whether the model answers the class wanted."""
-        return np.asarray(self.predicted.astype(object) == self.wanted.astype(object), dtype=bool)
-
-    @property
-    def feasible(self) -> Bools:
-        """Whether every rule is kept."""
-        return np.asarray(self.kept.all(axis=1))
-
-    @property
-    def in_domain(self) -> Bools:
-        """Whether every value is legal."""
-        return np.asarray(self.legal.all(axis=1))
-
-    @property
-    def passed(self) -> Bools:
-        """Valid, feasible, inside the domain, immutables kept."""
-        return self.valid & self.feasible & self.in_domain & self.immutables_kept
-
-    @property
-    def changes(self) -> NDArray[np.int64]:
-        """How many features differ."""
-        return np.asarray(self.changed.sum(axis=1), dtype=np.int64)
-
-    @property
-    def cost(self) -> NDArray[np.float64]:
-        """Features changed, plus how far the numbers moved."""
-        return self.changes + self.continuous
-
-    def take(self, which: NDArray[Any]) -> Checks:
-        """Some of the counterfactuals."""
-        return Checks(**{name: values[which] for name, values in vars(self).items()})
-
-
-def check(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: NDArray[Any]) -> Checks:
-    """Check each row of `after` as a counterfactual for the same line of `before`."""
-    if not len(before) == len(after) == len(wanted):
-        raise DataError(f"{len(before):,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
-    strange = sorted({str(w) for w in wanted.tolist() if w not in task.classes})
-    if strange:
-        raise DataError(f"the class wanted, {some(strange)}, is none of the model's: {some(task.classes)}")
-    first, second = task.schema.natural(before), task.schema.natural(after)
-    features = tuple(task.schema)
-    legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
-    changed = _columns(_changed(f, first[f.name], second[f.name]) for f in features)
-    predicted, probability = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
-    return Checks(
-        wanted=wanted,
-        predicted=predicted,
-        probability=probability,
-        kept=_columns([_holds(rule, features, first, second, legal) for rule in task.rules], len(before)),
-        legal=legal,
-        changed=changed,
-        immutables_kept=_kept(features, first, second, len(before)),
-        continuous=_distance(task, first, second, len(before)),
-    )
-
-
-def _columns(columns: Any, rows: int = 0) -> Bools:
-    found = [np.asarray(c, dtype=bool) for c in columns]
-    return np.stack(found, axis=1) if found else np.ones((rows, 0), dtype=bool)
-
-
-def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(after >= 0)
-    low = -np.inf if feature.low is None else feature.low
-    high = np.inf if feature.high is None else feature.high
-    inside = np.isfinite(after) & (after >= low) & (after <= high)
-    on_grid = feature.on_grid(np.where(inside, after, 0.0))
-    return np.asarray(inside & (on_grid | (after == before)))
-
-
-def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
-    """Whether a rule is kept; nothing is kept by values that do not exist."""
-    primed = {ref.name for ref in rule.refs if ref.primed}
-    known = legal[:, [f.name in primed for f in features]].all(axis=1)
-    return np.asarray(holds(rule, before, after) & known)
-
-
-def _changed(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(before != after)
-    # Anything but "close enough" counts, so that a missing value is a change.
-    return ~np.asarray(np.abs(after - before) <= float(feature.step or 0) / 2)
-
-
-def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: int) -> Bools:
-    kept = np.ones(rows, dtype=bool)
-    for f in features:
-        if not f.mutable:
-            kept &= before[f.name] == after[f.name]
-    return kept
-
-
-def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
-    total = np.zeros(rows)
-    for name in task.schema.numbers:
-        total += np.abs(after[name] - before[name]) / task.units[name]
-    return total
-
-
-def _asked(
-    task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Classes by the user's own model, and its probability of the class wanted."""
-    predicted, probability = np.full(len(after), None, dtype=object), np.full(len(after), np.nan)
-    if legal.any():
-        answers = task.classifier.probabilities(after[legal])
-        names = np.empty(len(task.classes), dtype=object)
-        names[:] = task.classes
-        predicted[legal] = names[chosen(answers, task.classifier.threshold)]
-        place = {name: i for i, name in enumerate(task.classes)}
-        probability[legal] = answers[np.arange(len(answers)), [place[w] for w in wanted[legal].tolist()]]
-    return predicted, probability
+# Types of values that are the same in JSON.
+PLAIN = frozenset({str, int, bool, type(None)})
 
 
 @dataclass(frozen=True)
@@ -173,19 +30,31 @@ class RuleVerdict:
     now: dict[str, Any]
     then: dict[str, Any]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        now, then = _written(self.now), _written(self.then)
+        return {"rule": self.rule, "words": self.words, "kept": self.kept, "now": now, "then": then}
+
 
 @dataclass(frozen=True)
 class Change:
-    """One feature that differs."""
+    """One feature that differs; `title` and `unit` are what people call it and count it in."""
 
     feature: str
     now: Any
     then: Any
+    title: str = ""
+    unit: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        now, then = written(self.now), written(self.then)
+        return {"feature": self.feature, "now": now, "then": then, "title": self.title, "unit": self.unit}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
-    """What was checked of one counterfactual, readable by a person and by a program."""
+    """What was checked of one counterfactual, readable by a person (`print` it) and by a program (`to_dict`)."""
 
     row: Any
     """The row's label in the index of the rows asked."""
@@ -203,6 +72,16 @@ class Certificate:
     cost: float
     changes: tuple[Change, ...]
     rules: tuple[RuleVerdict, ...]
+    density: float | None = None
+    """Local outlier factor against training rows: 1 where it is as dense there as around its neighbours."""
+    draws: int = 0
+    """Proposals of the network for the row."""
+    calls: int | None = None
+    """Candidates of the row that the user's model was asked about; None where nobody counted."""
+    model: str | None = None
+    """A fingerprint of the model's answers; None where it has none to the rows it was asked about."""
+    rules_id: str = ""
+    """A fingerprint of the features and of the rules that the row has to keep."""
 
     @property
     def passed(self) -> bool:
@@ -210,21 +89,57 @@ class Certificate:
         return self.valid and self.feasible and self.in_domain and self.immutables_kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
-        known = None if np.isnan(self.probability) else self.probability
-        cost = None if np.isnan(self.cost) else self.cost
-        return asdict(self) | {"probability": known, "cost": cost, "passed": self.passed}
+        """Plain data, as it stands in JSON; `certificate_schema` describes it."""
+        # Name by name: `asdict` copies values that cannot change, which takes twenty times as long.
+        return {
+            "row": written(self.row),
+            "rank": self.rank,
+            "status": self.status,
+            "method": self.method,
+            "found_by": self.found_by,
+            "wanted": written(self.wanted),
+            "predicted": written(self.predicted),
+            "probability": written(self.probability),
+            "valid": self.valid,
+            "feasible": self.feasible,
+            "in_domain": self.in_domain,
+            "immutables_kept": self.immutables_kept,
+            "passed": self.passed,
+            "cost": written(self.cost),
+            "changes": [change.to_dict() for change in self.changes],
+            "rules": [rule.to_dict() for rule in self.rules],
+            "density": self.density,
+            "draws": self.draws,
+            "calls": self.calls,
+            "model": self.model,
+            "rules_id": self.rules_id,
+        }
 
     def __str__(self) -> str:
-        head = f"row {self.row}, answer {self.rank}: {self.status}"
-        moves = [f"  {c.feature}: {c.now} -> {c.then}" for c in self.changes] or ["  nothing changes"]
-        model = f"  model: {self.predicted} (wanted {self.wanted}, probability {self.probability:.3f})"
-        rules = [f"  {'kept' if r.kept else 'BROKEN'}: {r.words}" for r in self.rules]
-        return "\n".join([head, *moves, model, *rules])
+        return stated(self)
+
+    def __repr__(self) -> str:
+        return f"<{headline(self)}>"
 
 
-def verdict(rule: Rule, kept: bool, before: Mapping[str, Any], after: Mapping[str, Any]) -> RuleVerdict:
-    """A rule's verdict on one pair of rows, with the values it names."""
-    now = {r.name: before[r.name] for r in rule.refs if not r.primed}
-    then = {r.name: after[r.name] for r in rule.refs if r.primed}
-    return RuleVerdict(rule.text, in_words(rule), bool(kept), dict(sorted(now.items())), dict(sorted(then.items())))
+def certificate_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of `Certificate.to_dict()`."""
+    found: dict[str, Any] = json.loads(files(__package__).joinpath("certificate.schema.json").read_text("utf-8"))
+    return found
+
+
+def written(value: Any) -> Any:
+    """A value, class or label as JSON has it: what is no number is None, what JSON does not know is text."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, tuple):
+        return [written(part) for part in value]
+    if isinstance(value, np.generic):
+        return written(value.item())
+    return None if value is pd.NA or value is pd.NaT else str(value)
+
+
+def _written(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value if type(value) in PLAIN else written(value) for name, value in values.items()}

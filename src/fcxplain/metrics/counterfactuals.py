@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ..explanation import Explanation
-from ..schema import Natural
+from ..explanation.density import alike, sampled, taken
+
+__all__ = ["alike", "first", "handed_out", "natural_answers", "rows_with", "sampled", "taken"]
 
 Bools = NDArray[np.bool_]
 Places = NDArray[np.int64]
@@ -36,22 +37,3 @@ def rows_with(answer: Explanation, good: Bools) -> Bools:
 def natural_answers(answer: Explanation, which: Places) -> dict[str, NDArray[Any]]:
     """Natural columns of some of the answers."""
     return answer.task.schema.natural(answer.answers.iloc[which])
-
-
-def taken(natural: Natural, which: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Some of the rows of natural columns."""
-    return {name: values[which] for name, values in natural.items()}
-
-
-def alike(natural: Natural) -> Places:
-    """A number for each row, the same for rows that are equal; rows in rising order have rising numbers."""
-    columns = pd.DataFrame(dict(enumerate(natural.values())))
-    numbers = columns.groupby(list(columns), sort=True, dropna=False).ngroup()
-    return np.asarray(numbers.to_numpy(), dtype=np.int64)
-
-
-def sampled(which: Places, most: int, seed: int) -> Places:
-    """At most so many of them, in their order, drawn with the seed."""
-    if len(which) <= most:
-        return which
-    return which[np.sort(np.random.default_rng(seed).permutation(len(which))[:most])]

@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 from sklearn.neighbors import LocalOutlierFactor
 
 from ..explanation import Explanation
-from ..schema import Natural
+from ..explanation.density import MOST_POINTS, NEIGHBOURS, encoded, points, reference
 from ..task import Task
 from .counterfactuals import Places, alike, first, natural_answers, sampled, taken
 from .distance import NO_ANSWER
 from .figure import Figure, absent
 
-NEIGHBOURS = 20
 OUTLIER = 1.5
-# The cost of LOF grows with the square of the points; so many take about two seconds.
-MOST_POINTS = 20_000
 # A combination of categories that occurs in more training rows than this is supported.
 RARE = 20
 NONE_FEASIBLE = "no answer is both valid and feasible"
@@ -57,18 +54,9 @@ class Scores:
         return float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
 
 
-@dataclass(frozen=True)
-class Reference:
-    """LOF fitted on distinct training rows; None where there is only one."""
-
-    fitted: LocalOutlierFactor | None
-    notes: tuple[str, ...]
-
-
 # LOF is dear, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
 _AMONG: WeakKeyDictionary[Explanation, Scores | None] = WeakKeyDictionary()
 _TO_DATA: WeakKeyDictionary[Explanation, Scores | str] = WeakKeyDictionary()
-_REFERENCES: WeakKeyDictionary[Task, Reference] = WeakKeyDictionary()
 
 
 def lof(answer: Explanation, task: Task) -> float:
@@ -102,7 +90,7 @@ def lof_raw(answer: Explanation, task: Task) -> float:
     # In rising order, so that ties among neighbours do not depend on the order of the rows.
     order = sampled(np.argsort(groups, kind="stable"), MOST_POINTS, task.seed)
     notes = _sample_notes("lof_raw", len(order), len(which), "feasible answers")
-    return Figure(float(_lof(_encoded(task, taken(natural, order))).mean()), notes=notes)
+    return Figure(float(_lof(encoded(task, taken(natural, order))).mean()), notes=notes)
 
 
 def lof_to_data(answer: Explanation, task: Task) -> float:
@@ -139,9 +127,9 @@ def _among_distinct(answer: Explanation) -> Scores | None:
     if not len(which):
         return None
     natural, groups = _by_point(answer, which)
-    rows, weight, chosen = _points(groups, answer.task.seed)
+    rows, weight, chosen = points(groups, answer.task.seed)
     notes = _sample_notes("LOF", len(chosen), len(rows), "distinct feasible answers")
-    scores = _lof(_encoded(answer.task, taken(natural, rows[chosen])))
+    scores = _lof(encoded(answer.task, taken(natural, rows[chosen])))
     return Scores(scores, weight[chosen], len(which), notes)
 
 
@@ -150,26 +138,17 @@ def _against_data(answer: Explanation) -> Scores | str:
     legal = which[answer.checks.in_domain[which]]
     if not len(legal):
         return "no answer lies inside the domain" if len(which) else NO_ANSWER
-    reference = _remembered(_REFERENCES, answer.task, _fitted)
-    if reference.fitted is None:
+    data = reference(answer.task)
+    if data.fitted is None:
         return "the training rows are all alike"
     natural, groups = _by_point(answer, legal)
-    rows, weight, chosen = _points(groups, answer.task.seed)
-    notes = reference.notes + _sample_notes("LOF to data", len(chosen), len(rows), "distinct answers")
+    rows, weight, chosen = points(groups, answer.task.seed)
+    notes = _sample_notes("LOF to data", data.used, data.there, "distinct training rows")
+    notes += _sample_notes("LOF to data", len(chosen), len(rows), "distinct answers")
     if len(legal) < len(which):
         notes += (f"LOF to data: left out {len(which) - len(legal):,} of {len(which):,} answers, outside the domain",)
-    scores = -reference.fitted.score_samples(_encoded(answer.task, taken(natural, rows[chosen])))
+    scores = -data.fitted.score_samples(encoded(answer.task, taken(natural, rows[chosen])))
     return Scores(scores, weight[chosen], len(legal), notes)
-
-
-def _fitted(task: Task) -> Reference:
-    natural = task.schema.natural(task.train)
-    rows, _, chosen = _points(alike(natural), task.seed)
-    notes = _sample_notes("LOF to data", len(chosen), len(rows), "distinct training rows")
-    if len(rows) < 2:
-        return Reference(None, notes)
-    model = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(chosen) - 1), novelty=True)
-    return Reference(model.fit(_encoded(task, taken(natural, rows[chosen]))), notes)
 
 
 def _feasible(answer: Explanation) -> Places:
@@ -182,12 +161,6 @@ def _by_point(answer: Explanation, which: Places) -> tuple[dict[str, NDArray[Any
     return natural, alike(natural)
 
 
-def _points(groups: Places, seed: int) -> tuple[Places, NDArray[np.int64], Places]:
-    """A row for each distinct point in rising order, how many rows lie on it, and the points to use."""
-    _, rows, weight = np.unique(groups, return_index=True, return_counts=True)
-    return rows, weight, sampled(np.arange(len(rows)), MOST_POINTS, seed)
-
-
 def _lof(points: Floats) -> Floats:
     """LOF of each point among the others."""
     if len(points) < 2:
@@ -197,10 +170,6 @@ def _lof(points: Floats) -> Floats:
         # Where there are copies, they were asked for; `lof_raw` says what they do.
         warnings.filterwarnings("ignore", message="Duplicate values are leading")
         return np.asarray(-model.fit(points).negative_outlier_factor_)
-
-
-def _encoded(task: Task, natural: Natural) -> Floats:
-    return np.asarray(task.encoder.encode_natural(natural).numpy(), dtype=np.float64)
 
 
 def _sample_notes(place: str, used: int, there: int, what: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..classifier.protocol import chosen
-from ..explanation import Explanation
+from ..explanation import Explanation, Prices
 from ..rules import holds
 from ..schema import Feature, Natural, Schema
 from ..task import Task
@@ -72,7 +72,10 @@ class Space:
 
 
 def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
-    """Mean cost above the cheapest counterfactual there is, in percent of that one's cost (see `Checks.cost`).
+    """Mean cost above the cheapest counterfactual there is, in percent of that one's cost.
+
+    The cost is what the answers were chosen by, where they say so (`Explanation.prices`), else `Checks.cost`. That
+    several features change at all is left out of it where no single change will do.
 
     Every legal row is tried that keeps the immutables, so this exists only where there are at most `limit` of
     them over all rows compared. Rows compared are those whose answer of rank 1 passed every check, at most `rows`
@@ -89,9 +92,11 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
     total = sum(space.size for space, _ in spaces)
     if total > limit:
         return absent(f"{total:,} legal rows are too many to try them all (limit {limit:,})")
-    cost = answer.checks.cost[solved]
-    best = _cheapest(task, spaces, before, answer.checks.wanted[solved], cost)
-    return _gap(cost, best, notes + list(unit_notes(task)))
+    prices = answer.prices or Prices()
+    cost = _costs(task, prices, before, task.schema.natural(answer.answers.iloc[solved]))
+    best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)
+    necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
+    return _gap(cost - necessary, best - necessary, notes + list(unit_notes(task)))
 
 
 def _left_out(asked: int, solved: int, rows: int) -> Iterator[str]:
@@ -132,17 +137,22 @@ def _is_extra(feature: Feature, now: float) -> bool:
 
 
 def _cheapest(
-    task: Task, spaces: list[tuple[Space, list[int]]], before: Natural, wanted: NDArray[Any], cost: Floats
+    task: Task,
+    prices: Prices,
+    spaces: list[tuple[Space, list[int]]],
+    before: Natural,
+    wanted: NDArray[Any],
+    cost: Floats,
 ) -> Floats:
     """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
     best = cost.copy()
     for space, rows in spaces:
         classes = _classes(task, space)
         for row in rows:
-            prices = _prices(task, space, before, row)
+            priced = _priced(task, prices, space, before, row)
             is_wanted = classes == task.classes.index(wanted[row])
-            cheaper = np.flatnonzero(is_wanted & (prices < cost[row] - ROUNDING))
-            best[row] = _lowest(task, space, taken(before, np.array([row])), cheaper, prices, cost[row])
+            cheaper = np.flatnonzero(is_wanted & (priced < cost[row] - ROUNDING))
+            best[row] = _lowest(task, space, taken(before, np.array([row])), cheaper, priced, cost[row])
     return best
 
 
@@ -158,18 +168,34 @@ def _classes(task: Task, space: Space) -> NDArray[np.int16]:
     return found
 
 
-def _prices(task: Task, space: Space, before: Natural, row: int) -> Floats:
-    """What each row of a space costs one row to become: features changed, plus how far the numbers moved."""
-    total = np.zeros(1)
+def _priced(task: Task, prices: Prices, space: Space, before: Natural, row: int) -> Floats:
+    """What each row of a space costs one row to become."""
+    total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for feature in task.schema:
-        values, now = space.values[feature.name], before[feature.name][row]
-        if feature.is_category:
-            price = (values != now).astype(np.float64)
-        else:
-            moved = np.abs(values - now)
-            price = (moved > float(feature.step or 0) / 2) + moved / task.units[feature.name]
-        total = np.add.outer(total, price).ravel()
-    return total
+        price, changed = _price(task, prices, feature, before[feature.name][row], space.values[feature.name])
+        total, count = np.add.outer(total, price).ravel(), np.add.outer(count, changed.astype(np.int8)).ravel()
+    return np.asarray(total + prices.several * (count > 1))
+
+
+def _costs(task: Task, prices: Prices, before: Natural, after: Natural) -> Floats:
+    """What it costs each row to become its counterfactual."""
+    parts = [_price(task, prices, f, before[f.name], after[f.name]) for f in task.schema]
+    count = np.sum([changed for _, changed in parts], axis=0)
+    return np.asarray(np.sum([price for price, _ in parts], axis=0) + prices.several * (count > 1))
+
+
+def _price(
+    task: Task, prices: Prices, feature: Feature, now: NDArray[Any], then: NDArray[Any]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """What one feature adds, and whether it changes."""
+    if feature.is_category:
+        changed = np.asarray(then != now)
+        price = (prices.change + prices.category) * changed.astype(np.float64)
+    else:
+        moved = np.abs(then - now)
+        changed = np.asarray(moved > float(feature.step or 0) / 2)
+        price = prices.change * changed + prices.distance * moved / task.units[feature.name]
+    return price * prices.difficulty.get(feature.name, 1.0), changed
 
 
 def _lowest(task: Task, space: Space, now: Natural, left: Places, prices: Floats, otherwise: float) -> float:

@@ -1,0 +1,202 @@
+"""What is checked of a counterfactual: class and probability by the user's own model, rules, domain, immutables.
+
+Everything here starts from decoded rows alone and shares no code with whatever made them: the user's own model,
+the rules' exact reading, the schema's domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..classifier.protocol import chosen
+from ..errors import DataError, some
+from ..rules import Rule, holds
+from ..schema import Feature, Natural
+from ..task import Task
+
+if TYPE_CHECKING:
+    from ..overrides import Overrides
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """What was found out about `n` counterfactuals: one entry, or one line, for each."""
+
+    wanted: NDArray[Any]
+    predicted: NDArray[Any]
+    """The class by the user's own model; None for a row that is not legal and so was not asked about."""
+    probability: NDArray[np.float64]
+    """Of the class wanted, by the user's own model."""
+    kept: Bools
+    """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
+    legal: Bools
+    """`n x features`: the value is in the feature's domain, and on its grid where it changed."""
+    changed: Bools
+    """`n x features`: by more than half a step, or to another level."""
+    immutables_kept: Bools
+    continuous: NDArray[np.float64]
+    """Sum over numbers of the size of the change, each in units of its spread in the training rows."""
+
+    def __len__(self) -> int:
+        return len(self.wanted)
+
+    @property
+    def valid(self) -> Bools:
+        """Whether the model answers the class wanted."""
+        return np.asarray(self.predicted.astype(object) == self.wanted.astype(object), dtype=bool)
+
+    @property
+    def feasible(self) -> Bools:
+        """Whether every rule is kept."""
+        return np.asarray(self.kept.all(axis=1))
+
+    @property
+    def in_domain(self) -> Bools:
+        """Whether every value is legal."""
+        return np.asarray(self.legal.all(axis=1))
+
+    @property
+    def passed(self) -> Bools:
+        """Valid, feasible, inside the domain, immutables kept."""
+        return self.valid & self.feasible & self.in_domain & self.immutables_kept
+
+    @property
+    def changes(self) -> NDArray[np.int64]:
+        """How many features differ."""
+        return np.asarray(self.changed.sum(axis=1), dtype=np.int64)
+
+    @property
+    def cost(self) -> NDArray[np.float64]:
+        """Features changed, plus how far the numbers moved."""
+        return self.changes + self.continuous
+
+    def take(self, which: NDArray[Any]) -> Checks:
+        """Some of the counterfactuals."""
+        return Checks(**{name: values[which] for name, values in vars(self).items()})
+
+
+def check(
+    task: Task,
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    wanted: NDArray[Any],
+    own: Overrides | None = None,
+    place: NDArray[np.int64] | None = None,
+) -> Checks:
+    """Check each row of `after` as a counterfactual for the same line of `before`.
+
+    `own` has rules of single rows, and `place` says which of its rows each line is about (the same by default).
+    """
+    if not len(before) == len(after) == len(wanted):
+        raise DataError(f"{len(before):,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
+    strange = sorted(str(w) for w in set(wanted.tolist()) if w not in task.classes)
+    if strange:
+        raise DataError(f"the class wanted, {some(strange)}, is none of the model's: {some(task.classes)}")
+    first, second = task.schema.natural(before), task.schema.natural(after)
+    features = tuple(task.schema)
+    legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
+    changed = _columns(_changed(f, first[f.name], second[f.name]) for f in features)
+    predicted, probability = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
+    kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], len(before))
+    if own is not None and own.rules:
+        applies = own.applies(np.arange(len(before)) if place is None else place)
+        kept = np.hstack([kept, _own_kept(own.rules, applies, features, first, second, legal)])
+    return Checks(
+        wanted=wanted,
+        predicted=predicted,
+        probability=probability,
+        kept=kept,
+        legal=legal,
+        changed=changed,
+        immutables_kept=_kept(features, first, second, len(before)),
+        continuous=_distance(task, first, second, len(before)),
+    )
+
+
+def lines_of(applies: Bools) -> Iterator[NDArray[np.int64]]:
+    """The lines that each own rule applies to, rule by rule."""
+    rule, line = np.nonzero(applies.T)
+    return iter(np.split(line, np.searchsorted(rule, np.arange(1, applies.shape[1]))))
+
+
+def _own_kept(
+    rules: tuple[Rule, ...],
+    applies: Bools,
+    features: tuple[Feature, ...],
+    before: Natural,
+    after: Natural,
+    legal: Bools,
+) -> Bools:
+    """Whether each own rule is kept, looked at only where it applies."""
+    kept = np.ones_like(applies, dtype=bool)
+    for j, (rule, lines) in enumerate(zip(rules, lines_of(applies), strict=True)):
+        first, second = ({n: natural[n][lines] for n in rule.features} for natural in (before, after))
+        kept[lines, j] = _holds(rule, features, first, second, legal[lines])
+    return kept
+
+
+def _columns(columns: Any, rows: int = 0) -> Bools:
+    found = [np.asarray(c, dtype=bool) for c in columns]
+    return np.stack(found, axis=1) if found else np.ones((rows, 0), dtype=bool)
+
+
+def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
+    if feature.is_category:
+        return np.asarray(after >= 0)
+    low = -np.inf if feature.low is None else feature.low
+    high = np.inf if feature.high is None else feature.high
+    inside = np.isfinite(after) & (after >= low) & (after <= high)
+    on_grid = feature.on_grid(np.where(inside, after, 0.0))
+    return np.asarray(inside & (on_grid | (after == before)))
+
+
+def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
+    """Whether a rule is kept; nothing is kept by values that do not exist."""
+    primed = {ref.name for ref in rule.refs if ref.primed}
+    known = legal[:, [f.name in primed for f in features]].all(axis=1)
+    return np.asarray(holds(rule, before, after) & known)
+
+
+def _changed(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
+    if feature.is_category:
+        return np.asarray(before != after)
+    # Anything but "close enough" counts, so that a missing value is a change.
+    return ~np.asarray(np.abs(after - before) <= float(feature.step or 0) / 2)
+
+
+def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: int) -> Bools:
+    kept = np.ones(rows, dtype=bool)
+    for f in features:
+        if not f.mutable:
+            kept &= before[f.name] == after[f.name]
+    return kept
+
+
+def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
+    total = np.zeros(rows)
+    for name in task.schema.numbers:
+        total += np.abs(after[name] - before[name]) / task.units[name]
+    return total
+
+
+def _asked(
+    task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Classes by the user's own model, and its probability of the class wanted."""
+    predicted, probability = np.full(len(after), None, dtype=object), np.full(len(after), np.nan)
+    if legal.any():
+        answers = task.classifier.probabilities(after[legal])
+        names = np.empty(len(task.classes), dtype=object)
+        names[:] = task.classes
+        predicted[legal] = names[chosen(answers, task.classifier.threshold)]
+        place = {name: i for i, name in enumerate(task.classes)}
+        probability[legal] = answers[np.arange(len(answers)), [place[w] for w in wanted[legal].tolist()]]
+    return predicted, probability

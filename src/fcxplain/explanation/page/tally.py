@@ -1,0 +1,149 @@
+"""The batch in figures: statuses, what changes how often, changes per answer, what stands in the way, groups."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...schema import Feature
+from ..answer import Explanation, Status
+from .wording import amount, difference, label_text
+
+ANSWERED = (Status.VERIFIED, Status.BEST_EFFORT)
+NO_WAY = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
+# A group for each value of a number that has no more of them; else a group for each quarter of the rows.
+FEW = 6
+GROUPS = 20
+
+
+@dataclass(frozen=True)
+class FeatureCount:
+    """How often a feature changes in first answers; `usual` says what to, or by how much."""
+
+    feature: Feature
+    count: int
+    up: int
+    down: int
+    usual: str
+
+
+@dataclass(frozen=True)
+class ObstacleCount:
+    """What stands in the way of so many rows."""
+
+    words: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GroupCount:
+    """Some of the rows: how they fared."""
+
+    name: str
+    asked: int
+    verified: int
+    best_effort: int
+    no_way: int
+    changes: float
+    """Mean over the first answers; NaN without any."""
+
+
+def first_answers(e: Explanation) -> NDArray[np.int64]:
+    """The best-ranked answer of each row that has one."""
+    order = np.lexsort((e.rank, e.place))
+    return np.asarray(order[np.unique(e.place[order], return_index=True)[1]])
+
+
+def feature_counts(e: Explanation) -> list[FeatureCount]:
+    """Features that change in first answers, the most frequent first."""
+    first = first_answers(e)
+    before, after = e.rows.iloc[e.place[first]], e.answers.iloc[first]
+    found = []
+    for j, feature in enumerate(e.task.schema):
+        lines = np.flatnonzero(e.checks.changed[first, j])
+        if len(lines):
+            found.append(_counted(feature, before[feature.name].iloc[lines], after[feature.name].iloc[lines]))
+    return sorted(found, key=lambda f: -f.count)
+
+
+def _counted(feature: Feature, now: pd.Series, then: pd.Series) -> FeatureCount:
+    if feature.is_number:
+        moved = then.to_numpy(dtype=float) - now.to_numpy(dtype=float)
+        middle = float(np.nanquantile(moved, 0.5, method="nearest")) if not np.isnan(moved).all() else np.nan
+        usual = f"median {difference(feature, 0.0, middle)}" if middle == middle else ""
+        return FeatureCount(feature, len(now), int((moved > 0).sum()), int((moved < 0).sum()), usual)
+    level, times = Counter(amount(feature, v) for v in then.tolist()).most_common(1)[0]
+    usual = f"{'always' if times == len(then) else 'mostly'} to {level}"
+    return FeatureCount(feature, len(now), 0, 0, usual)
+
+
+def changes_per_answer(e: Explanation) -> list[tuple[int, int]]:
+    """Numbers of changes, and how many first answers have so many."""
+    return sorted(Counter(e.checks.changes[first_answers(e)].tolist()).items())
+
+
+def obstacle_counts(e: Explanation) -> list[ObstacleCount]:
+    """What stands in the way of rows, whatever stands in the way of most first."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for position, why in sorted(e.reasons.items()):
+        words = dict.fromkeys(obstacle.words for together in why.blockers for obstacle in together)
+        for said in words:
+            rows[said].append(label_text(e.rows.index[position]))
+    return sorted((ObstacleCount(w, tuple(r)) for w, r in rows.items()), key=lambda o: -len(o.labels))
+
+
+def group_counts(e: Explanation, name: str) -> list[GroupCount]:
+    """How rows fared by the values of one feature; a number's values are taken by quarters."""
+    groups = _groups(e.task.schema[name], e.rows[name])
+    first = first_answers(e)
+    changes = np.full(len(e), np.nan)
+    changes[e.place[first]] = e.checks.changes[first]
+    return [_group(text, e.row_status[which], changes[which]) for text, which in groups]
+
+
+def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> GroupCount:
+    known = changes[~np.isnan(changes)]
+    return GroupCount(
+        name=name,
+        asked=int((status != Status.ALREADY).sum()),
+        verified=int((status == Status.VERIFIED).sum()),
+        best_effort=int((status == Status.BEST_EFFORT).sum()),
+        no_way=int(np.isin(status, NO_WAY).sum()),
+        changes=float(known.mean()) if len(known) else float("nan"),
+    )
+
+
+def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Names of groups and who is in them."""
+    if feature.is_number:
+        return _number_groups(feature, column.to_numpy(dtype=float))
+    values = np.asarray([amount(feature, v) for v in column.tolist()], dtype=object)
+    counts = Counter(values.tolist())
+    order = [amount(feature, level) for level in feature.levels]
+    shown = [v for v, _ in counts.most_common(GROUPS)]
+    shown.sort(key=lambda v: order.index(v) if v in order else len(order))
+    groups = [(v, values == v) for v in shown]
+    left = ~np.isin(values, shown)
+    return [*groups, ("others", left)] if left.any() else groups
+
+
+def _number_groups(feature: Feature, values: NDArray[np.float64]) -> list[tuple[str, NDArray[np.bool_]]]:
+    distinct = np.unique(values)
+    if len(distinct) <= FEW:
+        return [(amount(feature, float(v)), values == v) for v in distinct]
+    edges = np.unique(np.quantile(values, [0.25, 0.5, 0.75], method="nearest"))
+    quarter = np.searchsorted(edges, values, side="left")
+    members = [quarter == q for q in np.unique(quarter)]
+    return [(_span(feature, values[who]), who) for who in members]
+
+
+def _span(feature: Feature, values: NDArray[np.float64]) -> str:
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return amount(feature, low)
+    return f"{amount(feature.replace(unit=''), low)} to {amount(feature, high)}"

@@ -1,0 +1,188 @@
+"""The rows of a parquet or CSV file, some at a time: the features alone, labelled, in the dtypes of the task's rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..datasets.delimited import SEPARATORS
+from ..datasets.tables import MISSING
+from ..errors import DataError, Fault, did_you_mean, some
+from ..fingerprint import fingerprint
+from ..schema import Feature, level_named
+from ..task import Task
+
+PARQUET = (".parquet", ".pq")
+
+
+class RowFile:
+    """A file of rows to explain. `total` is how many there are, None where only reading them would tell."""
+
+    def __init__(self, path: Path, task: Task) -> None:
+        self.path, self.task, self.total = path.expanduser(), task, None
+        if not self.path.is_file():
+            names = [p.name for p in self.path.parent.glob("*")] if self.path.parent.is_dir() else []
+            raise DataError(f"there is no file {path}. {did_you_mean(path.name, names)}".rstrip())
+        self.is_parquet = _is_parquet(self.path)
+        with _reading(self.path):
+            layout = self._parquet() if self.is_parquet else self._delimited()
+        state = self.path.stat()
+        self.identity = fingerprint(state.st_size, state.st_mtime_ns, layout)
+
+    def chunks(self, size: int) -> Iterator[pd.DataFrame]:
+        """So many rows at a time; the last may be fewer."""
+        found = self._parquet_chunks(size) if self.is_parquet else self._delimited_chunks(size)
+        while True:
+            with _reading(self.path):
+                table = next(found, None)
+            if table is None:
+                return
+            yield table
+
+    # Parquet
+
+    def _parquet(self) -> str:
+        file = pq.ParquetFile(self.path)
+        schema, names = file.schema_arrow, file.schema_arrow.names
+        self.total = file.metadata.num_rows
+        described = (schema.pandas_metadata or {}).get("index_columns", [])
+        # pandas keeps a level of an index as a column, or as the range that it is.
+        self.levels: list[Any] = [c for c in described if isinstance(c, dict) or c in names]
+        self.levels = self.levels or [{"start": 0, "step": 1}]
+        return str(schema.remove_metadata())
+
+    def _parquet_chunks(self, size: int) -> Iterator[pd.DataFrame]:
+        file = pq.ParquetFile(self.path)
+        wanted = [n for n in file.schema_arrow.names if n in self.task.schema or n in self.levels]
+        held, done = [], 0
+        for batch in file.iter_batches(batch_size=size, columns=wanted):
+            held.append(pa.Table.from_batches([batch]))
+            # Batches end where row groups do, so that some are put together.
+            while sum(t.num_rows for t in held) >= size:
+                table = pa.concat_tables(held)
+                yield self._labelled(table.slice(0, size), done)
+                held, done = [table.slice(size)], done + size
+        table = pa.concat_tables(held) if held else None
+        if table is not None and table.num_rows:
+            yield self._labelled(table, done)
+
+    def _labelled(self, table: pa.Table, done: int) -> pd.DataFrame:
+        frame = table.unify_dictionaries().to_pandas()
+        columns = iter(range(frame.index.nlevels))
+        levels = [
+            _range(level, done, len(frame)) if isinstance(level, dict) else frame.index.get_level_values(next(columns))
+            for level in self.levels
+        ]
+        return frame.set_axis(levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels), axis=0)
+
+    # Delimited text
+
+    def _delimited(self) -> str:
+        with _opened(self.path) as file:
+            header = file.readline()
+        marks = {mark: [n.strip() for n in next(csv.reader([header], delimiter=mark), [])] for mark in SEPARATORS}
+        schema = self.task.schema
+        # The features are known, so that the separator is the one that shows them.
+        self.separator = max(marks, key=lambda mark: sum(n in schema for n in marks[mark]))
+        self.header = marks[self.separator]
+        twice = sorted({n for n in self.header if n in schema and self.header.count(n) > 1})
+        if twice:
+            faults = [Fault(f"column {n!r}", "stands in the header more than once", "Rename one.") for n in twice]
+            raise DataError(f"{self.path} has a header that cannot be used", faults)
+        return header
+
+    def _delimited_chunks(self, size: int) -> Iterator[pd.DataFrame]:
+        places = [i for i, name in enumerate(self.header) if name in self.task.schema]
+        with _opened(self.path) as file:
+            text = pd.read_csv(
+                file,
+                sep=self.separator,
+                header=0,
+                names=list(range(len(self.header))),
+                usecols=places,
+                dtype=str,
+                keep_default_na=False,
+                skipinitialspace=True,
+                index_col=False,
+                chunksize=size,
+            )
+            for chunk in text:
+                yield self._read(chunk.set_axis([self.header[i] for i in chunk.columns], axis=1))
+
+    def _read(self, text: pd.DataFrame) -> pd.DataFrame:
+        """Text as values; what cannot be read is told for all columns at once."""
+        features = [self.task.schema[name] for name in text.columns]
+        faults = [fault for f in features if f.is_number for fault in _unreadable(f, text[f.name])]
+        if faults:
+            raise DataError(f"{self.path} has numbers that cannot be read", faults)
+        return pd.DataFrame({f.name: _column(f, text[f.name], self.task.encoder.dtypes_[f.name]) for f in features})
+
+
+def _range(described: dict[str, Any], done: int, rows: int) -> pd.RangeIndex:
+    """Labels that are counted, from where the chunk begins."""
+    step = described["step"]
+    start = described["start"] + done * step
+    return pd.RangeIndex(start, start + rows * step, step, name=described.get("name"))
+
+
+def _column(feature: Feature, text: pd.Series, dtype: Any) -> pd.Series:
+    """A column of text as the feature's values."""
+    if feature.is_number:
+        values = _numbers(text)
+        whole = values.notna().all() and pd.api.types.is_integer_dtype(dtype) and (values == np.rint(values)).all()
+        return values.astype(dtype) if whole or pd.api.types.is_float_dtype(dtype) else values
+    levels = text.map({t: _level(feature, t) for t in text.unique()}).astype(object)
+    is_known = levels.isin(feature.levels).all()
+    return levels.astype(dtype) if is_known else levels
+
+
+def _level(feature: Feature, text: str) -> Any:
+    """The level that is written so; what is none stays as it is, for the schema to refuse."""
+    if pd.isna(text) or text.strip() in MISSING:
+        return None
+    found = level_named(text.strip(), feature.levels)
+    return text if found is None else found
+
+
+def _numbers(text: pd.Series) -> pd.Series:
+    return pd.to_numeric(text.str.strip(), errors="coerce").astype(np.float64)
+
+
+def _unreadable(feature: Feature, text: pd.Series) -> list[Fault]:
+    odd = (_numbers(text).isna() & text.notna() & ~text.str.strip().isin(MISSING)).to_numpy(dtype=bool)
+    if not odd.any():
+        return []
+    remedy = "Write numbers as 1234.5, or convert the file to parquet."
+    first = text.index[int(odd.argmax())]
+    return [Fault(f"column {feature.name!r}", f"is {some([text[first]])}", remedy, int(odd.sum()), first)]
+
+
+def _is_parquet(path: Path) -> bool:
+    with _reading(path), path.open("rb") as file:
+        return file.read(4) == b"PAR1" or path.suffix.lower() in PARQUET
+
+
+def _opened(path: Path) -> TextIO:
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    opened = gzip.open if is_packed else open
+    return cast(TextIO, opened(path, "rt", encoding="utf-8-sig", newline=""))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, pa.ArrowException, csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8 ({error}); convert it, or give a parquet file") from error

@@ -1,0 +1,133 @@
+"""A run over a file of rows: each chunk's answers are kept as a file of their own until all are there.
+
+So a run that was cut off goes on where it stopped. What an answer is does not depend on the rows beside it, and the
+file of answers is the same however it came about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import DataError, Fault
+from ..explanation import Effort, Explanation, read_answers
+from ..explanation.parquet import arrow_table
+from ..fingerprint import fingerprint
+from ..task import Task
+from .parts import Part, Parts
+from .rows import RowFile
+
+# Rows at a time, unless told otherwise.
+CHUNK = 20_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: rows and chunks done, rows in all (None where nobody knows), rows by status."""
+
+    rows: int
+    total: int | None
+    chunks: int
+    counts: Mapping[str, int]
+    resumed: bool
+    """Whether the last chunk was there already."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The file of answers that a run has written, and what is in it."""
+
+    path: Path
+    rows: int
+    counts: Mapping[str, int]
+    effort: Effort
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        counted = ", ".join(f"{count:,} {status}" for status, count in sorted(self.counts.items()))
+        return f"Streamed to {self.path}: {self.rows:,} rows ({counted})"
+
+    def explanation(self, task: Task) -> Explanation:
+        """The answers, read and checked again; all of them are held in memory."""
+        return read_answers(self.path, task)
+
+
+def stream(
+    explain: Callable[[pd.DataFrame], Explanation],
+    source: str | Path,
+    target: str | Path,
+    *,
+    task: Task,
+    identity: str,
+    chunk: int = CHUNK,
+    overwrite: bool = False,
+    on_chunk: Callable[[Progress], None] | None = None,
+) -> Streamed:
+    """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
+
+    explain: answers for some rows; those of a row must not depend on the others.
+    identity: a fingerprint of the model and of all that was asked for. A run that was cut off is gone on with only
+        if this, the file of rows and the size of chunks are the same.
+    overwrite: begin anew, whatever an earlier run has left.
+    on_chunk: told after each chunk.
+
+    Parts lie in the folder `<target>.parts` until the last is there; then they become the target, which is never seen
+    unfinished. Rows are labelled as by the parquet file's own index, or by their number.
+    """
+    if chunk < 1:
+        raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
+    rows = RowFile(Path(source), task)
+    parts = Parts(Path(target), fingerprint(identity, rows.identity, chunk), overwrite=overwrite)
+    done = list(_followed(_explained(explain, rows, parts, chunk), rows.total, on_chunk))
+    if not done:
+        parts.remove()
+        raise DataError(f"{source} has no rows")
+    about = _together([part.about for part, _ in done])
+    parts.join([part for part, _ in done], about)
+    return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
+
+
+def _explained(
+    explain: Callable[[pd.DataFrame], Explanation], rows: RowFile, parts: Parts, chunk: int
+) -> Iterator[tuple[Part, bool]]:
+    """Each chunk's part, and whether it was there already."""
+    for number, table in enumerate(rows.chunks(chunk)):
+        kept = parts.kept(number, len(table))
+        yield (parts.keep(number, arrow_table(explain(table))), False) if kept is None else (kept, True)
+
+
+def _followed(
+    done: Iterator[tuple[Part, bool]], total: int | None, on_chunk: Callable[[Progress], None] | None
+) -> Iterator[tuple[Part, bool]]:
+    """The same parts, with a word to whoever wants to know how far it has come."""
+    rows, counts = 0, Counter[str]()
+    for number, (part, resumed) in enumerate(done, start=1):
+        rows += part.about["rows"]
+        counts.update(part.about["counts"])
+        if on_chunk is not None:
+            on_chunk(Progress(rows, total, number, dict(counts), resumed))
+        yield part, resumed
+
+
+def _together(abouts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is said of all the parts as one: sums, and notes once each."""
+    efforts, counts = [Effort(**a["effort"]) for a in abouts], Counter[str]()
+    for about in abouts:
+        counts.update(about["counts"])
+    return abouts[0] | {
+        "rows": sum(a["rows"] for a in abouts),
+        "counts": dict(counts),
+        "notes": list(dict.fromkeys(note for a in abouts for note in a["notes"])),
+        "draws": max(a["draws"] for a in abouts),
+        "effort": {
+            "seconds": sum(e.seconds for e in efforts),
+            "cpu_seconds": sum(e.cpu_seconds for e in efforts),
+            "threads": max(e.threads for e in efforts),
+            "calls": sum(e.calls for e in efforts),
+        },
+    }

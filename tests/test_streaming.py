@@ -1,0 +1,302 @@
+"""Streaming: the same answers as in one go, resumable after any interruption, never a file that is not whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import loans
+import plain_answers
+from fcxplain.errors import DataError, SchemaError
+from fcxplain.explanation import Explanation, read_answers
+from fcxplain.explanation.parquet import KEY, arrow_table
+from fcxplain.explanation.verification import verify
+from fcxplain.streaming import Progress, stream
+
+TASK = loans.task()
+ROWS = loans.table(95, seed=7)
+
+
+def explain(rows: pd.DataFrame) -> Explanation:
+    return plain_answers.explain(TASK, rows, k=2)
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    ROWS.to_parquet(tmp_path / "rows.parquet", row_group_size=13)
+    return tmp_path / "rows.parquet"
+
+
+def run(source: Path, *, explain=explain, chunk: int = 20, identity: str = "a", **more: object):
+    return stream(
+        explain, source, source.with_name("answers.parquet"), task=TASK, identity=identity, chunk=chunk, **more
+    )
+
+
+def content(path: Path) -> dict[str, list[object]]:
+    """Every cell of a file of answers; densities are told to the last digits that they can be."""
+    found = pq.read_table(path).to_pydict()
+    certificates = [None if c is None else json.loads(c) for c in found["certificate"]]
+    found["certificate"] = [c and c | {"density": round(c["density"], 4)} for c in certificates]
+    return found
+
+
+def test_streaming_gives_the_answers_of_one_go(source, tmp_path):
+    found = run(source)
+    assert found.path == tmp_path / "answers.parquet"
+    whole = explain(ROWS)
+    pq.write_table(arrow_table(whole), tmp_path / "whole.parquet")
+    assert content(found.path) == content(tmp_path / "whole.parquet")
+    assert (found.rows, dict(found.counts), found.notes) == (95, whole.counts, whole.notes)
+    assert found.effort.calls == 95
+    assert found.effort.seconds == pytest.approx(5 * 0.5)
+    pd.testing.assert_frame_equal(found.explanation(TASK).frame, whole.frame)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.parquet", "rows.parquet", "whole.parquet"]
+    assert "95 rows" in repr(found)
+
+
+def test_what_was_streamed_can_be_verified(source):
+    found = run(source)
+    assert verify(TASK, ROWS, found.path).passed
+    told = json.loads(pq.read_schema(found.path).metadata[KEY])
+    assert (told["rows"], told["counts"]) == (95, dict(found.counts))
+
+
+@pytest.mark.parametrize("size", [1, 94, 95, 1000])
+def test_the_size_of_chunks_does_not_show(size, source, tmp_path):
+    first = content(run(source).path)
+    rows = ROWS if size > 1 else ROWS.iloc[:4]
+    rows.to_parquet(source)
+    second = content(run(source, chunk=size).path)
+    assert {name: values[: len(second["row"])] for name, values in first.items()} == second
+
+
+def test_each_chunk_is_told(source):
+    seen: list[Progress] = []
+    run(source, on_chunk=seen.append)
+    assert [p.rows for p in seen] == [20, 40, 60, 80, 95]
+    assert {p.total for p in seen} == {95}
+    assert [p.chunks for p in seen] == [1, 2, 3, 4, 5]
+    assert sum(seen[-1].counts.values()) == 95
+    assert not any(p.resumed for p in seen)
+
+
+class Stops:
+    """An explainer that is cut off after some chunks, as by Ctrl-C, and counts the rows that it was asked about."""
+
+    def __init__(self, after: int, error: BaseException) -> None:
+        self.left, self.error, self.asked = after, error, 0
+
+    def __call__(self, rows: pd.DataFrame) -> Explanation:
+        if self.left == 0:
+            raise self.error
+        self.left -= 1
+        self.asked += len(rows)
+        return explain(rows)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 4])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("the model broke down")])
+def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
+    expected = content(run(source).path)
+    source.with_name("answers.parquet").unlink()
+    with pytest.raises(type(error)):
+        run(source, explain=Stops(after, error))
+    assert not source.with_name("answers.parquet").exists()
+    parts = sorted(p.name for p in source.with_name("answers.parquet.parts").iterdir())
+    assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))]
+    rest, seen = Stops(9, error), []
+    assert content(run(source, explain=rest, on_chunk=seen.append).path) == expected
+    assert rest.asked == 95 - 20 * after
+    assert [p.resumed for p in seen] == [True] * after + [False] * (5 - after)
+    assert not source.with_name("answers.parquet.parts").exists()
+
+
+def cut_off(source: Path, after: int = 2) -> Path:
+    with pytest.raises(KeyboardInterrupt):
+        run(source, explain=Stops(after, KeyboardInterrupt()))
+    return source.with_name("answers.parquet.parts")
+
+
+def test_parts_of_another_run_are_never_taken_for_ones_own(source):
+    folder = cut_off(source)
+    for change in ({"identity": "b"}, {"chunk": 21}):
+        with pytest.raises(DataError, match=r"parts of another run.*Delete that folder, or pass overwrite=True"):
+            run(source, **change)
+    ROWS.iloc[::-1].to_parquet(source)
+    with pytest.raises(DataError, match="parts of another run"):
+        run(source)
+    assert len(list(folder.iterdir())) == 3
+    assert content(run(source, overwrite=True).path)["row"][-1] == "row 0"
+
+
+def test_damaged_parts_are_made_again(source):
+    expected = content(run(source).path)
+    folder = cut_off(source)
+    (folder / "part-000000.parquet").write_bytes(b"PAR1")
+    (folder / ".part-000001.parquet.x").write_bytes(b"half")
+    seen: list[Progress] = []
+    assert content(run(source, on_chunk=seen.append).path) == expected
+    assert [p.resumed for p in seen] == [False, True, False, False, False]
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(source):
+    folder = source.with_name("answers.parquet.parts")
+    folder.mkdir()
+    (folder / "diary.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"is not a folder of ours \('diary.txt'\)"):
+        run(source, overwrite=True)
+    assert (folder / "diary.txt").read_text() == "mine"
+
+
+KILLED = """
+import sys, time
+sys.path[:0] = {path!r}
+import test_streaming as t
+from pathlib import Path
+
+def slowly(rows):
+    print("chunk", flush=True)
+    time.sleep(0.3)
+    return t.explain(rows)
+
+t.run(Path({source!r}), explain=slowly)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_process_leaves_whole_parts_only(sent, source):
+    code = KILLED.format(path=[str(Path(__file__).parent)], source=str(source))
+    # Background jobs of a shell ignore Ctrl-C, and hand that down.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        for _ in range(3):
+            process.stdout.readline()
+        time.sleep(0.05)
+        os.kill(process.pid, sent)
+    assert process.returncode != 0
+    assert not source.with_name("answers.parquet").exists()
+    parts = sorted(source.with_name("answers.parquet.parts").glob("part-*"))
+    assert len(parts) >= 2
+    assert all(pq.read_metadata(p).num_rows >= 20 for p in parts)
+    seen: list[Progress] = []
+    found = run(source, on_chunk=seen.append)
+    assert seen[1].resumed
+    assert verify(TASK, ROWS, found.path).passed
+
+
+# Sources
+
+
+def labels_of(path: Path) -> list[object]:
+    return read_answers(path, TASK).rows.index.tolist()
+
+
+def test_rows_are_labelled_as_in_the_file_or_by_their_number(source):
+    named = {
+        "a range": (ROWS.set_axis(pd.RangeIndex(5, 5 + 2 * 95, 2), axis=0), range(5, 195, 2)),
+        "text": (ROWS, ROWS.index),
+        "pairs": (ROWS.set_axis(pd.MultiIndex.from_product([["x"], range(95)]), axis=0), [("x", i) for i in range(95)]),
+        "a column": (ROWS.rename_axis("who"), ROWS.index),
+    }
+    for kind, (rows, labels) in named.items():
+        rows.to_parquet(source)
+        assert labels_of(run(source).path) == list(labels), kind
+        assert verify(TASK, rows, source.with_name("answers.parquet")).passed
+    pq.write_table(pa.Table.from_pandas(ROWS, preserve_index=False).replace_schema_metadata(None), source)
+    assert labels_of(run(source).path) == list(range(95))
+
+
+def test_columns_that_are_no_features_are_not_read(source):
+    ROWS.assign(note=[["a", "list"]] * 95).to_parquet(source)
+    assert run(source).rows == 95
+
+
+def test_categories_that_differ_between_row_groups_are_read(source):
+    ROWS.astype({"job": "category", "born": "category"}).to_parquet(source, row_group_size=7)
+    assert content(run(source).path)["now: job"][-1] == ROWS["job"].iloc[-1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
+def test_delimited_text_gives_the_same_answers(ending, source, tmp_path):
+    expected = content(run(source).path)
+    text = ROWS.assign(note="x;y").to_csv(index=False, sep="\t" if ending == "tsv" else ";", lineterminator="\r\n")
+    packed = gzip.compress(text.encode()) if ending.endswith("gz") else ("\ufeff" + text).encode()
+    (tmp_path / f"rows.{ending}").write_bytes(packed)
+    found = run(tmp_path / f"rows.{ending}")
+    assert labels_of(found.path) == list(range(95))
+    told = content(found.path)
+    for name in ("income", "age", "now: income", "now: job", "probability", "status"):
+        assert told[name] == expected[name], name
+
+
+def test_text_is_read_with_the_dtypes_of_the_task(tmp_path):
+    ROWS.assign(income=1000).to_csv(tmp_path / "rows.csv", index=False)
+    seen: list[pd.DataFrame] = []
+    run(tmp_path / "rows.csv", explain=lambda rows: seen.append(rows) or explain(rows))
+    for table in seen:
+        assert dict(table.dtypes) == dict(TASK.encoder.dtypes_)
+
+
+BAD = {
+    "a number": (lambda t: t.assign(age=t["age"].astype(object).where(t.index != "row 30", "old")), "'age': is 'old'"),
+    "a level": (lambda t: t.assign(job=t["job"].where(t.index != "row 30", "pilot")), "'pilot'"),
+    "a gap": (lambda t: t.assign(income=t["income"].where(t.index != "row 30")), "'income': is missing"),
+    "no column": (lambda t: t.drop(columns="job"), "'job': is not in the table"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_rows_that_do_not_fit_are_named(kind, tmp_path):
+    change, message = BAD[kind]
+    change(ROWS).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises((DataError, SchemaError), match=message) as told:
+        run(tmp_path / "rows.csv", explain=lambda rows: TASK.validate(rows) or explain(rows))
+    assert kind == "no column" or "first at index 30" in str(told.value)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 and nothing more")
+    (tmp_path / "latin.csv").write_bytes("age,income,degree,job,born\n30,1.0,none,cook,hère\n".encode("latin-1"))
+    (tmp_path / "twice.csv").write_text("age,age\n1,2\n")
+    ROWS.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    for name, message in {
+        "rows.parquet": "cannot be read",
+        "latin.csv": "not text in UTF-8",
+        "twice.csv": "more than once",
+        "none.parquet": "has no rows",
+        "row.parquet": r"there is no file .*Did you mean 'rows.parquet'",
+    }.items():
+        with pytest.raises(DataError, match=message):
+            run(tmp_path / name)
+    assert not list(tmp_path.glob("answers*"))
+
+
+def test_a_target_that_cannot_be_written_is_told_before_the_work(source, tmp_path):
+    nothing = Stops(0, AssertionError("explained"))
+    for target in (tmp_path / "no" / "such" / "answers.parquet", tmp_path):
+        with pytest.raises(DataError, match=r"cannot write|is a folder"):
+            stream(nothing, source, target, task=TASK, identity="a")
+    with pytest.raises(DataError, match="chunk 0"):
+        run(source, chunk=0)
+
+
+def test_labels_of_one_kind_are_asked_for(source):
+    def relabelled(rows: pd.DataFrame) -> Explanation:
+        return explain(rows if "row 0" in rows.index else rows.set_axis(np.arange(len(rows)), axis=0))
+
+    with pytest.raises(DataError, match="labels of rows must be of one kind"):
+        run(source, explain=relabelled)

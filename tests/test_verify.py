@@ -1,0 +1,456 @@
+"""Verification: a file of answers that is as it should be passes, and whatever was changed about it is found."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import loans
+import plain_answers
+from fcxplain import Task
+from fcxplain.cli import main
+from fcxplain.errors import FormatError, SchemaError
+from fcxplain.explanation import Explanation, Status
+from fcxplain.explanation.parquet import KEY, write_answers
+from fcxplain.explanation.verification import Verification, verify
+from fcxplain.overrides import Overrides
+
+ROWS = loans.table(60, seed=5)
+TASK = loans.task()
+FOUND = plain_answers.explain(TASK, ROWS, k=2)
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    write_answers(FOUND, tmp_path / "answers.parquet")
+    return tmp_path / "answers.parquet"
+
+
+def edited(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame | None]) -> Verification:
+    """What verification says of the file after somebody has edited its lines."""
+    table = pq.read_table(path)
+    lines = pd.DataFrame({name: pd.Series(table[name].to_pylist(), dtype=object) for name in table.column_names})
+    after = change(lines)
+    lines = (lines if after is None else after).reset_index(drop=True)
+    arrays = [pa.array(lines[f.name].tolist(), f.type) for f in table.schema]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=table.schema), path)
+    return verify(TASK, ROWS, path)
+
+
+def assert_only(found: Verification, *fields: str) -> None:
+    assert not found.passed
+    assert set(found.fields) == set(fields)
+    assert found.total == sum(found.fields.values())
+
+
+def certificate(lines: pd.DataFrame, line: int, **changes: object) -> None:
+    lines.at[line, "certificate"] = json.dumps(json.loads(lines.at[line, "certificate"]) | changes)
+
+
+# Line 0 is about row 0, which has an answer.
+FIRST = int(np.flatnonzero(FOUND.frame["rank"].notna())[0])
+BARE = int(np.flatnonzero(FOUND.frame["status"] == "not_found")[0])
+ALREADY = int(np.flatnonzero(FOUND.frame["status"] == "already")[0])
+
+
+def test_a_file_as_it_was_written_passes(path):
+    found = verify(TASK, ROWS, path)
+    assert found.passed
+    assert found.differences == ()
+    assert (found.rows, found.answers, dict(found.counts)) == (60, len(FOUND.answers), FOUND.counts)
+    assert "60 rows" in str(found)
+    assert "all holds" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["passed"] is True
+
+
+def test_an_edited_value_is_found(path):
+    def change(lines):
+        lines.at[FIRST, "income"] = 8999.5
+
+    found = edited(path, change)
+    assert {"certificate: changes", "certificate: probability", "probability", "cost"} <= set(found.fields)
+    assert found.differences[0].row == FOUND.frame["row"].iloc[FIRST]
+    assert found.differences[0].rank == 1
+
+
+def test_an_answer_that_keeps_the_rules_no_more_is_found(path):
+    def change(lines):
+        lines.at[FIRST, "age"] = 18
+
+    found = edited(path, change)
+    assert {"status", "certificate: feasible", "certificate: rules", "certificate: passed"} <= set(found.fields)
+
+
+@pytest.mark.parametrize("by", [0.001, -0.001])
+def test_an_edited_probability_is_found(by, path):
+    def change(lines):
+        lines.at[FIRST, "probability"] += by
+        certificate(lines, FIRST + 1, probability=lines.at[FIRST + 1, "probability"] + by)
+
+    assert_only(edited(path, change), "probability", "certificate: probability")
+
+
+def test_a_probability_may_differ_in_the_last_digits(path):
+    def change(lines):
+        lines.at[FIRST, "probability"] += 1e-6
+        certificate(lines, FIRST, probability=lines.at[FIRST, "probability"] + 1e-6)
+
+    assert edited(path, change).passed
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "fields"),
+    [
+        (FIRST, "best_effort", {"status"}),
+        (BARE, "already", {"status", "counts"}),
+        (BARE, "verified", {"status", "counts"}),
+        (BARE, "splendid", {"status", "counts"}),
+        (ALREADY, "not_found", {"status", "counts"}),
+        (ALREADY, "impossible", {"status", "counts"}),
+    ],
+)
+def test_an_edited_status_is_found(line, status, fields, path):
+    def change(lines):
+        lines.at[line, "status"] = status
+
+    assert_only(edited(path, change), *fields)
+
+
+def test_a_claim_that_a_row_is_impossible_is_counted_and_said(path):
+    def change(lines):
+        lines.at[BARE, "status"] = "impossible"
+
+    found = edited(path, change)
+    assert found.unproved == 1
+    assert "not proved again, only counted: 1 said to be impossible" in str(found)
+    # The statuses that the file counts are not the ones it has any more.
+    assert_only(found, "counts")
+
+
+FIELDS = {
+    "row": "somebody else",
+    "rank": 7,
+    "status": "best_effort",
+    "method": "magic",
+    "wanted": "no",
+    "predicted": "no",
+    "valid": False,
+    "feasible": 1,
+    "in_domain": None,
+    "immutables_kept": False,
+    "cost": 0.0,
+    "changes": [],
+    "rules": [],
+    "density": 17.0,
+    "draws": 99,
+    "calls": 99,
+    "model": "0" * 16,
+    "rules_id": "0" * 16,
+    "passed": False,
+    "extra": "more",
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_of_a_certificate_is_compared(name, path):
+    assert_only(edited(path, lambda lines: certificate(lines, FIRST, **{name: FIELDS[name]})), f"certificate: {name}")
+
+
+def test_a_certificate_without_density_is_counted(path):
+    found = edited(path, lambda lines: certificate(lines, FIRST, density=None))
+    assert found.passed
+    assert found.without_density == 1
+    assert "without a density to compare: 1" in str(found)
+
+
+@pytest.mark.parametrize("text", ["no JSON", "{", "[1]", "null", "", None])
+def test_a_certificate_that_cannot_be_read_is_found(text, path):
+    def change(lines):
+        lines.at[FIRST, "certificate"] = text
+
+    found = edited(path, change)
+    assert "certificate: whole" in found.fields
+
+
+def test_a_swapped_row_is_found(path):
+    def change(lines):
+        order = list(range(len(lines)))
+        order[ALREADY], order[BARE] = BARE, ALREADY
+        return lines.iloc[order]
+
+    assert_only(edited(path, change), "order")
+
+
+def test_an_altered_row_is_found(path):
+    def change(lines):
+        lines.at[ALREADY, "now: age"] -= 1
+        lines.at[FIRST, "now: job"] = "smith" if lines.at[FIRST, "now: job"] != "smith" else "cook"
+
+    assert_only(edited(path, change), "now: age", "now: job")
+
+
+@pytest.mark.parametrize("line", [FIRST, FIRST + 1, BARE])
+def test_a_removed_line_is_found(line, path):
+    found = edited(path, lambda lines: lines.drop(index=line))
+    assert not found.passed
+    assert any(d.row == FOUND.frame["row"].iloc[line] for d in found.differences)
+
+
+def test_a_removed_row_is_found(path):
+    label = FOUND.frame["row"].iloc[FIRST]
+    found = edited(path, lambda lines: lines[lines["row"] != label])
+    assert_only(found, "row", "rows", "counts")
+    assert [d.found for d in found.differences if d.stored == "(absent)"] == [label]
+
+
+@pytest.mark.parametrize("line", [FIRST, FIRST + 1, BARE])
+def test_an_added_line_is_found(line, path):
+    found = edited(path, lambda lines: pd.concat([lines.iloc[: line + 1], lines.iloc[line:]]))
+    assert not found.passed
+
+
+def test_an_added_row_is_found(path):
+    def change(lines):
+        more = lines.iloc[[BARE]].assign(row="nobody")
+        return pd.concat([lines, more])
+
+    assert_only(edited(path, change), "row", "rows", "counts")
+
+
+def test_another_model_is_found(path):
+    other = Task(TASK.train, lambda t: loans.chance(t) ** 2, schema=TASK.schema, rules=loans.RULES, **YES)
+    found = verify(other, ROWS, path)
+    assert found.fields["certificate: model"] == len(FOUND.answers)
+    assert found.fields["certificate: probability"] == len(FOUND.answers)
+
+
+YES = {"target": "yes", "classes": ("no", "yes")}
+
+
+@pytest.mark.parametrize("rules", ["", loans.RULES + "\nage' <= age", "age' >= age"])
+def test_other_rules_are_found(rules, path):
+    found = verify(loans.task(rules), ROWS, path)
+    assert found.fields["certificate: rules_id"] == len(FOUND.answers)
+    assert found.fields["certificate: rules"] == len(FOUND.answers)
+
+
+def test_another_model_and_other_rules_are_found_where_nobody_has_an_answer(tmp_path):
+    rows = ROWS[~TASK.refused(ROWS)]
+    write_answers(plain_answers.explain(TASK, rows), tmp_path / "a.parquet")
+    assert verify(TASK, rows, tmp_path / "a.parquet").passed
+    assert_only(verify(loans.task(""), rows, tmp_path / "a.parquet"), "rules")
+    kinder = Task(TASK.train, lambda t: loans.chance(t) ** 0.5, schema=TASK.schema, rules=loans.RULES, **YES)
+    assert_only(verify(kinder, rows, tmp_path / "a.parquet"), "model")
+
+
+def test_other_rows_are_found(path):
+    assert "row" in verify(TASK, ROWS.iloc[1:], path).fields
+    assert (
+        "row"
+        in verify(TASK, pd.concat([ROWS, loans.table(3).add_suffix("", axis=0).rename("new {}".format)]), path).fields
+    )
+    older = ROWS.assign(age=ROWS["age"] + 1)
+    assert verify(TASK, older, path).fields["now: age"] == len(FOUND.frame)
+    with pytest.raises(SchemaError):
+        verify(TASK, ROWS.assign(age=-1), path)
+
+
+def test_the_same_numbers_in_another_dtype_are_the_same_rows(path):
+    assert verify(TASK, ROWS.astype({"age": float, "job": "category"}), path).passed
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_a_truncated_file_is_refused(share, path):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(FormatError, match=r"answers\.parquet does not hold answers"):
+        verify(TASK, ROWS, path)
+
+
+def test_what_the_file_says_of_itself_must_be_complete(path):
+    table = pq.read_table(path)
+    for name in ("method", "notes", "effort", "draws", "labels", "rows", "counts", "model", "rules"):
+        about = json.loads(table.schema.metadata[KEY])
+        del about[name]
+        pq.write_table(table.replace_schema_metadata({KEY: json.dumps(about).encode()}), path)
+        with pytest.raises(FormatError, match=name):
+            verify(TASK, ROWS, path)
+
+
+def test_rules_of_single_rows_are_verified_too(path):
+    own = pd.DataFrame({"freeze": ["job"], "rules": ["income' <= 8500"]}, index=[ROWS.index[FOUND.place[0]]])
+    kept = Overrides.read(own, ROWS, TASK)
+    found = Explanation.of(
+        TASK,
+        ROWS,
+        FOUND.answers,
+        FOUND.place,
+        method="plain",
+        wanted=FOUND.wanted,
+        without=FOUND.row_status,
+        own=kept,
+    )
+    write_answers(found, path)
+    assert verify(TASK, ROWS, path).passed
+
+    def change(lines):
+        at = lines.index[lines["own"].notna()][0]
+        lines.loc[lines["row"] == lines.at[at, "row"], "own"] = None
+
+    assert {"certificate: rules", "certificate: rules_id"} <= set(edited(path, change).fields)
+
+
+def test_a_row_with_a_target_of_its_own_is_held_to_that(tmp_path):
+    rows = ROWS[~TASK.refused(ROWS)].iloc[:3]
+    own = Overrides.read(pd.DataFrame({"target": ["no"]}, index=rows.index[:1]), rows, TASK)
+    after = rows.iloc[:1].assign(income=0.0, job="cook")
+    told = {"method": "x", "wanted": np.asarray(["no", "yes", "yes"]), "without": np.full(3, Status.ALREADY)}
+    found = Explanation.of(TASK, rows, after, np.asarray([0]), own=own, **told)
+    write_answers(found, tmp_path / "a.parquet")
+    assert verify(TASK, rows, tmp_path / "a.parquet").passed
+    write_answers(replace(found, own=None), tmp_path / "a.parquet")
+    assert {"wanted", "certificate: wanted"} <= set(verify(TASK, rows, tmp_path / "a.parquet").fields)
+
+
+def test_rows_with_labels_that_repeat_are_told_by_their_order(tmp_path):
+    rows = ROWS.set_axis(["same"] * len(ROWS), axis=0)
+    write_answers(plain_answers.explain(TASK, rows), tmp_path / "a.parquet")
+    assert verify(TASK, rows, tmp_path / "a.parquet").passed
+    assert not verify(TASK, rows.iloc[::-1], tmp_path / "a.parquet").passed
+    assert not verify(TASK, rows.iloc[:-1], tmp_path / "a.parquet").passed
+
+
+def test_answers_of_a_row_stay_together_however_the_file_is_cut(path):
+    for size in (1, 2, 7):
+        pq.write_table(pq.read_table(path), path, row_group_size=size)
+        assert verify(TASK, ROWS, path).passed
+
+
+def test_few_differences_are_kept_and_all_are_counted(path):
+    found = verify(TASK, ROWS.assign(age=ROWS["age"] + 1, income=ROWS["income"] + 1), path)
+    assert len(found.differences) == 100
+    assert found.total > 100
+    assert f"and {found.total - 10:,} more" in str(found)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_no_edit_of_a_cell_goes_unnoticed(data):
+    """Whatever cell is replaced by that of another line, unless it says the same, is found."""
+    table = pq.read_table(WHOLE)
+    name = data.draw(st.sampled_from([n for n in table.column_names if n not in ("calls", "why_not", "own")]))
+    values = table[name].to_pylist()
+    line, other = (data.draw(st.integers(0, len(values) - 1)) for _ in range(2))
+    is_same = values[line] == values[other]
+    values[line] = values[other]
+    at = table.column_names.index(name)
+    changed = table.set_column(at, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    pq.write_table(changed, WHOLE.with_name("changed.parquet"))
+    assert verify(TASK, ROWS, WHOLE.with_name("changed.parquet")).passed == is_same
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_file(tmp_path_factory):
+    global WHOLE
+    WHOLE = tmp_path_factory.mktemp("whole") / "answers.parquet"
+    write_answers(replace(FOUND), WHOLE)
+
+
+def test_bare_rows_of_every_status_pass(tmp_path):
+    rows = ROWS[TASK.refused(ROWS)].iloc[:3]
+    status = np.asarray([Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT])
+    nobody = np.empty(0, dtype=np.int64)
+    none = Explanation.of(TASK, rows, rows.iloc[:0], nobody, method="x", wanted=np.full(3, "yes"), without=status)
+    write_answers(none, tmp_path / "a.parquet")
+    found = verify(TASK, rows, tmp_path / "a.parquet")
+    assert found.passed
+    assert found.unproved == 1
+
+
+# The command
+
+
+def command(*arguments: object, folder: Path) -> tuple[int, str]:
+    """How `fcxplain` ends in this folder, and all that it prints with every run of blanks as one."""
+    out, before = io.StringIO(), sys.argv
+    sys.argv = ["fcxplain", *map(str, arguments)]
+    try:
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main()
+    finally:
+        sys.argv = before
+    return int(ended.value.code or 0), re.sub(r"\s+", " ", out.getvalue())
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory) -> Path:
+    """A folder with rows, a model fitted to them, and its answers."""
+    folder = tmp_path_factory.mktemp("shop")
+    table = loans.table(200).reset_index(drop=True)
+    table.assign(approved=np.where(loans.chance(table) > 0.5, "yes", "no")).to_csv(folder / "loans.csv", index=False)
+    (folder / "my.rules").write_text("age' >= age")
+    own = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
+    code, said = command("fit", *own, "--epochs", 1, "--out", "model", folder=folder)
+    assert code == 0, said
+    code, said = command("explain", "model", "loans.csv", "--out", "answers.parquet", folder=folder)
+    assert code == 0, said
+    return folder
+
+
+def test_the_command_passes_what_the_model_itself_has_written(shop):
+    code, said = command("verify", "model", "loans.csv", "answers.parquet", folder=shop)
+    assert (code, "verified: the file says nothing but what is" in said) == (0, True), said
+    assert "200 rows" in said
+    code, said = command("verify", "model", "loans.csv", "answers.parquet", "--json", folder=shop)
+    assert (code, json.loads(said)["passed"]) == (0, True)
+
+
+def test_the_command_lists_what_differs_and_ends_with_1(shop, tmp_path):
+    table = pq.read_table(shop / "answers.parquet")
+    wrong = [None if p is None else p / 2 for p in table["probability"].to_pylist()]
+    at = table.column_names.index("probability")
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(wrong)), tmp_path / "wrong.parquet")
+    code, said = command("verify", "model", "loans.csv", tmp_path / "wrong.parquet", folder=shop)
+    count = sum(p is not None for p in wrong)
+    assert code == 1
+    assert f"NOT VERIFIED: {count:,} differences" in said
+    assert f"and {count - 12:,} more; by what differs: probability {count:,}" in said
+    code, said = command("verify", "model", "loans.csv", tmp_path / "wrong.parquet", "--json", folder=shop)
+    told = json.loads(said)
+    assert (code, told["passed"], told["total"], told["fields"]) == (1, False, count, {"probability": count})
+
+
+def test_the_command_refuses_what_it_cannot_read_with_2(shop, tmp_path):
+    (tmp_path / "text.parquet").write_text("no parquet")
+    for arguments, message in {
+        ("model", "loans.csv", tmp_path / "text.parquet"): "does not hold answers",
+        ("model", "loans.csv", "none.parquet"): "there is no file",
+        ("model", "none.csv", "answers.parquet"): "there is no file",
+        ("none", "loans.csv", "answers.parquet"): "none",
+    }.items():
+        code, said = command("verify", *arguments, folder=shop)
+        assert (code, message in said) == (2, True), said
+
+
+def test_the_command_teaches_by_example(tmp_path):
+    code, said = command("verify", "--help", folder=tmp_path)
+    assert (code, "Example: fcxplain verify model rows.csv answers.parquet" in said) == (0, True)
