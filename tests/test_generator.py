@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import loans
 from fcxplain import Feature, Schema, Task, model_view
 from fcxplain.errors import TrainingError
-from fcxplain.explanation.certificate import Checks, check
+from fcxplain.explanation import Checks, check
 from fcxplain.model import losses
 from fcxplain.model.cvae import Architecture, ConditionalVAE, Layout, weight_shapes
 from fcxplain.model.heads import Heads

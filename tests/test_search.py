@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from fcxplain import Feature, Schema, Task, train_classifier
 from fcxplain.errors import ClassifierError, DataError
-from fcxplain.explanation import Explanation, check
+from fcxplain.explanation import Checks, Explanation, check
 from fcxplain.search.pipeline import Search
+from fcxplain.search.rank import PREFERENCES
 
 SCHEMA = Schema(
     (
@@ -69,8 +70,14 @@ def refused(problem: Task, count: int, seed: int = 1) -> pd.DataFrame:
     return rows[problem.refused(rows)].head(count)
 
 
+def sparse_price(checks: Checks) -> np.ndarray:
+    """What "sparse" makes of answers with the same number of changes."""
+    weights, is_category = PREFERENCES["sparse"], [f.is_category for f in SCHEMA]
+    return weights.distance * checks.continuous + weights.category * checks.changed[:, is_category].sum(axis=1)
+
+
 def cheapest(problem: Task, rows: pd.DataFrame, sets: list[tuple[str, ...]]) -> np.ndarray:
-    """For each row the lowest cost over all changes of just these features, by trying every value of each."""
+    """For each row the lowest price over all changes of just these features, by trying every value of each."""
     now, size = problem.encoder.codes(rows), len(sets[0])
     best = np.full(len(rows), np.inf)
     for names in sets:
@@ -82,7 +89,7 @@ def cheapest(problem: Task, rows: pd.DataFrame, sets: list[tuple[str, ...]]) -> 
         after = problem.encoder.from_codes(codes)
         found = check(problem, rows.iloc[place], after, np.full(len(after), 1))
         good = found.passed & (found.changes == size)
-        np.minimum.at(best, place[good], found.cost[good])
+        np.minimum.at(best, place[good], sparse_price(found)[good])
     return best
 
 
@@ -104,7 +111,7 @@ def test_where_one_change_does_the_answer_is_the_cheapest_one(kind):
     one = answer.checks.changes == 1
     assert answer.place.tolist() == list(range(len(rows)))
     assert one.tolist() == np.isfinite(best).tolist()
-    assert answer.checks.cost[one] == pytest.approx(best[one])
+    assert sparse_price(answer.checks)[one] == pytest.approx(best[one])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -244,7 +251,7 @@ def test_settings_that_make_no_sense_are_refused_by_name():
     with pytest.raises(DataError, match="income"):
         Search(task("paper"), difficulty={"incom": 2})
     with pytest.raises(DataError, match="calls"):
-        Search(task("paper"), calls=0)
+        Search(task("paper"), budget=0)
     with pytest.raises(DataError, match="weight 'changes'"):
         Search(task("paper"), weights={"changes": 2})
 
@@ -259,14 +266,14 @@ def test_what_is_difficult_changes_less_often():
 
 def test_rows_whose_budget_ends_are_timed_out_not_given_up():
     rows = refused(task("boosting"), 10)
-    answer = Search(task("boosting"), prefer="sparse", calls=3).explain(rows)
+    answer = Search(task("boosting"), prefer="sparse", budget=3).explain(rows)
     assert set(answer.counts) <= {"timed_out", "verified"}
     assert answer.counts["timed_out"] > 0
     assert answer.checks.passed.all()
 
 
 def test_no_time_means_no_answer():
-    answer = Search(task("mlp"), prefer="sparse", seconds=1e-9).explain(refused(task("mlp"), 5))
+    answer = Search(task("mlp"), prefer="sparse", budget={"seconds": 1e-9}).explain(refused(task("mlp"), 5))
     assert answer.counts == {"timed_out": 5}
 
 

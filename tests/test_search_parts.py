@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 
 from fcxplain import Task
-from fcxplain.search.axes import moves_of
+from fcxplain.search import Search
+from fcxplain.search.axes import Grids, moves_of
+from fcxplain.search.by_codes import NetworkOracle
 from fcxplain.search.density import Density
+from fcxplain.search.distinct import distinct
 from fcxplain.search.diverse import diverse
 from fcxplain.search.ladders import first_at_least
+from fcxplain.search.ledger import Ledger
 from fcxplain.search.legal import Legal
-from fcxplain.search.oracle import Ledger, NetworkOracle, distinct, oracle_for
 from fcxplain.search.pool import Pool, within
 from fcxplain.search.rank import PREFERENCES, incoherence, price
 from fcxplain.search.space import Space
@@ -62,7 +65,7 @@ def test_price_of_a_pool_is_the_cost_that_the_check_tells():
 def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
     problem = trained(kind)
     space = Space(problem)
-    oracle = oracle_for(space, None)
+    oracle = Search(problem).parts.oracle
     assert isinstance(oracle, NetworkOracle)
     rows = problem.train.head(200)
     present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
@@ -98,7 +101,7 @@ def test_support_counts_training_rows_with_the_same_categories():
 def test_moves_are_thinned_until_they_are_few_and_keep_every_level():
     problem = task()
     space = Space(problem)
-    moves = moves_of(space, problem.encoder.codes(problem.train), 120)
+    moves = moves_of(space, Grids(space, problem.encoder.codes(problem.train)), 120)
     assert len(moves) <= 120
     for name in ("degree", "job"):
         place = problem.schema.names.index(name)

@@ -17,11 +17,11 @@ from torch import nn
 
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import RuleError
-from fcxplain.explanation import Explanation
+from fcxplain.explanation import Explanation, WhyNot
 from fcxplain.rules import holds
 from fcxplain.search.obstacles import obstacles, without
 from fcxplain.search.prove import prove
-from fcxplain.search.whynot import WhyNot, why_not
+from fcxplain.search.whynot import why_not
 from rule_texts import every_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
@@ -201,7 +201,9 @@ def test_a_model_that_refuses_values_beyond_its_bounds_is_not_asked_about_them()
 def test_a_reason_is_plain_data():
     told = asked(a_task(lambda rows: rows["hours"] - 4.5, target=1), person())
     read = json.loads(json.dumps(told.to_dict()))
-    assert read["relaxation"]["changes"] == [{"feature": "hours", "now": 2, "then": 5}]
+    assert read["relaxation"]["changes"] == [
+        {"feature": "hours", "now": 2, "then": 5, "title": "hours per week", "unit": ""}
+    ]
     assert read["blockers"][0][0]["can_give_way"] is True
 
 

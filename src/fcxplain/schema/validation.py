@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ from .column import first_label, is_numeric, natural
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
+# So few values of a category are looked up one by one.
+FEW = 16
 
 
 def raise_on_faults(faults: Iterable[Fault]) -> None:
@@ -33,8 +36,9 @@ def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, 
     """Natural columns and every fault, in one go: reading text is most of the work of checking it."""
     natural: dict[str, NDArray[Any]] = {}
     found = column_faults(features, table)
-    for feature in features if isinstance(table, pd.DataFrame) else ():
-        if (table.columns == feature.name).sum() == 1:
+    count = Counter(table.columns) if isinstance(table, pd.DataFrame) else Counter()
+    for feature in features:
+        if count[feature.name] == 1:
             natural[feature.name], new = _read(feature, table[feature.name])
             found += new
     return natural, found
@@ -44,15 +48,14 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
     """Columns that are absent or stand twice."""
     if not isinstance(table, pd.DataFrame):
         return [Fault("table", f"is a {type(table).__name__}, not a pandas DataFrame")]
-    found, names = [], [f.name for f in features]
-    spare = [c for c in table.columns if c not in names]
+    found, names, count = [], [f.name for f in features], Counter(table.columns)
     for name in names:
-        count = int((table.columns == name).sum())
-        if count == 0:
+        if count[name] == 0:
+            spare = [c for c in table.columns if c not in names]
             remedy = did_you_mean(name, spare) or f"The table has {some(table.columns)}."
             found.append(Fault(f"column {name!r}", "is not in the table", remedy))
-        elif count > 1:
-            found.append(Fault(f"column {name!r}", f"stands in the table {count} times", "Rename or drop one."))
+        elif count[name] > 1:
+            found.append(Fault(f"column {name!r}", f"stands in the table {count[name]} times", "Rename or drop one."))
     return found
 
 
@@ -60,6 +63,10 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
     """The natural column and its faults. The common case, a column without any, is told by its extremes."""
     if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
         return np.empty(0), list(_type_faults(feature, column))
+    if feature.is_category and len(column) <= FEW:
+        codes = _known_levels(feature, column)
+        if codes is not None:
+            return codes, []
     try:
         values = natural(feature, column)
     except SchemaError as error:
@@ -72,6 +79,15 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
     low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
     is_clean = is_whole and low <= values.min() and values.max() <= high
     return values, [] if is_clean else list(_number_faults(feature, column, values))
+
+
+def _known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
+    """The level codes of a few values, if all are levels: for these, looking them up beats sorting them out."""
+    try:
+        found = [feature.code_of_level[value] for value in column.tolist()]
+    except (KeyError, TypeError):
+        return None
+    return np.asarray(found, dtype=np.int64)
 
 
 def _all_whole(values: NDArray[np.float64]) -> bool:

@@ -1,81 +1,138 @@
-"""From what was found to an `Explanation`: every answer is checked, and what does not pass is never handed out."""
+"""From what was found to answers: every one is checked, and what does not pass is never handed out.
+
+A check asks the user's model once more, by code that shares nothing with the search. A model that fails, or now says
+something else, costs a row that answer; the next one of the row takes its place.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..explanation import Explanation
+from ..errors import ClassifierError
+from ..explanation.checks import Checks, check
 from .found import Found
-from .pool import HOW, Pool, joined, within
+from .pool import HOW, Pool, joined
+from .pool import within as turn_of
 from .space import Codes, Present, Space
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """The table of rows asked, the class wanted for each, and which of them need an answer."""
+    """Rows that need an answer: as a table and made ready, and the class wanted for each."""
 
     table: pd.DataFrame
-    wanted: NDArray[Any]
-    asked: Codes
     present: Present
-    """Of the rows that need an answer."""
+    wanted: NDArray[Any]
+
+    def take(self, which: slice) -> Question:
+        """Some of the rows."""
+        if which.start == 0 and which.stop >= len(self.present):
+            return self
+        return Question(self.table.iloc[which], self.present.take(which), self.wanted[which])
 
 
-def explanation(
-    space: Space, question: Question, found: Found, status: NDArray[Any], k: int, *, best_effort: bool
-) -> Explanation:
-    """At most `k` answers for each row; whatever does not pass the check gives way to the next one of its row."""
-    pool, dropped = found.pool, 0
-    while True:
-        shown = pool.take(within(pool.row) < k)
-        if best_effort:
-            shown = _with(shown, found.nearly, len(question.present))
-        made = _checked(space, question, shown, status, _notes(found, dropped))
-        failed = np.flatnonzero(~made.checks.passed & (shown.price < np.inf))
-        if not len(failed):
-            return made
-        dropped += len(failed)
-        pool = pool.take(_others(pool, shown.take(failed)))
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Checked answers, row by row in order of choice: `row` says whose each is, by position in the question."""
+
+    row: Codes
+    table: pd.DataFrame
+    checks: Checks
+    found_by: NDArray[np.str_]
+    unsteady: Codes
+    """Rows that lost a candidate because the model answered otherwise when it was asked again."""
+    failures: dict[int, str]
+    """What the model said instead of an answer when it was asked again, by row."""
+    calls: int
 
 
-def _checked(
-    space: Space, question: Question, shown: Pool, status: NDArray[Any], notes: tuple[str, ...]
-) -> Explanation:
-    return Explanation.of(
-        space.task,
-        question.table,
-        space.table(question.present, shown.row, shown.codes),
-        question.asked[shown.row],
-        method="FCx",
-        wanted=question.wanted,
-        without=dict(enumerate(status.tolist())),
-        found_by=np.asarray(HOW)[shown.how],
-        notes=notes,
-    )
+def checked(space: Space, question: Question, found: Found, k: int, *, best_effort: bool) -> Answers:
+    """At most `k` answers for each row that pass every check; with `best_effort`, else what came nearest."""
+    checker, pool = _Checker(space, question), found.pool
+    need = np.full(len(question.present), k)
+    while len(pool):
+        shown = turn_of(pool.row) < need[pool.row]
+        passed = checker.keep(pool.take(shown), everything=False)
+        pool = pool.take(~shown)
+        need = need - np.bincount(passed, minlength=len(need))
+        # A row that has what it wants needs no look at its spare candidates.
+        pool = pool.take(need[pool.row] > 0)
+    if best_effort:
+        checker.keep(found.nearly.take(need[found.nearly.row] == k), everything=True)
+    return checker.answers()
 
 
-def _with(shown: Pool, nearly: Pool, rows: int) -> Pool:
-    """Rows without an answer get what came nearest."""
-    every = joined([shown, nearly.take(~shown.has(rows)[nearly.row])])
-    return every.take(np.argsort(every.row, kind="stable"))
+class _Checker:
+    """Candidates on their way through the check, and those that are kept."""
+
+    def __init__(self, space: Space, question: Question) -> None:
+        self.space, self.question = space, question
+        self.kept: list[tuple[Pool, pd.DataFrame, Checks]] = []
+        self.unsteady: list[Codes] = []
+        self.failures: dict[int, str] = {}
+        self.calls = 0
+
+    def keep(self, pool: Pool, *, everything: bool) -> Codes:
+        """Check candidates and keep those that pass, or all of them; whose those are."""
+        if not len(pool):
+            return pool.row
+        table = self.space.table(self.question.present, pool.row, pool.codes)
+        try:
+            before = self.question.table if self._is_whole(pool.row) else self.question.table.iloc[pool.row]
+            found = check(self.space.task, before, table, self.question.wanted[pool.row])
+        except ClassifierError as error:
+            return self._halves(pool, str(error), everything=everything)
+        self.calls += len(pool)
+        passed = np.ones(len(pool), dtype=bool) if everything else found.passed
+        if not passed.all():
+            self.unsteady.append(pool.row[~passed])
+            pool, table, found = pool.take(passed), table[passed], found.take(passed)
+        self.kept.append((pool, table, found))
+        return pool.row
+
+    def _is_whole(self, row: Codes) -> bool:
+        return len(row) == len(self.question.table) and bool((row == np.arange(len(row))).all())
+
+    def _halves(self, pool: Pool, message: str, *, everything: bool) -> Codes:
+        """The two halves of candidates on which the model failed; a single one is given up."""
+        if len(pool) == 1:
+            self.failures[int(pool.row[0])] = message
+            return pool.row[:0]
+        half = len(pool) // 2
+        parts = (pool.take(slice(None, half)), pool.take(slice(half, None)))
+        return np.concatenate([self.keep(part, everything=everything) for part in parts])
+
+    def answers(self) -> Answers:
+        """What was kept, row by row."""
+        if not self.kept:
+            self.kept.append(self._nothing())
+        pool = joined([p for p, _, _ in self.kept])
+        table = self.kept[0][1] if len(self.kept) == 1 else pd.concat([t for _, t, _ in self.kept], ignore_index=True)
+        found = together([c for _, _, c in self.kept])
+        if not (pool.row[1:] >= pool.row[:-1]).all():
+            order = np.argsort(pool.row, kind="stable")
+            pool, table, found = pool.take(order), table.iloc[order], found.take(order)
+        unsteady = np.unique(np.concatenate([pool.row[:0], *self.unsteady]))
+        has = np.bincount(pool.row, minlength=len(self.question.present)) > 0
+        failures = {row: message for row, message in self.failures.items() if not has[row]}
+        how = np.asarray(HOW)[pool.how]
+        return Answers(pool.row, table.reset_index(drop=True), found, how, unsteady, failures, self.calls)
+
+    def _nothing(self) -> tuple[Pool, pd.DataFrame, Checks]:
+        none = Pool.empty(len(self.space.names))
+        table = self.space.table(self.question.present, none.row, none.codes)
+        before, wanted = self.question.table.iloc[none.row], self.question.wanted[none.row]
+        return none, table, check(self.space.task, before, table, wanted)
 
 
-def _others(pool: Pool, failed: Pool) -> NDArray[np.bool_]:
-    """Which candidates are none of the failed ones."""
-    lines = {(int(r), *map(int, c)) for r, c in zip(failed.row, failed.codes, strict=True)}
-    own = ((int(r), *map(int, c)) for r, c in zip(pool.row, pool.codes, strict=True))
-    return np.array([line not in lines for line in own], dtype=bool)
-
-
-def _notes(found: Found, dropped: int) -> tuple[str, ...]:
-    notes = []
-    if found.failures:
-        notes.append(f"the model failed on {len(found.failures):,} rows, which have no answer. {found.failures[0]}")
-    if dropped:
-        notes.append(f"left out {dropped:,} candidates, of which the model said something else when asked again")
-    return tuple(notes)
+def together(parts: Sequence[Checks]) -> Checks:
+    """Checks of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Checks(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Checks)})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from .ledger import Ledger
 from .legal import Legal
-from .oracle import Ledger, Oracle
+from .oracle import Oracle
 from .space import Bools, Codes, Floats, Present, Space
 
 # Most values of one feature, tried from above until all moves together are few enough.
@@ -71,11 +73,27 @@ class Axes:
         return np.where(self.line >= 0, values[self.line], fill) if len(values) else np.full(self.line.shape, fill)
 
 
-def moves_of(space: Space, train: Codes, most: int) -> Moves:
+class Grids:
+    """Values of each feature that are tried, at most so many: half evenly spaced, half where the training rows are."""
+
+    def __init__(self, space: Space, train: Codes) -> None:
+        self.space, self.train = space, train
+        self.of = lru_cache(maxsize=None)(self._of)
+
+    def _of(self, i: int, most: int) -> Codes:
+        top = int(self.space.tops[i])
+        if not self.space.is_number[i] or top < most:
+            return np.arange(top + 1)
+        even = np.linspace(0, top, max(2, most // 2)).round().astype(np.int64)
+        usual = np.quantile(self.train[:, i], np.linspace(0, 1, max(2, most - len(even))), method="nearest")
+        return np.unique(np.concatenate([even, usual.astype(np.int64)]))
+
+
+def moves_of(space: Space, known: Grids, most: int) -> Moves:
     """All single changes, numbers thinned until there are at most so many; always every level of a category."""
     movable = np.flatnonzero(space.movable).tolist()
     for thinning in THINNINGS:
-        grids = [_grid(space, i, train[:, i], thinning) for i in movable]
+        grids = [known.of(i, thinning) for i in movable]
         if sum(map(len, grids)) <= most:
             break
     none = np.empty(0, dtype=np.int64)
@@ -86,45 +104,32 @@ def moves_of(space: Space, train: Codes, most: int) -> Moves:
     return Moves(np.concatenate([none, *feature]), np.concatenate([none, *grids]), every)
 
 
-def _grid(space: Space, i: int, train: Codes, most: int) -> Codes:
-    """Values of one feature: half of them evenly spaced, half where the training rows are."""
-    top = int(space.tops[i])
-    if not space.is_number[i] or top < most:
-        return np.arange(top + 1)
-    even = np.linspace(0, top, max(2, most // 2)).round().astype(np.int64)
-    usual = np.quantile(train, np.linspace(0, 1, max(2, most - len(even))), method="nearest")
-    return np.unique(np.concatenate([even, usual.astype(np.int64)]))
-
-
-def explore(
-    space: Space, legal: Legal, oracle: Oracle, present: Present, base: Codes, moves: Moves, ledger: Ledger
-) -> Axes:
+def explore(legal: Legal, oracle: Oracle, present: Present, base: Codes, moves: Moves, ledger: Ledger) -> Axes:
     """Try every move of every row from its base."""
-    rows = np.arange(len(present))
-    start = oracle.ask(present, rows, base, ledger)
-    apart = base[:, moves.feature] != moves.code
-    row, move = np.nonzero(apart)
+    start = oracle.ask(present, np.arange(len(present)), base, ledger)
+    row, move = np.nonzero(base[:, moves.feature] != moves.code)
     codes = base[row]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
-    mended, kept = _mended(space, legal, present, row, codes, moves.feature[move])
-    # A repair that takes the move back is no move.
-    kept &= mended[np.arange(len(row)), moves.feature[move]] == moves.code[move]
-    row, move, mended, codes = row[kept], move[kept], mended[kept], codes[kept]
-    asked = oracle.ask(present, row, mended, ledger)
-    line = np.full(apart.shape, -1, dtype=np.int64)
+    kept, repaired = _mend(legal, present, row, codes, moves, move)
+    if not kept.all():
+        row, move, codes, repaired = row[kept], move[kept], codes[kept], repaired[kept]
+    asked = oracle.ask(present, row, codes, ledger)
+    line = np.full((len(base), len(moves)), -1, dtype=np.int64)
     line[row, move] = np.arange(len(row))
-    repaired = (mended != codes).any(axis=1)
-    return Axes(moves, base, start.margin, start.valid, line, row, mended, asked.margin, asked.valid, repaired)
+    return Axes(moves, base, start.margin, start.valid, line, row, codes, asked.margin, asked.valid, repaired)
 
 
-def _mended(
-    space: Space, legal: Legal, present: Present, row: Codes, codes: Codes, feature: Codes
-) -> tuple[Codes, Bools]:
-    """Repaired candidates; a feature that no rule names needs no repair, since the base keeps the rules."""
-    ruled = np.flatnonzero(legal.ruled[feature])
-    kept = np.ones(len(row), dtype=bool)
+def _mend(legal: Legal, present: Present, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
+    """Repair candidates where they are; which of them keep the rules, and which were repaired.
+
+    A feature that no rule names needs no repair, since the base keeps the rules.
+    """
+    kept, repaired = np.ones(len(row), dtype=bool), np.zeros(len(row), dtype=bool)
+    ruled = np.flatnonzero(legal.ruled[moves.feature][move])
     if len(ruled):
         mended, kept[ruled] = legal.mend(present, row[ruled], codes[ruled])
-        codes = codes.copy()
+        repaired[ruled] = (mended != codes[ruled]).any(axis=1)
+        # A repair that takes the move back is no move.
+        kept[ruled] &= mended[np.arange(len(ruled)), moves.feature[move[ruled]]] == moves.code[move[ruled]]
         codes[ruled] = mended
-    return codes, kept
+    return kept, repaired

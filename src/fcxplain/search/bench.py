@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .ledger import Ledger
 from .legal import Legal
-from .oracle import Asked, Ledger, Oracle
+from .oracle import Asked, Oracle
 from .pool import Pool
 from .rank import Weights, price
 from .space import Bools, Codes, Floats, Present, Space
@@ -54,14 +55,11 @@ class Bench:
 
     def of(self, rows: Codes) -> Bench:
         """The same work on some of the rows; what they spend is told by `settle`."""
-        ledger = Ledger(self.ledger.limit, self.ledger.spent[rows], self.ledger.deadline)
-        return replace(self, present=self.present.take(rows), ledger=ledger)
+        return replace(self, present=self.present.take(rows), ledger=self.ledger.of(rows))
 
     def settle(self, part: Bench, rows: Codes) -> None:
         """Take over what a part of the rows has spent."""
-        self.ledger.spent[rows] = part.ledger.spent
-        self.ledger.refused[rows] |= part.ledger.refused
-        self.ledger.calls += part.ledger.calls
+        self.ledger.settle(part.ledger, rows)
 
     def nothing(self) -> Pool:
         """A pool without candidates."""

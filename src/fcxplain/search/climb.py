@@ -20,6 +20,8 @@ from .space import Bools, Codes
 STARTS = 3
 # Answers with more changes than this are worth another look.
 FEW = 2
+# The part of its calls that a row without any answer keeps back for donors and whatever else may help.
+HELD_BACK = 4
 
 
 def climbed(bench: Bench, axes: Axes, pool: Pool, moves: Moves) -> list[Pool]:
@@ -36,13 +38,15 @@ def climbed(bench: Bench, axes: Axes, pool: Pool, moves: Moves) -> list[Pool]:
         rows = np.flatnonzero(left)
         if not len(rows):
             break
-        found.append(_from(bench, rows, axes.codes[starts[rows, turn]], moves))
+        lacking = ~joined([pool, *found]).has(len(left))[rows]
+        found.append(_from(bench, rows, axes.codes[starts[rows, turn]], moves, lacking))
     return found
 
 
-def _from(bench: Bench, rows: Codes, base: Codes, moves: Moves) -> Pool:
-    """What single changes and combinations beside a change bring, for some rows."""
+def _from(bench: Bench, rows: Codes, base: Codes, moves: Moves, lacking: Bools) -> Pool:
+    """What single changes and combinations beside a change bring, for some rows; `lacking` ones have nothing yet."""
     part = bench.of(rows)
+    part.ledger.held = np.where(lacking, part.ledger.limit // HELD_BACK, 0)
     axes, pool = singles(part, base, moves)
     pool = joined([pool, combinations(part, axes, ladders(part, axes))])
     bench.settle(part, rows)

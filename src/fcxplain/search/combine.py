@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from .axes import Axes
-from .ladders import Ladders, first_at_least
+from .ladders import Ladders, first_at_least, first_reached
 from .space import Bools, Codes, Floats
 
 # Points of a number's ladder that may be combined, as shares of the most it gains.
@@ -51,17 +51,35 @@ def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     sets = _sets(points.slot, slots)
     gain, price = points.gain[:, sets].sum(axis=2), points.price[:, sets].sum(axis=2)
     price = np.where(_clash(ladders, points, sets), np.inf, price)
-    gains, prices = [gain], [price]
     lacks = need[:, None] + BEYOND - gain
-    ends = []
-    for slot in numbers:
-        rung = first_at_least(ladders.gain[:, slot], lacks)
-        more, cost, move = ladders.at(slot, rung)
-        used = _uses(ladders, points, sets, slot)
-        gains.append(gain + more)
-        prices.append(np.where(used | (lacks <= 0), np.inf, price + cost))
-        ends.append(move)
-    return _best(points, sets, np.stack(ends, axis=1) if ends else None, gains, prices, need, most)
+    worth = _dearest(price, lacks, most)
+    ends = [_ended(ladders, slot, lacks, price, worth, _uses(ladders, points, sets, slot)) for slot in numbers]
+    gains, prices = [gain, *(gain + more for more, _, _ in ends)], [price, *(price + cost for _, cost, _ in ends)]
+    return _best(points, sets, np.stack([m for _, _, m in ends], axis=1) if ends else None, gains, prices, need, most)
+
+
+def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
+    """A price of each row, `rows x 1`, which so many sets that do by themselves do not exceed."""
+    enough = np.where(lacks <= 0, price, np.inf)
+    if enough.shape[1] <= most:
+        return np.full((len(price), 1), np.inf)
+    return np.asarray(np.partition(enough, most - 1, axis=1)[:, most - 1 : most])
+
+
+def _ended(
+    ladders: Ladders, slot: int, lacks: Floats, price: Floats, worth: Floats, used: Bools
+) -> tuple[Floats, Floats, Codes]:
+    """Gain, price and move of the first rung that makes up for what each set lacks, `rows x sets`.
+
+    Looked up only where there is such a rung and the whole is not too dear; elsewhere the price is infinite.
+    """
+    gain, cost, move = np.zeros(lacks.shape), np.full(lacks.shape, np.inf), np.full(lacks.shape, -1)
+    reached = (lacks > 0) & (lacks <= ladders.gain[:, slot, -1:])
+    row, which = np.nonzero(reached & (price + ladders.price[:, slot, :1] <= worth) & np.isfinite(price) & ~used)
+    rung = first_reached(ladders.gain[:, slot], row, lacks[row, which])
+    gain[row, which], cost[row, which] = ladders.gain[row, slot, rung], ladders.price[row, slot, rung]
+    move[row, which] = ladders.move[row, slot, rung]
+    return gain, cost, move
 
 
 def _best(

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .oracle import distinct
+from .distinct import distinct
 from .space import Codes, Floats, Space
 
 NEIGHBOURS = 20

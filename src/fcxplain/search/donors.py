@@ -25,8 +25,10 @@ from .sparsify import sparsified
 PROFILES, PROFILES_ASKING, MOST_PROFILES = 32, 8, 2_000
 # Numbers of which one may change beside a usual combination.
 NUMBERS = 3
-# Donors tried for each row, out of how many.
+# Donors tried for each row, out of how many of each class.
 DONORS, MOST_DONORS = 12, 4_000
+# Training rows whose class the model is asked for, and how many where time is short and the model may be slow.
+ASKED, ASKED_IN_HASTE = 16_000, 500
 
 
 def profiled(bench: Bench, axes: Axes, known: Ladders, density: Density) -> Pool:
@@ -91,11 +93,12 @@ class Donors:
     space: Space
     train: Codes
     seed: int
+    asked: int = ASKED
 
     @cached_property
     def _by_class(self) -> dict[int, Codes]:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
-        table = self.space.task.encoder.from_codes(self.train[order[: 4 * MOST_DONORS]])
+        table = self.space.task.encoder.from_codes(self.train[order[: self.asked]])
         answers = self.space.task.predict(table)
         classes = enumerate(self.space.task.classes)
         return {i: self.train[order[: len(table)]][answers == name][:MOST_DONORS] for i, name in classes}

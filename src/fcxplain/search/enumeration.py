@@ -32,7 +32,10 @@ class Tried:
 
     found: Bools
     best: dict[str, NDArray[Any]]
+    asked: Places
+    """How many legal rows each row has."""
     calls: int
+    """How many rows the model was shown: those that several rows share are asked about once."""
 
 
 def counts(reach: Reach) -> Floats:
@@ -55,7 +58,7 @@ def _count(box: Box, reach: Reach) -> Floats:
 
 def try_all(task: Task, reach: Reach, rows: Places, wanted: Places) -> Tried:
     """Ask the model about every legal row of some rows; `wanted` is the place of the class, for each row of all."""
-    found = np.zeros(len(rows), dtype=bool)
+    found, asked = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
     best = {n: v[rows].copy() for n, v in reach.before.items()}
     memory = Memory(task, {n: v[rows] for n, v in reach.before.items()})
     for batch in _batches(reach, rows):
@@ -65,13 +68,13 @@ def try_all(task: Task, reach: Reach, rows: Places, wanted: Places) -> Tried:
         for i, natural in zip(batch, points, strict=True):
             size = len(natural[task.schema.names[0]])
             hits = np.flatnonzero(answers[start : start + size] == wanted[rows[i]])
-            start += size
+            start, asked[i] = start + size, size
             if len(hits):
                 found[i] = True
                 cheapest = hits[_cost(task, reach.before, int(rows[i]), natural, hits).argmin()]
                 for name, values in natural.items():
                     best[name][i] = values[cheapest]
-    return Tried(found, best, memory.calls)
+    return Tried(found, best, asked, memory.calls)
 
 
 def _batches(reach: Reach, rows: Places) -> Iterator[Places]:

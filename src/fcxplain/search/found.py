@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,26 +21,33 @@ class Found:
     pool: Pool
     status: NDArray[Any]
     nearly: Pool
-    calls: Codes
-    """Questions to the user's model, a number for each row, or for the batch as a whole in one."""
-    failures: tuple[str, ...] = ()
+    spent: Codes
+    """Candidates that the model was asked about, for each row."""
+    calls: int = 0
+    """Rows that the model was shown in all."""
+    failures: dict[int, str] = field(default_factory=dict)
+    """What the model said instead of an answer, by row."""
 
     @classmethod
-    def failed(cls, rows: int, features: int, message: str) -> Found:
-        """Rows on which the model failed."""
-        status = np.full(rows, Status.NOT_FOUND, dtype=object)
+    def failed(cls, features: int, message: str) -> Found:
+        """One row on which the model failed."""
         none = Pool.empty(features)
-        return cls(none, status, none, np.zeros(1, dtype=np.int64), (message,) * rows)
+        status = np.full(1, Status.NOT_FOUND, dtype=object)
+        return cls(none, status, none, np.zeros(1, dtype=np.int64), failures={0: message})
 
 
 def one_after_the_other(parts: Sequence[Found], features: int) -> Found:
     """Batches as one, their rows counted on."""
-    starts = np.cumsum([0, *(len(p.status) for p in parts)])
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(p.status) for p in parts)]).tolist()
     none = Pool.empty(features)
+    moved = list(zip(parts, starts, strict=False))
     return Found(
-        joined([none, *(replace(p.pool, row=p.pool.row + s) for p, s in zip(parts, starts, strict=False))]),
+        joined([none, *(replace(p.pool, row=p.pool.row + s) for p, s in moved)]),
         np.concatenate([np.empty(0, dtype=object), *(p.status for p in parts)]),
-        joined([none, *(replace(p.nearly, row=p.nearly.row + s) for p, s in zip(parts, starts, strict=False))]),
-        np.concatenate([np.zeros(0, dtype=np.int64), *(p.calls for p in parts)]),
-        tuple(message for p in parts for message in p.failures),
+        joined([none, *(replace(p.nearly, row=p.nearly.row + s) for p, s in moved)]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *(p.spent for p in parts)]),
+        sum(p.calls for p in parts),
+        {row + s: message for p, s in moved for row, message in p.failures.items()},
     )

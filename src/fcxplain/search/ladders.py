@@ -120,8 +120,13 @@ def _padded(values: NDArray[Any], length: int) -> NDArray[Any]:
 
 def first_at_least(rising: Floats, need: Floats) -> Codes:
     """The first place where a rising line reaches what is needed, or its length: `rows x n` in `rows x length`."""
-    rows, length = rising.shape
-    flat, start = rising.ravel(), np.arange(rows)[:, None] * length - 1
+    return first_reached(rising, np.arange(len(rising))[:, None], need)
+
+
+def first_reached(rising: Floats, row: Codes, need: Floats) -> Codes:
+    """The same for needs of any shape, where `row` says on which of the lines each is to be met."""
+    length = rising.shape[1]
+    flat, start = rising.ravel(), row * length - 1
     reached = np.zeros(need.shape, dtype=np.int64)
     step = 1 << (length.bit_length() - 1)
     while step:

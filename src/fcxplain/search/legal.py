@@ -48,27 +48,20 @@ class Legal:
         codes = codes.copy()
         codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
         kept[broken] = result.found
-        if self.wide or self._is_fragile(present):
+        if self.wide or any(present.strange):
             # A grid value beside a present value off the grid has the same code, and stands for the latter.
             kept[broken] &= self.keeps(present, row[broken], codes[broken])
         return codes, kept
 
-    def _is_fragile(self, present: Present) -> bool:
-        return bool(self.space.off_grid(present).any())
-
-    def base(self, present: Present) -> tuple[Codes, Bools, Bools]:
-        """Each row itself or, where it breaks a rule as it is, the nearest row that does not.
-
-        Also which rows have one, and for which of the others it is certain that there is none.
-        """
+    def base(self, present: Present) -> tuple[Codes, Bools]:
+        """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
         row = np.arange(len(present))
         kept = self.keeps(present, row, present.codes)
-        codes, found, none = present.codes.copy(), kept.copy(), np.zeros(len(present), dtype=bool)
+        codes, found = present.codes.copy(), kept.copy()
         broken = np.flatnonzero(~kept)
         if len(broken):
             now = {n: v[broken] for n, v in present.natural.items()}
             result = self.repairer.nearest(now, now)
             codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
             found[broken] = result.found & self.keeps(present, broken, codes[broken])
-            none[broken] = ~result.found & ~result.undecided
-        return codes, found, none
+        return codes, found

@@ -6,49 +6,21 @@ Each can be taken away, which makes a looser task, and each can tell whether an 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..explanation.reasons import Obstacle, Side
 from ..rules import Rule, holds, in_words
 from ..rules.nodes import MIRRORED, Compare, Ref
 from ..schema import Feature, Schema
 from ..schema.feature import plain
 from ..task import Task
 
-Kind = Literal["rule", "freeze", "bound"]
-Side = Literal["low", "high"]
 # A bound gives way by this share of the range between both.
 WIDER = 0.5
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """A rule, a feature that the schema holds fixed, or a bound of a feature's domain.
-
-    `name` is the rule's text or the feature's name. Where a single limit is meant (a bound, or a rule such as
-    `hours' <= 60`), `feature`, `side` and `limit` say which. What is fixed is no matter of advice: `can_give_way`
-    is False.
-    """
-
-    kind: Kind
-    name: str
-    words: str
-    feature: str = ""
-    side: Side | None = None
-    limit: float | None = None
-
-    @property
-    def can_give_way(self) -> bool:
-        """Whether it makes sense to think of it as loosened."""
-        return self.kind != "freeze"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return vars(self) | {"can_give_way": self.can_give_way}
 
 
 def obstacles(task: Task) -> tuple[Obstacle, ...]:

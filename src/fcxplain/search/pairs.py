@@ -27,14 +27,17 @@ def paired(bench: Bench, axes: Axes) -> Pool:
     gain = np.round(axes.spread(axes.margin, -np.inf) - np.maximum(axes.base_margin, -1e9)[:, None], 9)
     some = [_values(axes, gain, int(f)) for f in features]
     most, chosen = (FEATURES, CHOSEN) if bench.oracle.cheap else (FEATURES_ASKING, CHOSEN_ASKING)
-    lines, guess = [], []
-    for (a, gain_a), (b, gain_b) in itertools.combinations(some, 2):
+    pairs = list(itertools.combinations(some, 2))
+    lines, guess = np.full((len(gain), len(pairs), chosen, 2), -1), np.full((len(gain), len(pairs), chosen), -np.inf)
+    for pair, ((a, gain_a), (b, gain_b)) in enumerate(pairs):
         both = (gain_a[:, :, None] + gain_b[:, None, :]).reshape(len(gain), -1)
         best = np.argsort(-both, axis=1, kind="stable")[:, :chosen]
         first, second = np.divmod(best, b.shape[1])
-        lines.append(np.stack([np.take_along_axis(a, first, axis=1), np.take_along_axis(b, second, axis=1)], axis=2))
-        guess.append(np.take_along_axis(both, best, axis=1))
-    top = np.argsort(-np.stack([g[:, 0] for g in guess], axis=1), axis=1, kind="stable")[:, :most]
+        there = slice(None, best.shape[1])
+        lines[:, pair, there, 0] = np.take_along_axis(a, first, axis=1)
+        lines[:, pair, there, 1] = np.take_along_axis(b, second, axis=1)
+        guess[:, pair, there] = np.take_along_axis(both, best, axis=1)
+    top = np.argsort(-guess[:, :, 0], axis=1, kind="stable")[:, :most]
     return _asked(bench, axes, lines, guess, top)
 
 
@@ -48,13 +51,8 @@ def _values(axes: Axes, gain: Floats, feature: int) -> tuple[Codes, Floats]:
     return axes.line[rows, which[order]], gain[rows, which[order]]
 
 
-def _asked(bench: Bench, axes: Axes, lines: list[Codes], guess: list[Floats], top: Codes) -> Pool:
-    rows, codes = [], []
-    for turn in range(top.shape[1]):
-        for pair in range(len(lines)):
-            row, place = np.nonzero((top[:, turn] == pair)[:, None] & np.isfinite(guess[pair]))
-            rows.append(row)
-            codes.append(applied(axes, row, lines[pair][row, place]))
-    row = np.concatenate(rows)
-    order = np.argsort(row, kind="stable")
-    return bench.tried(row[order], np.concatenate(codes)[order], REPAIR)
+def _asked(bench: Bench, axes: Axes, lines: Codes, guess: Floats, top: Codes) -> Pool:
+    """The good ones of the chosen pairs, those of the most promising features first."""
+    rows = np.arange(len(top))[:, None]
+    row, turn, place = np.nonzero(np.isfinite(guess[rows, top]))
+    return bench.tried(row, applied(axes, row, lines[row, top[row, turn], place]), REPAIR)

@@ -35,7 +35,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.row)
 
-    def take(self, which: NDArray[Any]) -> Pool:
+    def take(self, which: NDArray[Any] | slice) -> Pool:
         """Some of the candidates."""
         return Pool(self.row[which], self.codes[which], self.price[which], self.how[which])
 

@@ -27,7 +27,7 @@ SINGLES, BETWEEN = 24, 6
 
 def singles(bench: Bench, base: Codes, moves: Moves) -> tuple[Axes, Pool]:
     """Every single change from each row's base, and those that do."""
-    axes = explore(bench.space, bench.legal, bench.oracle, bench.present, base, moves, bench.ledger)
+    axes = explore(bench.legal, bench.oracle, bench.present, base, moves, bench.ledger)
     rows, good = np.flatnonzero(axes.base_valid), np.flatnonzero(axes.valid)
     found = bench.priced(axes.row[good], axes.codes[good], REPAIR).cheapest(SINGLES)
     return axes, joined([bench.priced(rows, base[rows], REPAIR), found])

@@ -50,13 +50,15 @@ class Proof:
     """What is certain about rows, one entry for each.
 
     `reason` is a `Reason`, or "" where nothing was proved. `witness` has a legal row for each row that is
-    `possible`, checked with the user's own model; its other lines are the rows themselves. `calls` counts the rows
-    that the model was asked about, and `notes` says what could not be used.
+    `possible`, checked with the user's own model; its other lines are the rows themselves. `asked` counts the
+    candidates of each row that the model was asked about, `calls` what it was shown in all (what rows share is shown
+    once), and `notes` says what could not be used.
     """
 
     reason: NDArray[np.str_]
     possible: Bools
     witness: pd.DataFrame
+    asked: Places
     calls: int = 0
     notes: tuple[str, ...] = ()
 
@@ -102,6 +104,7 @@ class _Found:
     reason: NDArray[Any]
     possible: Bools
     witness: dict[str, NDArray[Any]]
+    asked: Places
     calls: int
     notes: tuple[str, ...]
 
@@ -117,7 +120,7 @@ class _Prover:
         self.reason = np.full(len(wanted), "", dtype=object)
         self.possible = np.zeros(len(wanted), dtype=bool)
         self.witness = {n: v.copy() for n, v in before.items()}
-        self.calls = 0
+        self.asked, self.calls = np.zeros(len(wanted), dtype=np.int64), 0
         self.notes: tuple[str, ...] = ()
 
     def run(self, network: Network | None, encoder: TableEncoder, limit: int, parts: int) -> _Found:
@@ -127,7 +130,7 @@ class _Prover:
             assert network is not None
             self._bound(network, encoder, int(target), parts)
         self._try(limit)
-        return _Found(self.reason, self.possible, self.witness, self.calls, self.notes)
+        return _Found(self.reason, self.possible, self.witness, self.asked, self.calls, self.notes)
 
     def _settle(self, rows: Places, reason: Reason) -> None:
         self.reason[rows[~self.doubtful[rows]]] = reason
@@ -157,6 +160,7 @@ class _Prover:
             self.notes = (f"{len(rows):,} rows could not be tried out: {error}",)
             return
         self.calls += tried.calls
+        self.asked[rows] += tried.asked
         self._settle(rows[~tried.found], Reason.TRIED)
         self._confirm(rows[tried.found], {n: v[tried.found] for n, v in tried.best.items()})
 
@@ -167,6 +171,7 @@ class _Prover:
         table = _table(self.task, natural)
         passed = check(self.task, self.rows.iloc[rows], table, self.wanted[rows]).passed
         self.calls += len(rows)
+        self.asked[rows] += 1
         self.possible[rows[passed]] = True
         for name, values in natural.items():
             self.witness[name][rows[passed]] = values[passed]
@@ -221,10 +226,10 @@ def _agrees(network: Network, task: Task, rows: pd.DataFrame, encoder: TableEnco
 
 def _joined(task: Task, rows: pd.DataFrame, found: Sequence[_Found], notes: list[str]) -> Proof:
     if not found:
-        return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows)
+        return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows, np.empty(0, dtype=np.int64))
     reason = np.concatenate([f.reason for f in found]).astype(str)
     natural = {n: np.concatenate([f.witness[n] for f in found]) for n in task.schema.names}
     possible = np.concatenate([f.possible for f in found])
     said = dict.fromkeys([*notes, *(note for f in found for note in f.notes)])
-    calls = sum(f.calls for f in found)
-    return Proof(reason, possible, _table(task, natural, rows.index), calls, tuple(said))
+    asked, calls = np.concatenate([f.asked for f in found]), sum(f.calls for f in found)
+    return Proof(reason, possible, _table(task, natural, rows.index), asked, calls, tuple(said))

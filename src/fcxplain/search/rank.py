@@ -26,14 +26,16 @@ Prefer = Literal["sparse", "balanced", "plausible"]
 class Weights:
     """What each part of the cost counts for.
 
-    several: that more than one feature changes. change: each feature changed. distance: each unit (MAD of the
-    training rows) that a number moves. density: the logarithm of how much lonelier than its neighbours an answer is.
+    several: that more than one feature changes. change: each feature changed; category: each category on top of that,
+    since it has no distance. distance: each unit (MAD of the training rows) that a number moves.
+    density: the logarithm of how much lonelier than its neighbours an answer is.
     support: categories that stand together in few training rows or none. coherence: each effect in the causal graph
     that stays as it is although its cause changes.
     """
 
     several: float = 0.0
     change: float = 1.0
+    category: float = 0.0
     distance: float = 1.0
     density: float = 0.0
     support: float = 0.0
@@ -48,7 +50,7 @@ class Weights:
 # One change more counts as much as so many units of distance. Sparse answers with a single change come before all
 # others, however far a number has to move.
 PREFERENCES: dict[str, Weights] = {
-    "sparse": Weights(several=MOST, change=5.0),
+    "sparse": Weights(several=MOST, change=2.0, category=1.25),
     "balanced": Weights(change=2.0, density=1.0, support=0.5, coherence=0.1),
     "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=4.0, coherence=0.1),
 }
@@ -76,7 +78,8 @@ def weights_for(prefer: str, weights: Weights | Mapping[str, float] | None) -> W
 
 def price(space: Space, weights: Weights, present: Present, row: Codes, codes: Codes) -> Floats:
     """Changes and distance of candidates, `n`: the part of the cost that needs no training rows."""
-    parts = weights.change * space.changed(present, row, codes) + weights.distance * space.distance(present, row, codes)
+    each = weights.change + weights.category * ~space.is_number
+    parts = each * space.changed(present, row, codes) + weights.distance * space.distance(present, row, codes)
     # Rounded, so that the order of a sum never decides between equals.
     return np.round(parts @ space.difficulty, 9)
 

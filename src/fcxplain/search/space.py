@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,21 @@ class Present:
     codes: Codes
     natural: Natural
     wanted: Codes
+    off_grid: Bools
+    """Which values are not on the grid, `rows x features`."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
+    @cached_property
+    def strange(self) -> list[bool]:
+        """Of which features some row has a value off the grid."""
+        return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
+
     def take(self, which: NDArray[Any] | slice) -> Present:
         """Some of the rows."""
-        return Present(self.codes[which], {n: v[which] for n, v in self.natural.items()}, self.wanted[which])
+        natural = {n: v[which] for n, v in self.natural.items()}
+        return Present(self.codes[which], natural, self.wanted[which], self.off_grid[which])
 
 
 class Space:
@@ -59,11 +68,9 @@ class Space:
 
     def present(self, natural: Natural, wanted: Codes) -> Present:
         """Rows made ready."""
-        return Present(np.stack([f.codes(natural[f.name]) for f in self.features], axis=1), natural, wanted)
-
-    def off_grid(self, present: Present) -> Bools:
-        """Which present values are not on the grid, `rows x features`."""
-        return np.stack([~np.asarray(f.on_grid(present.natural[f.name])) for f in self.features], axis=1)
+        codes = np.stack([f.codes(natural[f.name]) for f in self.features], axis=1)
+        off_grid = np.stack([np.asarray(~f.on_grid(natural[f.name])) for f in self.features], axis=1)
+        return Present(codes, natural, wanted, off_grid)
 
     def inside(self, present: Present, row: Codes, codes: Codes) -> Codes:
         """Candidates with every code in the domain and everything that may not move put back."""
@@ -78,22 +85,18 @@ class Space:
             if names is not None and feature.name not in names:
                 continue
             values: NDArray[Any] = feature.at(codes[:, i])
-            if feature.is_number:
+            if present.strange[i]:
                 now = present.natural[feature.name]
-                if not feature.on_grid(now).all():
-                    values = np.where(codes[:, i] == present.codes[row, i], now[row], values)
+                values = np.where(codes[:, i] == present.codes[row, i], now[row], values)
             found[feature.name] = values
         return found
 
     def table(self, present: Present, row: Codes, codes: Codes) -> pd.DataFrame:
         """Candidates as a table of the training table's dtypes, wider where a present value needs it."""
-        natural = self.natural(present, row, codes)
-        dtypes = {n: d for n, d in self.task.encoder.dtypes_.items() if self._fits(n, natural[n])}
-        return self.task.schema.table(natural, dtypes=dtypes)
-
-    def _fits(self, name: str, values: NDArray[Any]) -> bool:
-        feature = self.task.schema[name]
-        return feature.is_category or bool(feature.on_grid(values).all())
+        # A dtype learnt from the training rows need not hold a value off the grid.
+        strange = {self.names[i] for i in np.flatnonzero(present.strange) if present.off_grid[row, i].any()}
+        dtypes = {n: d for n, d in self.task.encoder.dtypes_.items() if n not in strange}
+        return self.task.schema.table(self.natural(present, row, codes), dtypes=dtypes)
 
     def changed(self, present: Present, row: Codes, codes: Codes) -> Bools:
         """Which features differ, `n x features`."""
@@ -103,13 +106,12 @@ class Space:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
         moved = np.zeros(codes.shape)
         for i in np.flatnonzero(self.is_number & self.movable):
-            feature, now = self.features[i], present.natural[self.names[i]]
             away = np.abs(codes[:, i] - present.codes[row, i])
-            if feature.on_grid(now).all():
+            if not present.strange[i]:
                 moved[:, i] = away * (self.step[i] / self.unit[i])
-            else:
-                exact = np.abs(feature.at(codes[:, i]) - now[row]) / self.unit[i]
-                moved[:, i] = np.where(away == 0, 0.0, exact)
+                continue
+            exact = np.abs(self.features[i].at(codes[:, i]) - present.natural[self.names[i]][row]) / self.unit[i]
+            moved[:, i] = np.where(away == 0, 0.0, exact)
         return moved
 
 

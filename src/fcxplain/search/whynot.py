@@ -7,7 +7,6 @@ was verified, and only those obstacles count that the answer really needs gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
@@ -16,10 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import ClassifierError, SchemaError
-from ..explanation import Certificate, Change, Explanation, Status
+from ..explanation import Explanation, Status
+from ..explanation.reasons import Obstacle, Relaxation, WhyNot
 from ..schema.feature import plain
 from ..task import Task
-from .obstacles import Obstacle, given_way, needed, obstacles, without
+from .obstacles import given_way, needed, obstacles, without
 from .prove import Proof, prove
 
 Find = Callable[[Task, pd.DataFrame], Explanation]
@@ -27,59 +27,6 @@ Find = Callable[[Task, pd.DataFrame], Explanation]
 
 # Looser tasks of one size that are tried at most.
 TRIES = 200
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """What a row could do if some obstacles were gone, verified in everything else; the cheapest that was found."""
-
-    gone: tuple[Obstacle, ...]
-    counterfactual: dict[str, Any]
-    changes: tuple[Change, ...]
-    cost: float
-    probability: float
-
-    @property
-    def is_advice(self) -> bool:
-        """Whether nothing that cannot be changed would have to be otherwise."""
-        return all(o.can_give_way for o in self.gone)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "gone": [o.to_dict() for o in self.gone],
-            "is_advice": self.is_advice,
-            "counterfactual": self.counterfactual,
-            "changes": [vars(c) for c in self.changes],
-            "cost": self.cost,
-            "probability": self.probability,
-        }
-
-
-@dataclass(frozen=True)
-class WhyNot:
-    """Why one row has no answer.
-
-    `status` is "impossible" where that is proved, else "not_found". `blockers` are the smallest sets of obstacles
-    whose removal helps: any one of the sets would do. `relaxation` is the cheapest way that was found, with such as
-    ask for a fixed feature to change only where there is no other.
-    """
-
-    row: Any
-    status: str
-    blockers: tuple[tuple[Obstacle, ...], ...]
-    relaxation: Relaxation | None
-    words: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
-        return {
-            "row": self.row,
-            "status": self.status,
-            "blockers": [[o.to_dict() for o in together] for together in self.blockers],
-            "relaxation": None if self.relaxation is None else self.relaxation.to_dict(),
-            "words": self.words,
-        }
 
 
 def why_not(task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find, *, most: int = 2) -> list[WhyNot]:
@@ -133,7 +80,7 @@ class _Inquiry:
         need = np.stack([needed(self.task, o, answer.before, answer.answers) for o in taken], axis=1)
         for i in np.flatnonzero(answer.checks.passed):
             gone = tuple(o for o, yes in zip(taken, need[i], strict=True) if yes)
-            self.helps[left[answer.place[i]]].append(_relaxation(answer.certificate(int(i)), gone, answer, int(i)))
+            self.helps[left[answer.place[i]]].append(_relaxation(answer, int(i), gone))
 
     def _told(self, i: int, most: int) -> WhyNot:
         found = sorted(self.helps[i], key=lambda r: (not r.is_advice, len(r.gone), r.cost))
@@ -153,9 +100,10 @@ class _Inquiry:
             yield f"Beyond the bounds of {titles} the model gives no answer, so these were left alone."
 
 
-def _relaxation(certificate: Certificate, gone: tuple[Obstacle, ...], answer: Explanation, i: int) -> Relaxation:
+def _relaxation(answer: Explanation, i: int, gone: tuple[Obstacle, ...]) -> Relaxation:
     then = {n: plain(answer.answers[n].iloc[i]) for n in answer.task.schema.names}
-    return Relaxation(gone, then, certificate.changes, certificate.cost, certificate.probability)
+    checks = answer.checks
+    return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.probability[i]))
 
 
 def _words(task: Task, sets: tuple[tuple[Obstacle, ...], ...], best: Relaxation) -> Iterator[str]:

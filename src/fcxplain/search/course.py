@@ -1,0 +1,194 @@
+"""The way of one batch of rows through the search.
+
+Single changes, combinations, a second look from the best of them, proposals of others, donors; then fewer and smaller
+changes. Where nothing was found, a proof that there is nothing; where that fails too, gradients and wide proposals.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..explanation import Status
+from .axes import Axes
+from .bench import Bench
+from .climb import climbed
+from .diverse import diverse
+from .donors import profiled
+from .finish import finished
+from .found import Found
+from .ledger import Ledger
+from .parts import Parts
+from .pool import REFINE, REPAIR, Pool, joined
+from .propose import combinations, drawn, in_between, ladders, singles
+from .prove import LIMIT, prove
+from .rank import LOOKED_AT, MOST, incoherence, measured, supported
+from .refine import refined
+from .space import Bools, Codes, Present
+
+# Answers of each row held ready beyond those asked for.
+SPARE = 2
+# Rows that proofs are looked for at a time, between two looks at the clock.
+PROVED = 64
+
+
+class Course:
+    """The steps for one task, and what each row is to get: at most `k` answers."""
+
+    def __init__(self, parts: Parts, k: int) -> None:
+        self.parts, self.k = parts, k
+        self.settings, self.weights = parts.settings, parts.settings.weights
+
+    def run(self, present: Present) -> Found:
+        """Good candidates for each row, the cheapest first, and the status of rows without any."""
+        bench = self._bench(present)
+        status = np.full(len(present), Status.NOT_FOUND, dtype=object)
+        pool = self._quick(bench)
+        rows = np.flatnonzero(~pool.has(len(present)))
+        part = bench.of(rows)
+        more, nearly, part_status = self._found(part)
+        bench.settle(part, rows)
+        status[rows] = part_status
+        pool = joined([pool, replace(more, row=rows[more.row])])
+        nearly = replace(nearly, row=rows[nearly.row])
+        return Found(self._shortlisted(bench, pool), status, nearly, bench.ledger.spent, bench.ledger.calls)
+
+    def ordered(self, present: Present, pool: Pool) -> Pool:
+        """Answers in order of choice, and some to spare."""
+        if self.weights.density:
+            pool = measured(self.weights, self.parts.common.density, pool, self.k)
+        return diverse(pool, present.codes, self.k + SPARE) if self.k > 1 else pool.best(self.k + SPARE)
+
+    def _bench(self, present: Present) -> Bench:
+        budget = self.settings.budget
+        deadline = np.inf if budget.seconds is None else time.monotonic() + budget.seconds * len(present)
+        ledger = Ledger(budget.calls, np.zeros(len(present), dtype=np.int64), deadline)
+        return Bench(self.parts.space, self.parts.legal, self.parts.oracle, present, ledger, self.weights)
+
+    def _quick(self, bench: Bench) -> Pool:
+        """With a single draw for each row, whoever's draw is good needs no search."""
+        if self.settings.draws is None or self.settings.n_draws != 1 or self.k > 1:
+            return bench.nothing()
+        return drawn(bench, self.settings.draws, 1)
+
+    def _found(self, bench: Bench) -> tuple[Pool, Pool, NDArray[Any]]:
+        """Good candidates, what came nearest, and the status of rows without any."""
+        status = np.full(len(bench.present), Status.NOT_FOUND, dtype=object)
+        if not len(bench.present):
+            return bench.nothing(), bench.nothing(), status
+        base, possible = bench.legal.base(bench.present)
+        rows = np.flatnonzero(possible)
+        part = bench.of(rows)
+        pool, nearly = self._searched(part, base[rows])
+        bench.settle(part, rows)
+        pool, nearly = replace(pool, row=rows[pool.row]), replace(nearly, row=rows[nearly.row])
+        pool = joined([pool, self._proved(bench, np.flatnonzero(~pool.has(len(possible))), status)])
+        left = np.flatnonzero(possible & ~pool.has(len(possible)) & (status != Status.IMPOSSIBLE))
+        pool = joined([pool, self._refined(bench, left, base[left])])
+        status[bench.ledger.refused & (status != Status.IMPOSSIBLE)] = Status.TIMED_OUT
+        return pool, nearly, status
+
+    def _searched(self, bench: Bench, base: Codes) -> tuple[Pool, Pool]:
+        """Good candidates of every kind, and for each row what came nearest to one."""
+        axes, pool = singles(bench, base, self.parts.moves)
+        pool = joined([pool, in_between(bench, axes, pool)])
+        nearly = _nearest(bench, axes)
+        rows = np.flatnonzero(~self._settled(bench, pool))
+        if not len(rows):
+            return pool, nearly
+        part = bench.of(rows)
+        more = self._combined(part, axes.of(rows), pool.of(rows))
+        bench.settle(part, rows)
+        return joined([pool, replace(more, row=rows[more.row])]), nearly
+
+    def _settled(self, bench: Bench, pool: Pool) -> Bools:
+        """Rows that need nothing more: one change does, and that is preferred to whatever else there may be."""
+        if self.k > 1 or self.weights.looks_at_data or self.weights.several < MOST:
+            return np.zeros(len(bench.present), dtype=bool)
+        one = bench.space.changed(bench.present, pool.row, pool.codes).sum(axis=1) == 1
+        return pool.take(one).has(len(bench.present))
+
+    def _combined(self, bench: Bench, axes: Axes, pool: Pool) -> Pool:
+        """Candidates with several changes, beside the given ones with one."""
+        known = ladders(bench, axes)
+        pools = [combinations(bench, axes, known)]
+        if self.settings.draws is not None and self.settings.n_draws > 0:
+            pools.append(drawn(bench, self.settings.draws, self.settings.n_draws))
+        pools += climbed(bench, axes, joined([pool, *pools]), self.parts.moves)
+        if self.weights.looks_at_data:
+            pools.append(profiled(bench, axes, known, self.parts.common.density))
+        lacking = np.flatnonzero(~joined([pool, *pools]).has(len(bench.present)))
+        if len(lacking) and not bench.ledger.is_late:
+            pools.append(self.parts.common.donors.moved(bench, lacking))
+        found = joined(pools)
+        return joined([found, finished(bench, joined([pool, found]), self.parts.moves)])
+
+    def _proved(self, bench: Bench, rows: Codes, status: NDArray[Any]) -> Pool:
+        """Candidates that a proof turned up for rows without any; where it proves there is none, the status says so."""
+        found = [bench.nothing()]
+        limit = np.full(len(rows), LIMIT) if self.parts.oracle.cheap else _affordable(bench.ledger.left[rows])
+        size = PROVED if bench.ledger.deadline < np.inf else len(rows)
+        for most in np.unique(limit).tolist():
+            alike = rows[limit == most]
+            for start in range(0, len(alike), size):
+                if not bench.ledger.is_late:
+                    found.append(self._proved_alike(bench, alike[start : start + size], status, most))
+        return joined(found)
+
+    def _proved_alike(self, bench: Bench, rows: Codes, status: NDArray[Any], limit: int) -> Pool:
+        part, here = bench.of(rows), np.arange(len(rows))
+        table = part.space.table(part.present, here, part.present.codes)
+        proof = prove(self.parts.task, table, self.parts.names[part.present.wanted], limit=limit)
+        part.ledger.spent += proof.asked
+        part.ledger.calls += proof.calls
+        status[rows[proof.impossible]] = Status.IMPOSSIBLE
+        found = np.flatnonzero(proof.possible)
+        pool = part.tried(found, self.parts.task.encoder.codes(proof.witness)[found], REFINE)
+        pool = joined([pool, finished(part, pool, self.parts.moves)])
+        bench.settle(part, rows)
+        return replace(pool, row=rows[pool.row])
+
+    def _refined(self, bench: Bench, rows: Codes, base: Codes) -> Pool:
+        """The last resort of rows without an answer or a proof."""
+        if not len(rows):
+            return bench.nothing()
+        part = bench.of(rows)
+        pool = refined(part, base, self.parts.common.slope, self.parts.common.train, self.settings.seed)
+        pool = joined([pool, finished(part, pool, self.parts.moves)])
+        bench.settle(part, rows)
+        return replace(pool, row=rows[pool.row])
+
+    def _shortlisted(self, bench: Bench, pool: Pool) -> Pool:
+        """The cheapest candidates of each row, or such as differ, without a look at how lonely they are."""
+        changed = bench.space.changed(bench.present, pool.row, pool.codes)
+        extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
+        if self.weights.coherence:
+            extra = self.weights.coherence * incoherence(changed, self.parts.effects) + extra
+        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
+        if self.weights.support:
+            pool = supported(self.weights, self.parts.common.density, pool)
+        most = self.k + SPARE + (LOOKED_AT + self.k if self.weights.density else 0)
+        return diverse(pool, bench.present.codes, most).cheapest(most) if self.k > 1 else pool.best(most)
+
+
+def _affordable(left: Codes) -> Codes:
+    """How many legal rows may be tried with what is left, and one of them asked about again.
+
+    Whole powers of two, so that rows can be taken together whose budgets differ a little.
+    """
+    return np.where(left > 2, 2 ** np.floor(np.log2(np.maximum(left - 2, 1))), 0).astype(np.int64)
+
+
+def _nearest(bench: Bench, axes: Axes) -> Pool:
+    """The single change that comes nearest to the class wanted; its price is infinite, for it is no answer."""
+    margin = np.round(axes.spread(axes.margin, -np.inf), 9)
+    if not margin.size:
+        return bench.nothing()
+    best = margin.argmax(axis=1)
+    row = np.flatnonzero(np.isfinite(margin[np.arange(len(margin)), best]))
+    codes = axes.codes[axes.line[row, best[row]]]
+    return Pool(row, codes, np.full(len(row), np.inf), np.full(len(row), REPAIR))

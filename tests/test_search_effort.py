@@ -1,0 +1,262 @@
+"""What the search may spend, what it does when that ends, and what a model that misbehaves costs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fcxplain import Task
+from fcxplain.errors import ClassifierError, DataError
+from fcxplain.search import Budget, Search, as_budget
+from fcxplain.search.pipeline import CHUNK_ASKING
+from test_search import SCHEMA, refused, table
+from test_search import task as trained
+
+pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
+
+
+def chance(rows: pd.DataFrame) -> np.ndarray:
+    return 1 / (1 + np.exp(-(rows["income"].to_numpy() - 60) / 10))
+
+
+def problem(model: object) -> Task:
+    return Task(people(300), model, schema=SCHEMA, rules="age' == age", target="yes", classes=("no", "yes"))
+
+
+def people(rows: int) -> pd.DataFrame:
+    """Refused ones, those born elsewhere last."""
+    found = table(2 * rows).drop(columns="good")
+    return found[found["income"] < 60].head(rows).assign(born="here")
+
+
+def test_a_budget_is_read_from_all_that_stands_for_one():
+    assert as_budget(None) == Budget(calls=1_000, seconds=None)
+    assert as_budget(50) == Budget(calls=50)
+    assert as_budget({"seconds": 0.5}) == Budget(seconds=0.5)
+    assert as_budget(Budget(7, 2.0)) == Budget(7, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (0, "calls: is 0"),
+        (True, "True: is a bool"),
+        (1.5, "1.5: is a float"),
+        ("many", "'many': is a str"),
+        ({"call": 3}, "Did you mean 'calls'"),
+        ({"calls": 2.5}, "calls: is 2.5"),
+        ({"seconds": 0}, "seconds: is 0"),
+        ({"seconds": float("nan")}, "seconds: is nan"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused_by_name(given, told):
+    with pytest.raises(DataError, match=told):
+        as_budget(given)
+
+
+def test_every_fault_of_a_budget_is_told_at_once():
+    with pytest.raises(DataError, match=r"(?s)calls.*seconds"):
+        Budget(calls=0, seconds=-1.0)
+
+
+@pytest.mark.parametrize("kind", ["boosting", "mlp"])
+@pytest.mark.parametrize("calls", [1, 5, 50])
+def test_a_row_whose_calls_end_keeps_what_was_verified_and_else_is_timed_out(kind, calls):
+    rows = refused(trained(kind), 12)
+    answer = Search(trained(kind), prefer="sparse", budget=calls).explain(rows)
+    assert set(answer.counts) <= {"verified", "timed_out"}
+    assert answer.checks.passed.all()
+    assert ((answer.row_status == "verified") == np.isin(np.arange(len(rows)), answer.place)).all()
+    if kind == "boosting":
+        assert (answer.calls <= calls).all()
+
+
+def test_more_calls_never_lose_an_answer():
+    rows, answered = refused(trained("boosting"), 15), []
+    for calls in (5, 50, 500):
+        answer = Search(trained("boosting"), prefer="sparse", budget=calls).explain(rows)
+        answered.append(set(answer.place.tolist()))
+    assert answered[0] <= answered[1] <= answered[2]
+    assert answered[0] < answered[2]
+
+
+@pytest.mark.parametrize("kind", ["boosting", "mlp"])
+def test_calls_are_counted_for_each_row_whatever_the_rows_beside_it(kind):
+    rows = pd.concat([refused(trained(kind), 6), table(40, seed=5).drop(columns="good").tail(10)], ignore_index=True)
+    search = Search(trained(kind), prefer="sparse")
+    answer = search.explain(rows)
+    assert ((answer.calls > 0) == (answer.row_status != "already")).all()
+    alone = [int(search.explain(rows.iloc[[i]]).calls[0]) for i in range(6)]
+    assert answer.calls[:6].tolist() == alone
+    assert answer.effort.calls >= len(rows)
+
+
+def test_draws_are_told_only_where_somebody_draws():
+    task = trained("mlp")
+    donors = task.encoder.codes(task.train[~task.refused(task.train)])
+    rows, seen = refused(task, 4), []
+
+    def draws(codes, wanted, count):
+        seen.append(count)
+        return np.broadcast_to(donors[:count], (len(codes), count, len(SCHEMA)))
+
+    assert Search(task, draws=draws, n_draws=5).explain(rows).draws == 5
+    assert seen == [5]
+    assert Search(task, draws=draws, n_draws=0).explain(rows).draws == 0
+    assert Search(task, n_draws=5).explain(rows).draws == 0
+    with pytest.raises(DataError, match="n_draws"):
+        Search(task, n_draws=-1)
+
+
+def test_a_single_good_draw_is_handed_out_as_it_is_and_a_bad_one_is_searched():
+    task, rows = trained("mlp"), refused(trained("mlp"), 8)
+    best = Search(task, prefer="sparse", weights={"change": 1e3}).explain(rows, k=1)
+    good = task.encoder.codes(best.answers)
+    good[4:] = task.encoder.codes(rows)[4:]
+
+    def draws(codes, wanted, count):
+        places = [np.flatnonzero((task.encoder.codes(rows) == line).all(axis=1))[0] for line in codes]
+        return good[places][:, None]
+
+    answer = Search(task, draws=draws, n_draws=1).explain(rows)
+    assert answer.checks.passed.all()
+    assert answer.counts == {"verified": 8}
+    assert (answer.found_by == "draw").tolist()[:4] == [True] * 4
+    assert (task.encoder.codes(answer.answers)[:4] == good[:4]).all()
+    assert "draw" not in answer.found_by[4:]
+
+
+class Sleepy:
+    """A model that takes its time on people born elsewhere."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.calls = seconds, 0
+
+    def __call__(self, rows: pd.DataFrame) -> np.ndarray:
+        self.calls += 1
+        if (rows["born"] == "there").any():
+            time.sleep(self.seconds)
+        return chance(rows)
+
+
+def test_after_the_deadline_a_slow_model_is_asked_no_more_and_finished_rows_keep_their_answers():
+    model = Sleepy(0.3)
+    task = problem(model)
+    rows = people(CHUNK_ASKING + 6)
+    rows.iloc[CHUNK_ASKING:, rows.columns.get_loc("born")] = "there"
+    search = Search(task, prefer="sparse", budget={"seconds": 0.1})
+    search.explain(rows.head(2))
+    model.calls = 0
+    answer = search.explain(rows.tail(6))
+    # Six rows have 0.6 seconds: no more than two slow questions, after the one about the rows as they are.
+    assert model.calls <= 4
+    assert answer.counts["timed_out"] > 0
+    whole = search.explain(rows)
+    assert (whole.row_status[:CHUNK_ASKING] == "verified").all()
+    assert set(whole.row_status[CHUNK_ASKING:]) <= {"timed_out", "verified"}
+    assert whole.checks.passed.all()
+
+
+def test_no_time_at_all_is_no_answer_and_no_search():
+    model = Sleepy(0.0)
+    search = Search(problem(model), prefer="sparse", budget=Budget(seconds=1e-9))
+    rows = people(5)
+    model.calls = 0
+    assert search.explain(rows).counts == {"timed_out": 5}
+    assert model.calls == 1
+
+
+class Breaking:
+    """A model that breaks down for good as soon as it is asked about many people born elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+
+    def __call__(self, rows: pd.DataFrame) -> np.ndarray:
+        self.is_down |= bool((rows["born"] == "there").sum() > 50)
+        if self.is_down:
+            raise RuntimeError("the line is dead")
+        return chance(rows)
+
+
+def test_a_model_that_breaks_down_half_way_costs_only_the_rows_still_to_come():
+    rows = people(CHUNK_ASKING + 6)
+    rows.iloc[CHUNK_ASKING:, rows.columns.get_loc("born")] = "there"
+    answer = Search(problem(Breaking()), prefer="sparse").explain(rows)
+    assert (answer.row_status == "verified").tolist() == [True] * CHUNK_ASKING + [False] * 6
+    assert set(answer.row_status[CHUNK_ASKING:]) == {"not_found"}
+    assert "failed on 6 rows" in answer.notes[0]
+    assert "the line is dead" in answer.notes[0]
+    assert repr(int(rows.index[CHUNK_ASKING])) in answer.notes[0]
+
+
+class Choosy:
+    """A model that refuses to speak of some people at all."""
+
+    def __call__(self, rows: pd.DataFrame) -> np.ndarray:
+        p = chance(rows)
+        return np.where(rows["age"] == 33, np.nan, p)
+
+
+def test_rows_that_the_model_does_not_answer_as_they_are_cost_no_other_its_answer():
+    task = problem(chance)
+    rows = people(20).assign(age=[33, 44] * 10)
+    choosy = Task(
+        people(60).assign(age=44), Choosy(), schema=SCHEMA, rules="age' == age", target="yes", classes=("no", "yes")
+    )
+    answer = Search(choosy, prefer="sparse").explain(rows)
+    assert (answer.row_status == "not_found").tolist() == (rows["age"] == 33).tolist()
+    assert "failed on 10 rows" in answer.notes[0]
+    assert (answer.calls[rows["age"] == 33] == 0).all()
+    with pytest.raises(ClassifierError):
+        Search(choosy, prefer="sparse").explain(rows[rows["age"] == 33])
+    assert Search(task, prefer="sparse").explain(rows).counts == {"verified": 20}
+
+
+class Forgetful:
+    """A model that denies what it said of people with an even number of hours."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[tuple] = Counter()
+
+    def __call__(self, rows: pd.DataFrame) -> np.ndarray:
+        keys = [tuple(line) for line in rows.itertuples(index=False, name=None)]
+        again = np.array([self.seen[key] > 0 for key in keys])
+        self.seen.update(keys)
+        return np.where(again & (rows["hours"] % 2 == 0).to_numpy() & (chance(rows) > 0.5), 0.1, chance(rows))
+
+
+def test_what_the_model_denies_when_asked_again_is_never_handed_out():
+    rows = people(20)
+    answer = Search(problem(Forgetful()), prefer="sparse").explain(rows, k=2)
+    assert answer.checks.passed.all()
+    assert (answer.answers["hours"] % 2 == 1).all()
+    assert "answered otherwise when asked again" in answer.notes[0]
+    assert len(answer.answers)
+    assert set(answer.rank) <= {1, 2}
+
+
+def test_a_narrower_search_answers_as_one_made_anew():
+    task, rows = trained("mlp"), refused(trained("mlp"), 12)
+    search = Search(task, prefer="balanced")
+    search.explain(rows.head(2))
+    stricter = task.relaxed(rules=(*task.rules, *trained("mlp", "hours' <= hours\njob' == job").rules))
+    for other, difficulty in ((stricter, None), (task, {"income": 9.0}), (task.relaxed(target=0), None)):
+        expected = Search(other, prefer="balanced", difficulty=difficulty).explain(rows)
+        found = search.narrowed(other, difficulty).explain(rows)
+        assert found.row_status.tolist() == expected.row_status.tolist()
+        pd.testing.assert_frame_equal(found.answers, expected.answers)
+    assert search.narrowed(stricter).parts.common is search.parts.common
+
+
+def test_a_search_for_other_bounds_shares_nothing_it_should_not():
+    task = trained("mlp")
+    search = Search(task, prefer="sparse")
+    wider = task.relaxed(schema=task.schema.replace("hours", high=70))
+    answer = search.narrowed(wider).explain(refused(task, 6))
+    assert search.narrowed(wider).parts.common is not search.parts.common
+    assert answer.checks.passed.all()
