@@ -102,3 +102,53 @@ def dtypes(feature: Feature) -> st.SearchStrategy[Any]:
     if isinstance(feature.levels[0], int):
         return st.sampled_from(["int64", "Int64", "int64[pyarrow]", "object", category])
     return st.sampled_from([None, "str", "string", "string[pyarrow]", "object", category])
+
+
+# Names that mean something to somebody else: columns of an answer, words of the rule language, odd letters.
+ODD_NAMES = st.one_of(st.sampled_from(["row", "status", "fcx_row", "and", "in", "a'b", "x y", "Ω", "1st"]), NAMES)
+# Levels that a rule can name between quotes.
+NAMEABLE = st.text(st.characters(codec="utf-8", exclude_characters='"\n\r'), max_size=4)
+
+
+@st.composite
+def few_numbers(draw: st.DrawFn, name: str) -> Feature:
+    """An integer or continuous feature with at most five values, whose upper bound may lie between two of them."""
+    kind = draw(st.sampled_from(["integer", "continuous"]))
+    step = draw(st.sampled_from([100, 200, 300] if kind == "integer" else [10, 25, 50, 150]))
+    low = draw(st.integers(-3, 3)) * (100 if kind == "integer" else step)
+    over = 0 if kind == "integer" else draw(st.sampled_from([0, 0, step // 2]))
+    high = low + step * draw(st.sampled_from([0, 1, 2, 3, 4, 4])) + over
+    mutable = draw(st.sampled_from([True, True, True, False]))
+    return Feature(name, kind, low=low / 100, high=high / 100, step=step / 100, mutable=mutable)
+
+
+@st.composite
+def few_categories(draw: st.DrawFn, name: str) -> Feature:
+    """A categorical or ordinal feature with at most four levels, which rules can name; ties among ranks are common."""
+    kind = draw(st.sampled_from(["categorical", "ordinal"]))
+    texts = st.lists(st.one_of(st.sampled_from(["x", "y", "z z"]), NAMEABLE), min_size=1, max_size=4, unique=True)
+    wholes = st.lists(st.integers(-3, 3), min_size=1, max_size=4, unique=True)
+    chosen = draw(st.one_of(texts, texts, wholes, st.permutations([False, True])).filter(_distinct_as_text))
+    ranks = [draw(st.integers(-2, 2)) for _ in chosen] if kind == "ordinal" else []
+    mutable = draw(st.sampled_from([True, True, True, False]))
+    return Feature(name, kind, levels=tuple(chosen), ranks=tuple(ranks), mutable=mutable)
+
+
+@st.composite
+def few_features(draw: st.DrawFn) -> Schema:
+    """Two to five features of few values each, at least one of which may change, under odd names."""
+    names = draw(st.lists(ODD_NAMES, min_size=2, max_size=5, unique=True))
+    features = [draw(st.one_of(few_numbers(n), few_categories(n))) for n in names]
+    if not any(f.mutable for f in features):
+        features[0] = features[0].replace(mutable=True)
+    return Schema(tuple(features))
+
+
+def indexes(rows: int) -> st.SearchStrategy[pd.Index]:
+    """Ways to label so many rows: by number, by name, twice alike, by several names each."""
+    numbers = st.permutations(range(rows)).map(lambda order: pd.Index([7 * i for i in order]))
+    names = st.just(pd.Index([f"row {i}" for i in range(rows)]))
+    alike = st.just(pd.Index(["same"] * rows))
+    several = st.just(pd.MultiIndex.from_arrays([["a"] * rows, list(range(rows))], names=["one", None]))
+    days = st.just(pd.date_range("2024-01-01", periods=rows))
+    return st.one_of(st.just(pd.RangeIndex(rows)), numbers, names, alike, several, days)

@@ -12,15 +12,18 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "writing"),
+    ("errors", "fingerprint", "writing"),
     ("schema",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("task",),
+    ("overrides",),
     ("explanation", "model", "search"),
     ("metrics", "rule_boxes", "persistence"),
     ("model_view",),
-    ("drawing", "proposals"),
+    ("drawing", "proposals", "streaming"),
+    ("answering",),
     ("explainer",),
+    ("contract",),
     ("methods", "plots"),
     ("benchmark",),
     ("demo",),

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from .errors import FcxError
     from .explainer import FCx
     from .explanation import Certificate, Explanation, Status, read_answers
+    from .methods import METHODS
     from .metrics import METRICS, Evaluation, evaluate
+    from .overrides import Overrides, read_overrides
     from .rules import Rule, parse, parse_rules
     from .schema import Feature, Schema
+    from .search import Budget
     from .task import Task
 
 __version__ = "0.1.0"
@@ -23,7 +26,9 @@ __version__ = "0.1.0"
 # Where each public name lives. They are loaded when first asked for, so that `import fcxplain` stays quick.
 _HOMES = {
     "DATASETS": "datasets",
+    "METHODS": "methods",
     "METRICS": "metrics",
+    "Budget": "search",
     "CausalGraph": "causal",
     "Classifier": "classifier",
     "Dataset": "datasets",
@@ -35,6 +40,7 @@ _HOMES = {
     "Status": "explanation",
     "Feature": "schema",
     "Knowledge": "causal",
+    "Overrides": "overrides",
     "Rule": "rules",
     "Schema": "schema",
     "TableEncoder": "encoding",
@@ -48,12 +54,15 @@ _HOMES = {
     "parse": "rules",
     "parse_rules": "rules",
     "read_answers": "explanation",
+    "read_overrides": "overrides",
     "train_classifier": "classifier",
 }
 
 __all__ = [
     "DATASETS",
+    "METHODS",
     "METRICS",
+    "Budget",
     "CausalGraph",
     "Certificate",
     "Classifier",
@@ -64,6 +73,7 @@ __all__ = [
     "FcxError",
     "Feature",
     "Knowledge",
+    "Overrides",
     "Rule",
     "Schema",
     "Status",
@@ -78,6 +88,7 @@ __all__ = [
     "parse",
     "parse_rules",
     "read_answers",
+    "read_overrides",
     "train_classifier",
 ]
 

@@ -1,4 +1,8 @@
-"""What `fcxplain demo` does: the paper's method on the embedded Adult data, as data to print."""
+"""What `fcxplain demo` does: the main job on the embedded Adult data, as data to print.
+
+A classifier is trained, FCx learns from it, everybody whom it refuses gets a checked answer, and one person who would
+not do what others could is told why there is none.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,36 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 from .benchmark.published import figure
 from .classifier import Score, score, train_classifier
 from .datasets import load_dataset
 from .explainer import FCx
-from .explanation import Certificate
+from .explanation import Certificate, Explanation, Status, WhyNot
 from .metrics import evaluate
 from .model.training import Callback
 from .rules import in_words
 from .task import Task
 
 DATA = "adult"
-EPOCHS = 10
 PEOPLE = 3
+# People on the page; a page of everybody is `fcxplain explain --html`.
+ON_PAGE = 200
+# What the person who is told why not would leave as it is, beside working no more hours than now.
+LEFT_ALONE = ("education", "marital_status", "occupation", "workclass")
+HOURS = "hours_per_week"
+# Of so many who cannot, the one whom the least would help is shown.
+HOPELESS = 20
 # Our metrics, and what the paper's table calls them.
 COMPARED = {
-    "validity_soft": "validity",
-    "validity": None,
+    "validity": "validity",
     "feasibility": "feasibility_binary",
     "success": None,
     "continuous_proximity": "continuous_proximity",
     "categorical_proximity": "categorical_proximity",
     "sparsity": "sparsity",
-    "lof": "lof",
 }
 
 
@@ -43,39 +54,77 @@ class Compared:
 
 @dataclass(frozen=True)
 class Demo:
-    """A classifier, whom it refuses, what they could do by FCx as published, and how good that is."""
+    """A classifier, whom it refuses, what they could do, one who cannot and why, and the files that were written."""
 
     rows: int
     score: Score
     refused: int
+    seconds: float
     rules: tuple[str, ...]
     figures: tuple[Compared, ...]
     people: tuple[Certificate, ...]
+    wishes: str
+    why_not: WhyNot | None
     model: Path
+    page: Path
+    answers: Path
 
 
 def run(folder: str | Path, seed: int = 0, callbacks: Iterable[Callback] = ()) -> Demo:
-    """Train the paper's classifier and the paper's generator on Adult, explain the test rows, save the model."""
+    """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model."""
+    folder = Path(folder)
     data = load_dataset(DATA, seed=seed)
     classifier = train_classifier(data, kind="paper", seed=seed)
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
-    fcx = FCx.as_published("binary", dataset=DATA, seed=seed).set_params(schedule__epochs=EPOCHS)
-    fcx.fit(task, validation=data.validation, callbacks=callbacks)
+    fcx = FCx(seed=seed).fit(task, validation=data.validation, callbacks=callbacks)
     answer = fcx.explain(data.test)
+    refused = data.test[answer.asked]
     measured = evaluate(answer, metrics=list(COMPARED)).values
-    where = Path(folder) / "model"
-    where.parent.mkdir(parents=True, exist_ok=True)
+    refusal = _refusal(fcx, refused)
+    folder.mkdir(parents=True, exist_ok=True)
     source = {"data": DATA, "label": data.label, "rows": None, "seed": seed, "classifier": "paper", "schema": None}
-    fcx.save(where, overwrite=True, source=source)
+    fcx.save(folder / "model", overwrite=True, source=source)
+    answer.to_parquet(folder / "answers.parquet")
+    page = fcx.explain(refused.iloc[:ON_PAGE], k=2)
+    page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change")
     return Demo(
         rows=len(data),
         score=score(classifier, data.test, data.label),
-        refused=int(answer.asked.sum()),
+        refused=len(refused),
+        seconds=answer.effort.cpu_seconds,
         rules=tuple(in_words(rule) for rule in task.rules),
         figures=tuple(
             Compared(ours, measured[ours], None if paper is None else figure(DATA, "fcx-b", paper))
             for ours, paper in COMPARED.items()
         ),
-        people=tuple(answer.certificate(i) for i in range(PEOPLE)),
-        model=where,
+        people=tuple(answer.certificate(i) for i in _different(answer)),
+        wishes=f"{', '.join(task.schema[name].title for name in LEFT_ALONE)} stay, and no more hours a week than now",
+        why_not=refusal,
+        model=folder / "model",
+        page=folder / "report.html",
+        answers=folder / "answers.parquet",
     )
+
+
+def _different(answer: Explanation) -> list[int]:
+    """The first answers that do not change the same features as one before."""
+    sets: dict[bytes, int] = {}
+    for i in np.flatnonzero(answer.checks.passed).tolist():
+        sets.setdefault(answer.checks.changed[i].tobytes(), i)
+    return list(sets.values())[:PEOPLE]
+
+
+def _refusal(fcx: FCx, refused: pd.DataFrame) -> WhyNot | None:
+    """One of the refused for whom nothing is left, with what stands in the way: where the least would help."""
+    some = refused.iloc[:ON_PAGE]
+    wishes = pd.DataFrame(
+        {"freeze": [list(LEFT_ALONE)] * len(some), HOURS: [(None, int(hours)) for hours in some[HOURS]]},
+        index=some.index,
+    )
+    answer = fcx.explain(some, overrides=wishes)
+    hopeless = some[answer.row_status == str(Status.IMPOSSIBLE)].iloc[:HOPELESS]
+    if not len(hopeless):
+        return None
+    told = fcx.explain(hopeless, overrides=wishes.loc[hopeless.index], why_not=True)
+    reasons: list[WhyNot] = list(told.reasons.values())
+    return min(reasons, key=lambda why: np.inf if why.relaxation is None else why.relaxation.cost)

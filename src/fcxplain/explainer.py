@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args, overload
 
 import pandas as pd
 import torch
 from torch import Tensor
 
 from . import model_view
+from .answering import DRAWS, Answering, Wishes, refuse_wishes
 from .causal import CausalGraph, discover
 from .classifier import differentiable
 from .datasets import DATASETS, DEFAULT_DATASET
 from .drawing import drawn_answers
 from .errors import ClassifierError, DataError, Fault, FcxError, FormatError, NotFittedError, did_you_mean
 from .explanation import Explanation
+from .explanation.identity import model_id
+from .fingerprint import fingerprint
 from .model.cvae import Architecture, ConditionalVAE, weight_shapes
 from .model.history import History
 from .model.objective import Objective, TermSettings, Weights
 from .model.settings import between, one_of, refuse, whole
 from .model.training import Callback, Schedule, Training
 from .model_view import Hard
-from .persistence import Checkpoint, Saved, fingerprint, read, resume, write
+from .persistence import Checkpoint, Saved, read, resume, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
 from .persistence.weights import below
-from .proposals import Proposer
 from .rule_boxes import RuleBoxes
-from .search import Search
+from .search import PREFERENCES, Budget, as_budget
+from .streaming import Streamed, stream
 from .task import Task
 
 KIND = "fcx"
@@ -56,6 +59,7 @@ class FCx:
     alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
     search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
         every draw is handed out, as in the paper.
+    prefer: what answers are to be where `explain` is not told: "sparse", "balanced" or "plausible".
     device: where the network is trained, e.g. "cpu" or "cuda".
 
     `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, weights__density=0)`.
@@ -73,12 +77,13 @@ class FCx:
         alpha: float = 0.01,
         n_effective: int | None = 5_000,
         search: bool = True,
+        prefer: str = "balanced",
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         self.architecture, self.weights, self.terms, self.schedule = architecture, weights, terms, schedule
         self.hard, self.alpha, self.n_effective = hard, alpha, n_effective
-        self.search, self.seed, self.device = search, seed, device
+        self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
         self.source_: dict[str, Any] = {}
 
     @classmethod
@@ -181,6 +186,7 @@ class FCx:
             between("alpha", self.alpha, 0, 1, open_low=True),
             [] if self.n_effective is None else whole("n_effective", self.n_effective, 1),
             one_of("search", self.search, (True, False)),
+            one_of("prefer", self.prefer, tuple(PREFERENCES)),
             whole("seed", self.seed, 0),
             _device_faults(self.device),
         )
@@ -239,44 +245,93 @@ class FCx:
 
     # Explaining
 
+    @overload
+    def explain(self, rows: str | Path, k: int = 1, **wishes: Any) -> Streamed: ...
+
+    @overload
+    def explain(self, rows: pd.DataFrame, k: int = 1, **wishes: Any) -> Explanation: ...
+
     def explain(
         self,
-        rows: pd.DataFrame,
+        rows: pd.DataFrame | str | Path,
         k: int = 1,
         *,
-        prefer: str = "balanced",
+        prefer: str | None = None,
+        budget: Budget | Mapping[str, Any] | int | None = None,
+        overrides: pd.DataFrame | None = None,
+        why_not: bool = False,
+        weights: Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
-        calls: int = 1_000,
-        seconds: float | None = None,
+        draws: int = DRAWS,
         best_effort: bool = False,
-    ) -> Explanation:
+        out: str | Path | None = None,
+        **streaming: Any,
+    ) -> Explanation | Streamed:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
         Rows are neither changed nor reordered; an answer depends on its row, the model, the rules and the seed, never
         on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
 
+        rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
+            a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite` and `on_chunk` are as for
+            `streaming.stream`.
         prefer: "sparse" (few changes), "balanced", or "plausible" (like rows that there are).
+        budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
+            or `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
+        overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns
+            `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there.
+        why_not: say of rows without an answer what stands in the way, and what would help.
+        weights: what each part of the cost counts for, in place of the preference's.
         difficulty: what changing a feature costs in comparison with others, 1 by default.
-        calls, seconds: how often a model that is no network may be asked for each row, and for how long.
+        draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
         best_effort: give rows without an answer what came nearest, marked as such.
 
         FCx as published has no search and none of these choices: it draws `k` times, and hands out every draw.
         """
         self._fitted()
-        if not self.search:
-            return drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=k, seed=self.seed)
-        search = Search(
-            self.task_,
-            prefer=prefer,
-            difficulty=difficulty,
-            draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
-            seed=self.seed,
-            calls=calls,
-            seconds=seconds,
-            stand_in=self.stand_in_,
-            graph=self.graph_,
-        )
-        return search.explain(rows, k, best_effort=best_effort)
+        chosen = Wishes(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
+        if isinstance(rows, str | Path):
+            return self._streamed(Path(rows), out, chosen, overrides, streaming)
+        if out is not None or streaming:
+            raise DataError("out and the settings of streaming need a file of rows; a table's answers have to_parquet")
+        return self._explained(rows, chosen, overrides)
+
+    def _explained(self, rows: pd.DataFrame, wishes: Wishes, overrides: pd.DataFrame | None) -> Explanation:
+        if self.search:
+            return self._answering().answers(rows, wishes, overrides)
+        refuse_wishes(wishes, Wishes(wishes.k, self.prefer), overrides)
+        return drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
+
+    def _streamed(
+        self,
+        source: Path,
+        out: str | Path | None,
+        wishes: Wishes,
+        overrides: pd.DataFrame | None,
+        settings: dict[str, Any],
+    ) -> Streamed:
+        if out is None:
+            raise DataError("", [Fault("out", "is not given", "Name the parquet file for the answers: out=...")])
+
+        def explain(rows: pd.DataFrame) -> Explanation:
+            some = None if overrides is None else overrides[overrides.index.isin(rows.index)]
+            return self._explained(rows, wishes, some)
+
+        asked = [repr(wishes), "" if overrides is None else overrides.to_csv()]
+        rules = [rule.text for rule in self.task_.rules]
+        weights = list(self.model_.state_dict().values())
+        identity = fingerprint(self._settings(), rules, asked, model_id(self.task_), weights)
+        return stream(explain, source, out, task=self.task_, identity=identity, **settings)
+
+    def _answering(self) -> Answering:
+        """The search and all that it needs, made once for a fitted state."""
+        state = (self.model_, self.task_, self.stand_in_, self.graph_, self.seed)
+        kept = self.__dict__.get("_kept")
+        if kept is None or any(a is not b for a, b in zip(kept[0], state, strict=True)):
+            made = Answering(self.model_, self.task_, self.stand_in_, self.graph_, seed=self.seed)
+            kept = self.__dict__["_kept"] = (state, made)
+        answering: Answering = kept[1]
+        return answering
 
     # Keeping
 
@@ -357,7 +412,7 @@ PARTS: dict[str, type[Any]] = {
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "seed", "device")
+PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "prefer", "seed", "device")
 
 
 def _device_faults(device: object) -> list[Fault]:

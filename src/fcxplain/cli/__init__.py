@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from .. import __version__
 from ..errors import FcxError, FcxWarning
-from . import demo, fitting, models, tables
+from . import demo, explaining, fitting, models, tables, verification
 from .bench import bench_app
 from .console import err, out
 from .rules import rules_app
@@ -26,7 +26,8 @@ app.command()(demo.demo)
 app.command()(tables.datasets)
 app.command()(tables.schema)
 app.command()(fitting.fit)
-app.command()(models.explain)
+app.command()(explaining.explain)
+app.command()(verification.verify)
 app.command()(models.evaluate)
 app.command()(models.graph)
 app.add_typer(rules_app, name="rules")

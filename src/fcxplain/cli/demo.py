@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--out", help="The folder that the model is saved in.")] = Path(
+    output: Annotated[Path, typer.Option("--out", help="The folder for the model, the page and the answers.")] = Path(
         "fcxplain-demo"
     ),
     seed: Seed = 0,
 ) -> None:
     """Do the main job on the embedded Adult data.
 
-    Trains the paper's classifier and the paper's generator of counterfactuals, holds what it finds against the
-    paper's figures, shows what three people could change, and saves the model.
+    Trains the paper's classifier and FCx, gives everybody who is refused an answer that was checked, shows what three
+    people could change and why one person cannot, and writes the model, a page and a file of all answers.
     """
     from ..demo import run
     from .progress import TrainingProgress
@@ -40,24 +40,19 @@ def demo(
     _print_figures(found)
     for person in found.people:
         _print_person(person)
-    out.print(f"\nThe model is saved in {escape(str(found.model))}. Go on with:", highlight=False)
-    for command in ("evaluate", "graph", "explain"):
-        rest = {"evaluate": "", "graph": " --out graph.svg", "explain": " adult --out answers.parquet"}[command]
-        out.print(f"  fcxplain {command} {escape(str(found.model))}{rest}", highlight=False, soft_wrap=True)
+    _print_why_not(found)
+    _print_files(found)
 
 
 def _print_figures(found: Demo) -> None:
-    out.print("\nFCx as published, one draw for each of them, every answer checked on decoded values:")
+    speed = f"{found.refused / found.seconds:,.0f} a CPU second" if found.seconds else ""
+    out.print(f"\nAn answer for each of them ({speed}), every one checked on decoded values with the classifier itself:")
     table = table_of("", "here", "paper")
     for one in found.figures:
         paper = "" if one.paper is None else f"{one.paper:.2f}"
         table.add_row(one.metric, f"{one.ours:.2f}", paper)
     out.print(table)
-    out.print(
-        "The paper counts validity on raw outputs (validity_soft) and trains longer; `fcxplain bench report` has the"
-        " whole comparison.",
-        style="dim",
-    )
+    out.print("The paper counts validity on raw outputs, before they are decoded.", style="dim")
 
 
 def _print_person(person: Certificate) -> None:
@@ -69,3 +64,25 @@ def _print_person(person: Certificate) -> None:
     for rule in person.rules:
         mark = "[green]kept[/]  " if rule.kept else "[red]BROKEN[/]"
         out.print(f"  {mark} {escape(rule.words)}", highlight=False)
+
+
+def _print_why_not(found: Demo) -> None:
+    if found.why_not is None:
+        return
+    head = f"\n[bold]Row {escape(str(found.why_not.row))}[/], if {escape(found.wishes)}: {found.why_not.status}"
+    out.print(head, highlight=False)
+    out.print(f"  {escape(found.why_not.words)}", highlight=False)
+
+
+def _print_files(found: Demo) -> None:
+    out.print(f"\nA page to read: {escape(str(found.page))}", highlight=False, soft_wrap=True)
+    out.print(f"All answers, with certificates: {escape(str(found.answers))}", highlight=False, soft_wrap=True)
+    out.print(f"The model: {escape(str(found.model))}. Go on with:", highlight=False, soft_wrap=True)
+    model, answers = escape(str(found.model)), escape(str(found.answers))
+    for command in (
+        f"verify {model} adult {answers}",
+        f"explain {model} adult --prefer sparse -k 3 --html report.html",
+        f"evaluate {model}",
+        f"graph {model} --out graph.svg",
+    ):
+        out.print(f"  fcxplain {command}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`fcxplain explain`, `evaluate` and `graph`: what is done with a saved model."""
+"""`fcxplain evaluate` and `graph`: what is done with a saved model."""
 
 from __future__ import annotations
 
@@ -12,110 +12,12 @@ from .console import Json, Seed, err, out, print_json, table_of
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
-    from ..explanation import Certificate, Explanation
     from ..metrics import Evaluation
-
-# Answers that are shown when they go to no file.
-SHOWN = 5
-STATUSES = {
-    "verified": "everything that was checked holds",
-    "best_effort": "an answer of which something does not hold",
-    "already": "has the class wanted as it is",
-    "not_found": "no answer was found",
-    "impossible": "proved to have no answer",
-    "timed_out": "no answer in the time given",
-}
 
 Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `fcxplain fit`).")]
 OwnClassifier = Annotated[
     str | None, typer.Option("--classifier", help="The classifier, if it is your own: model.onnx or module:attribute.")
 ]
-
-
-def explain(
-    model: Model,
-    rows: Annotated[str, typer.Argument(help="A CSV or parquet file, or a data set's name (its test part).")],
-    output: Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")] = 1,
-    prefer: Annotated[
-        str, typer.Option(help="sparse (few changes), balanced, or plausible (like rows that there are).")
-    ] = "balanced",
-    best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
-    ] = False,
-    classifier: OwnClassifier = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End with code 1 unless every row that needs one has a verified answer.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Say for each row what could change for the model to give the answer wanted.
-
-    Every answer is checked with the classifier itself, the rules and the schema, and only those that pass are handed
-    out; rows without one say whether that is proved. A model fitted --as-published hands out every draw, and marks
-    those that fail a check best_effort. Columns that are no features are ignored.
-
-    Example: fcxplain explain model rows.csv --out answers.parquet
-    """
-    from .outputs import ANSWERS, check_output, write_answers
-    from .sources import load_model, remembered, rows_to_explain
-
-    if output is not None:
-        check_output(output, ANSWERS)
-    with err.status("loading the model and the rows"):
-        fcx = load_model(model, classifier)
-        table = rows_to_explain(rows, fcx.task_, remembered(model))
-    with err.status(f"explaining {len(table):,} rows"):
-        answer = fcx.explain(table, k=k, prefer=prefer, best_effort=best_effort)
-        if output is not None:
-            write_answers(answer, output)
-    if as_json:
-        print_json(answer.to_dict() if output is None else _counted(answer, output))
-    else:
-        _print_answers(answer, output)
-    if strict and set(answer.counts) - {"verified", "already"}:
-        raise typer.Exit(1)
-
-
-def _counted(answer: Explanation, output: Path) -> dict[str, Any]:
-    told = {"rows": len(answer), "answers": len(answer.answers), "counts": answer.counts}
-    return {"method": answer.method, **told, "notes": list(answer.notes), "out": str(output)}
-
-
-def _print_answers(answer: Explanation, output: Path | None) -> None:
-    count = len(answer.answers)
-    if output is None and count:
-        _print_table(answer, min(count, SHOWN))
-    if output is None and count > SHOWN:
-        out.print(f"... and {count - SHOWN:,} more; write all of them to a file with --out\n", highlight=False)
-    out.print(f"{len(answer):,} rows, {count:,} answers by {escape(answer.method)}:", highlight=False)
-    for status, rows in sorted(answer.counts.items()):
-        out.print(f"  {rows:>7,}  [bold]{status}[/]: {STATUSES[status]}", highlight=False)
-    for note in answer.notes:
-        out.print(escape(note), highlight=False)
-    if output is not None:
-        out.print(f"written to {escape(str(output))}", highlight=False, soft_wrap=True)
-
-
-def _print_table(answer: Explanation, count: int) -> None:
-    """The first answers, a change a line."""
-    table = table_of("row", "what changes", "probability", "status")
-    for c in map(answer.certificate, range(count)):
-        row = f"{c.row}" if c.rank == 1 else f"{c.row}, answer {c.rank}"
-        moves = "\n".join(f"{m.feature}: {m.now} -> {m.then}" for m in c.changes) or "nothing"
-        known = "" if c.predicted is None else f"{c.probability:.2f}"
-        status = "\n".join([c.status, *(f"- {failure}" for failure in _failures(c))])
-        table.add_row(*map(escape, (row, moves, known, status)))
-        table.add_row()
-    out.print(table)
-
-
-def _failures(c: Certificate) -> list[str]:
-    found = [r.words for r in c.rules if not r.kept]
-    found += ["an immutable feature must not change"] if not c.immutables_kept else []
-    if not c.in_domain:
-        return [*found, "a value is outside its domain"]
-    return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
 
 
 def evaluate(

@@ -1,0 +1,80 @@
+"""`fcxplain verify`: whether a file of answers still says what the model, the rules and the rows say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from .console import Json, err, out, print_json, table_of
+from .models import Model, OwnClassifier
+
+if TYPE_CHECKING:
+    from ..explanation.verification import Verification
+
+# Differences that are listed, and letters of a value in the list.
+SHOWN, LETTERS = 12, 60
+
+
+def verify(
+    model: Model,
+    rows: Annotated[str, typer.Argument(help="The rows that were explained: a file, or a data set's name.")],
+    answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
+    classifier: OwnClassifier = None,
+    as_json: Json = False,
+) -> None:
+    """Check again every answer in a file, and that nothing in it was changed.
+
+    Each certificate is built anew from the counterfactual alone, with the classifier, the rules and the rows at hand,
+    and compared with the one in the file. Ends with code 0 if everything holds, 1 if anything differs (an edited
+    answer, another classifier, other rules, a row too few), 2 if a file cannot be read. What was proved impossible is
+    counted, not proved again.
+
+    Example: fcxplain verify model rows.csv answers.parquet
+    """
+    from ..explanation.verification import verify as verified
+    from .sources import load_model, remembered, rows_to_explain
+
+    with err.status("loading the model and the rows"):
+        task = load_model(model, classifier).task_
+        table = rows_to_explain(rows, task, remembered(model))
+    with err.status(f"checking the answers for {len(table):,} rows"):
+        found = verified(task, table, answers)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _print(found: Verification) -> None:
+    if found.passed:
+        out.print("[bold green]verified:[/] the file says nothing but what is", highlight=False)
+    else:
+        out.print(f"[bold red]NOT VERIFIED: {found.total:,} differences[/]", highlight=False)
+        _print_differences(found)
+    out.print(f"{found.rows:,} rows, {found.answers:,} answers in {escape(str(found.path))}:", highlight=False)
+    for status, rows in sorted(found.counts.items()):
+        out.print(f"  {rows:>7,}  [bold]{escape(status)}[/]", highlight=False)
+    for note in found.notes:
+        out.print("[cyan]note:[/]", escape(note), highlight=False)
+
+
+def _print_differences(found: Verification) -> None:
+    table = table_of("row", "answer", "what", "in the file", "should be")
+    for d in found.differences[:SHOWN]:
+        rank = "" if d.rank is None else str(d.rank)
+        table.add_row(*map(escape, (str(d.row), rank, d.field, _short(d.stored), _short(d.found))))
+    out.print(table)
+    if found.total > SHOWN:
+        counted = ", ".join(f"{name} {count:,}" for name, count in sorted(found.fields.items(), key=lambda f: -f[1]))
+        out.print(escape(f"... and {found.total - SHOWN:,} more; by what differs: {counted}"), highlight=False)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."

@@ -1,0 +1,146 @@
+"""`check_explainer`: the whole contract, on one task and one explainer, as scikit-learn's `check_estimator` does it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, FcxError
+from ..explainer import FCx
+from ..explanation import Explanation
+from ..model.settings import one_of, whole
+from ..model.training import Schedule
+from ..task import Task
+from .answer_items import Trial, answer_items
+from .model_items import model_items
+from .report import ContractReport, Item, broken, held, noted, told, tried
+from .rule_items import rule_items
+
+OnFail = Literal["raise", "report"]
+# Long enough for a network that proposes something; the contract does not ask how good that is.
+SHORT = Schedule(epochs=3, batch=1024)
+# Training rows among which refused ones are looked for, for each one wanted.
+LOOKED_AT = 40
+# So large a share of the rows to explain has the class wanted already.
+ACCEPTED = 0.1
+
+
+def check_explainer(
+    task: Task, *, rows: int = 50, seed: int = 0, explainer: Any = None, on_fail: OnFail = "raise"
+) -> ContractReport:
+    """Try the contract on a model, its rules and an explainer: what must hold for answers to be trusted.
+
+    rows: how many training rows are tried.
+    explainer: anything with `explain(rows)` that gives an `Explanation`. If it can `fit(task)` and is not fitted yet
+        (has no `task_`), a copy of it is fitted first. By default `FCx`, trained for a moment.
+    on_fail: "raise" (a `ContractError` that lists every failed item) or "report".
+
+    The model must be deterministic, answer for each row alone, and answer every legal row with proper probabilities;
+    the rules must leave something; verified answers must hold when checked anew, be the same in any batch, and
+    survive saving and loading where the explainer can do that.
+    """
+    faults = [*whole("rows", rows, 1), *whole("seed", seed, 0), *one_of("on_fail", on_fail, get_args(OnFail))]
+    if faults:
+        raise DataError("check_explainer: this cannot be used", faults)
+    subject = FCx(schedule=SHORT, seed=seed) if explainer is None else explainer
+    sample = task.train.iloc[_drawn(len(task.train), rows, seed)]
+    items = (*model_items(task, sample, seed), *rule_items(task), *_explaining(task, subject, rows, seed))
+    report = ContractReport(_name(subject), repr(task), items)
+    if on_fail == "raise":
+        report.raise_for_failures()
+    return report
+
+
+def _name(explainer: Any) -> str:
+    return repr(explainer) if isinstance(explainer, FCx) else type(explainer).__name__
+
+
+def _drawn(rows: int, count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:count])
+
+
+def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[Item]:
+    """Fit, explain, and whatever is asked of the answers; where one of these fails, the rest cannot be tried."""
+    name = "explainer: rows to explain"
+    try:
+        asked = _asked(task, rows, seed)
+        name = "explainer: fit"
+        fitted = _fitted(explainer, task)
+        name = "explainer: explain"
+        trial = _first(task, fitted, asked)
+    except Exception as error:
+        yield broken(name, told(error), "Nothing can be explained before this works; the rest was not tried.")
+        return
+    yield held(name, f"{len(asked):,} rows explained")
+    yield from answer_items(trial)
+    saving = "Mend `save` and `load`, or leave both out."
+    yield tried("explainer: save and load", saving, partial(_kept, "explainer: save and load", fitted, trial))
+
+
+def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
+    """Training rows to explain: mostly such as are refused, and a few that are not."""
+    pool = task.train.iloc[_drawn(len(task.train), LOOKED_AT * rows, seed)]
+    refused = task.refused(pool.copy(deep=True))
+    if not refused.any():
+        raise DataError("every training row that was looked at has the class wanted already: there is nothing to do")
+    few = int(np.ceil(ACCEPTED * rows))
+    return pd.concat([pool[refused].head(max(1, rows - few)), pool[~refused].head(few)])
+
+
+def _fitted(explainer: Any, task: Task) -> Any:
+    if getattr(explainer, "task_", None) is not None or not hasattr(explainer, "fit"):
+        return explainer
+    # The caller's own stays as it is.
+    mine = copy.deepcopy(explainer)
+    return mine.fit(task) or mine
+
+
+def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:
+    start = time.perf_counter()
+    answer = explainer.explain(rows.copy(deep=True))
+    seconds = time.perf_counter() - start
+    if not isinstance(answer, Explanation):
+        raise DataError(f"explain gave a {type(answer).__name__}, not an Explanation")
+    if len(answer) != len(rows):
+        raise DataError(f"explain was asked about {len(rows):,} rows and answered about {len(answer):,}")
+    return Trial(task, explainer.explain, rows, answer, seconds)
+
+
+def _kept(name: str, explainer: Any, trial: Trial) -> Item:
+    """Saved and loaded, the explainer says the same."""
+    if not (hasattr(explainer, "save") and hasattr(type(explainer), "load")):
+        return noted(name, "it can do neither, so this was not tried")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "explainer"
+        try:
+            explainer.save(folder)
+            again = _loaded(type(explainer), folder, trial.task)
+        except FcxError as error:
+            return broken(name, told(error), "Mend `save` and `load`, or leave both out.")
+        other = again.explain(trial.rows)
+    if not _alike(trial.answer, other):
+        return broken(name, "the loaded explainer answers otherwise", "Save all that an answer depends on.")
+    return held(name, "the loaded explainer gives the same answers")
+
+
+def _loaded(kind: Any, folder: Path, task: Task) -> Any:
+    takes_model = "classifier" in inspect.signature(kind.load).parameters
+    return kind.load(folder, classifier=task.classifier) if takes_model else kind.load(folder)
+
+
+def _alike(one: Explanation, other: Explanation) -> bool:
+    same = np.array_equal(one.row_status, other.row_status) and np.array_equal(one.place, other.place)
+    return (
+        same
+        and np.array_equal(one.rank, other.rank)
+        and one.answers.astype(object).equals(other.answers.astype(object))
+    )
