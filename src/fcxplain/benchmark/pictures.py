@@ -10,8 +10,9 @@ import pandas as pd
 
 from . import published
 from .ablation import Point, StudyRuns, history_of
+from .comparison import picture_name
 from .reproduction import MEASURES, MethodRuns
-from .summary import Summary, method_title
+from .summary import Summary, method_title, summarised
 
 OVERVIEW = "feasibility"
 PERCENT, SHARES_AXIS = "percent", "feasibility and success, percent"
@@ -28,6 +29,10 @@ PANELS: dict[str, dict[str, dict[str, str]]] = {
     "pc-alpha": {PERCENT: SHARES},
 }
 LOGARITHMIC = ("pc-alpha",)
+# What the methods' success is drawn against.
+AGAINST = {"sparsity": "features changed", "rows_per_cpu_second": "rows explained in a CPU second"}
+SPEEDS = ("rows_per_cpu_second",)
+DEFAULT = ("fcx", "fcx-sparse", "fcx-plausible")
 
 
 def draw(runs: list[MethodRuns], studies: list[StudyRuns], folder: Path) -> list[Path]:
@@ -54,6 +59,31 @@ def _overview(runs: list[MethodRuns]) -> Iterator[tuple[str, Any]]:
     table = _table(lines)
     if table["mean"].notna().any():
         yield OVERVIEW, plots.bars(table, x=SHARES_AXIS)
+
+
+def draw_methods(runs: list[MethodRuns], folder: Path) -> list[Path]:
+    """A picture for each data set: success of each method against changes and against speed."""
+    from .. import plots
+
+    written = []
+    for setup in dict.fromkeys(run.setup for run in runs):
+        table = _points([run for run in runs if run.setup == setup])
+        if len(table) > 1 and table["success"].notna().any():
+            ours = [name for name in table["method"] if name.split(",")[0] in DEFAULT]
+            figure = plots.trade_off(table, y="success", xs=AGAINST, logarithmic=SPEEDS, own=ours, title=setup.title)
+            path = folder / f"{picture_name(setup)}.svg"
+            plots.save(figure, path)
+            written.append(path)
+    return written
+
+
+def _points(runs: list[MethodRuns]) -> pd.DataFrame:
+    lines = [
+        {"method": method_title(run.method, run.rules)}
+        | {name: summarised(run.results, name).mean for name in ("success", *AGAINST)}
+        for run in runs
+    ]
+    return pd.DataFrame(lines).astype(dict.fromkeys(("success", *AGAINST), float))
 
 
 def _bar(series: str, run: MethodRuns) -> dict[str, object]:

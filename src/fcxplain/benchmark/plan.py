@@ -8,16 +8,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
-
-import pandas as pd
+from typing import Any, TypeVar
 
 from ..classifier.training import KINDS
 from ..datasets import DATASETS
 from ..errors import DataError, Fault, FormatError, did_you_mean, some
 from ..explainer import FCx
-from ..explanation import Explanation
-from ..task import Task
+from ..methods import METHODS as COMPARED
+from ..methods import Method
 
 # The state of what we measure. Bump it by one when a change makes the same job give other figures: another split,
 # another training, a mended loss, a metric that counts differently. Then every job is due again; old lines stay in
@@ -33,32 +31,41 @@ RULE_SETS = ("unary", "binary")
 Name = TypeVar("Name", str, int)
 
 
-class Method(Protocol):
-    """Anything that learns from a task and explains rows."""
-
-    def fit(self, task: Task) -> Any:
-        """Learn from the task."""
-
-    def explain(self, rows: pd.DataFrame) -> Explanation:
-        """Answers for rows."""
-
-
 @dataclass(frozen=True)
 class Entry:
-    """A method by name: how to make one for a data set, a rule set and a seed, and the rule sets it is run with."""
+    """A method by name: how to make one for a data set, a rule set and a seed, and the rule sets it is run with.
+
+    Methods with the same `family` are given the same seed, so that they can share what is learnt.
+    """
 
     make: Callable[[str, str, int], Method]
     rules: tuple[str, ...] = RULE_SETS
+    family: str = ""
 
 
 def _published(data: str, rules: str, seed: int) -> Method:
     return FCx.as_published("binary" if rules == "binary" else "unary", data, seed)
 
 
-METHODS: dict[str, Entry] = {
+def _preferring(prefer: str) -> Entry:
+    return Entry(lambda data, rules, seed: FCx(prefer=prefer, seed=seed), family="fcx")
+
+
+def _compared(name: str) -> Entry:
+    """A method to compare with. What its paper does for one kind of rules is run with these."""
+    rules = tuple(r for r in RULE_SETS if name.endswith(f"-{r}")) or RULE_SETS
+    return Entry(lambda data, rules, seed: COMPARED[name](seed=seed), rules)
+
+
+# The default by each of its preferences, the paper's two models, and what they are compared with.
+OURS: dict[str, Entry] = {
+    "fcx": _preferring("balanced"),
+    "fcx-sparse": _preferring("sparse"),
+    "fcx-plausible": _preferring("plausible"),
     "fcx-u": Entry(_published, ("unary",)),
     "fcx-b": Entry(_published, ("binary",)),
 }
+METHODS: dict[str, Entry] = OURS | {name: _compared(name) for name in COMPARED}
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,8 @@ class Job:
 
     def build(self) -> Method:
         """The method, not fitted yet."""
-        method = entry(self.method).make(self.data, self.rules, part_seed(self.seed, "method", self.method))
+        known = entry(self.method)
+        method = known.make(self.data, self.rules, part_seed(self.seed, "method", known.family or self.method))
         if self.settings:
             if not hasattr(method, "set_params"):
                 raise DataError(f"method {self.method!r} has no settings: it has no set_params")
@@ -171,7 +179,7 @@ def _own(made: Callable[[], Any], seed: int) -> Method:
 
 def plan(
     data: Iterable[str],
-    methods: Iterable[str] = tuple(METHODS),
+    methods: Iterable[str] = tuple(OURS),
     seeds: Iterable[int] = (0,),
     *,
     rows: int | None = None,

@@ -24,6 +24,11 @@ def figure(data: str, method: str, metric: str) -> float | None:
     return _number(line.get(metric))
 
 
+def methods(data: str) -> tuple[str, ...]:
+    """The methods that the paper's tables have for a data set."""
+    return tuple(method for name, method in _lines("tables", ("data", "method")) if name == published_name(data))
+
+
 def components(data: str, combination: str, metric: str) -> float | None:
     """Feasibility or seconds per epoch with some of the loss components, e.g. "baseline+lof"."""
     line = _lines("components", ("data", "components")).get((published_name(data), combination), {})

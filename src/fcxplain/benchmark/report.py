@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..errors import DataError
 from ..writing import write_whole
-from . import ablation, reproduction
+from . import ablation, comparison, reproduction
 from .markdown import as_csv, table
-from .pictures import OVERVIEW, draw
+from .pictures import OVERVIEW, draw, draw_methods
 from .results import Result
 from .summary import current
 
@@ -19,8 +19,9 @@ LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")
 def write_report(results: Iterable[Result], folder: str | Path, *, pictures: bool = True) -> list[Path]:
     """Write everything that the results have to say into a folder, and tell which files.
 
-    `reproduction` has the paper's tables, `ablation` its studies, each as Markdown and as CSV; `failures.csv`
-    has what went wrong. A file is only written if there is something to write in it.
+    `reproduction` has the paper's tables, `methods` all methods beside each other, `ablation` the paper's studies,
+    each as Markdown and as CSV; `failures.csv` has what went wrong. A file is only written if there is something to
+    write in it.
     """
     results = list(results)
     if not results:
@@ -28,14 +29,20 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kept = current(results)
-    runs, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
-    drawn = draw(runs, studies, folder) if pictures else []
+    every, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
+    runs = reproduction.published_runs(every)
+    drawn = [*draw(runs, studies, folder), *draw_methods(every, folder)] if pictures else []
     names = [path.stem for path in drawn]
     texts: dict[str, str] = {}
     if runs:
         page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
-        texts["reproduction.md"] = page + ending([r for r in results if not r.job.study])
+        own = [r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED]
+        texts["reproduction.md"] = page + ending(own)
         texts["reproduction.csv"] = reproduction.csv_page(runs)
+    if len(every) > len(runs):
+        page = comparison.page(every, names)
+        texts["methods.md"] = page + ending([r for r in results if not r.job.study])
+        texts["methods.csv"] = reproduction.csv_page(every)
     if studies:
         page = ablation.page(studies, names)
         texts["ablation.md"] = page + ending([r for r in results if r.job.study])

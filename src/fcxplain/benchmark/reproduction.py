@@ -63,6 +63,8 @@ HONEST = ("diversity", "category_combinations", "supported", "outliers_to_data")
 FEW_DISTINCT, FEW_SUPPORTED = 20.0, 1.0
 # Notes on what the tables leave out.
 NOT_SHOWN = ("speed:", "optimality_gap:")
+# FCx as published; what else was run stands in the comparison of all methods.
+PUBLISHED = ("fcx-u", "fcx-b")
 # Methods side by side in one table.
 ABREAST = 2
 
@@ -109,6 +111,11 @@ def runs_of(results: Iterable[Result]) -> list[MethodRuns]:
     """The results that belong to no study, by data set and method."""
     groups = grouped((r for r in results if not r.job.study), lambda r: (Setup.of(r.job), r.job.method, r.job.rules))
     return [MethodRuns(*key, tuple(found)) for key, found in groups.items()]
+
+
+def published_runs(runs: Iterable[MethodRuns]) -> list[MethodRuns]:
+    """Those of FCx as published."""
+    return [run for run in runs if run.method in PUBLISHED]
 
 
 def page(runs: Sequence[MethodRuns], picture: str | None = None) -> str:
@@ -159,7 +166,7 @@ def _why(run: MethodRuns) -> str:
 
 
 def _section(setup: Setup, runs: list[MethodRuns]) -> str:
-    parts = [f"### {setup.title}\n", _sizes([result for run in runs for result in run.results])]
+    parts = [f"### {setup.title}\n", sizes_of([result for run in runs for result in run.results])]
     for start in range(0, len(runs), ABREAST):
         parts.append(_table(runs[start : start + ABREAST]))
     return "\n".join([*parts, *_notes([result for run in runs for result in run.results])])
@@ -181,7 +188,7 @@ def _cells(c: Comparison) -> tuple[str, str, str]:
     return number(c.paper, digits=digits), spread(c.ours, digits=digits), signed(c.difference, digits=digits)
 
 
-def _sizes(results: list[Result]) -> str:
+def sizes_of(results: list[Result]) -> str:
     """How much the figures stand on."""
     seeds = seeds_of(results)
     done = [r for r in results if r.sizes and r.explaining and r.black_box]

@@ -5,5 +5,6 @@ from .graph import causal_graph
 from .history import loss_curves
 from .saving import save
 from .studies import study
+from .trade import trade_off
 
-__all__ = ["bars", "causal_graph", "loss_curves", "save", "study"]
+__all__ = ["bars", "causal_graph", "loss_curves", "save", "study", "trade_off"]

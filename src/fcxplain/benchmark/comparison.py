@@ -1,0 +1,171 @@
+"""All methods beside each other, each scored on the same legal rows, with the paper's figures below ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from . import published
+from .markdown import number, spread, table
+from .reproduction import MethodRuns, sizes_of
+from .summary import Setup, Summary, summarised
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the tables: its words, our figure, and the paper's that stands below it."""
+
+    words: str
+    figure: str
+    paper: str = ""
+    digits: int = 2
+
+
+COLUMNS = (
+    Column("success", "success", digits=1),
+    Column("of possible", "success_possible", digits=1),
+    Column("validity, raw", "validity_soft", "validity", 1),
+    Column("validity", "validity", "validity", 1),
+    Column("feasibility", "feasibility", "feasibility", 1),
+    Column("changes", "sparsity", "sparsity"),
+    Column("continuous", "continuous_proximity", "continuous_proximity"),
+    Column("categorical", "categorical_proximity", "categorical_proximity"),
+    Column("LOF", "lof", "lof"),
+    Column("LOF to data", "lof_to_data"),
+    Column("supported", "supported", digits=1),
+    Column("distinct", "diversity", digits=1),
+    Column("above optimum, %", "optimality_gap"),
+    Column("calls a row", "calls_per_row", digits=0),
+    Column("rows a CPU s", "rows_per_cpu_second", digits=0),
+    Column("CPU s to train", "cpu_seconds", digits=1),
+)
+LEGEND = """\
+Shares are in percent. Every figure of ours is of decoded, legal rows but for *validity, raw*, which is of a
+generator's outputs before they are decoded, as the paper's code counts it. *Success*: valid by the user's own model,
+every rule kept, inside the domain, immutables kept, of rows asked; *of possible*: of rows that are not proved to have
+no answer. *Feasibility* is a share of the valid answers. *Changes* and the two proximities are of the answers that were
+handed out: a method that only answers easy rows looks better there, so read them beside *success*. *LOF to data* and
+*supported* say whether answers look like training rows. *Calls* are rows that the model was asked about. Ours are means
+over seeds, ± the standard deviation. A line *paper* has what the paper's table says of the method.
+"""
+ENOUGH = 95.0
+BEST = "fcx-sparse"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The methods that were run with one rule set on one data set."""
+
+    setup: Setup
+    rules: str
+    runs: tuple[MethodRuns, ...]
+
+    @property
+    def title(self) -> str:
+        """What they were run on."""
+        return f"{self.setup.title}, {self.rules} rules"
+
+    def mean(self, run: MethodRuns, figure: str) -> float | None:
+        """The mean of a figure over seeds."""
+        return summarised(run.results, figure).mean
+
+
+def besides(runs: Iterable[MethodRuns]) -> list[Beside]:
+    """Runs that belong beside each other."""
+    groups: dict[tuple[Setup, str], list[MethodRuns]] = {}
+    for run in runs:
+        groups.setdefault((run.setup, run.rules), []).append(run)
+    return [Beside(setup, rules, tuple(found)) for (setup, rules), found in groups.items()]
+
+
+def page(runs: Sequence[MethodRuns], pictures: Sequence[str] = ()) -> str:
+    """The Markdown page; `pictures` are the stems of those that were drawn."""
+    parts = ["## All methods, on legal rows\n", LEGEND]
+    groups = besides(runs)
+    for setup in dict.fromkeys(group.setup for group in groups):
+        here = [group for group in groups if group.setup == setup]
+        parts += [f"### {setup.title}\n", sizes_of([result for g in here for run in g.runs for result in run.results])]
+        if picture_name(setup) in pictures:
+            parts.append(f"![Success against changes and speed, {setup.title}]({picture_name(setup)}.svg)\n")
+        parts += [f"#### {group.rules} rules\n\n{_table(group)}" for group in here]
+    parts += ["## Where the default is not ahead\n", _behind(groups)]
+    parts += ["## Against the paper's rows\n", _against_paper(groups)]
+    return "\n".join(parts)
+
+
+def picture_name(setup: Setup) -> str:
+    """The stem of a data set's picture."""
+    return f"methods-{setup.slug}"
+
+
+def _table(group: Beside) -> str:
+    shown = [c for c in COLUMNS if any(summarised(run.results, c.figure).values for run in group.runs)]
+    lines: list[tuple[str, ...]] = []
+    for run in group.runs:
+        lines.append((run.method, *(_ours(summarised(run.results, c.figure), c) for c in shown)))
+        paper = [_paper(group, run.method, c) for c in shown]
+        if any(paper):
+            lines.append(("*paper*", *paper))
+    return table(("method", *(c.words for c in shown)), lines)
+
+
+def _ours(found: Summary, column: Column) -> str:
+    return "" if found.mean is None else spread(found, digits=column.digits)
+
+
+def _paper(group: Beside, method: str, column: Column) -> str:
+    if not column.paper:
+        return ""
+    metric = f"feasibility_{group.rules}" if column.paper == "feasibility" else column.paper
+    return number(published.figure(group.setup.data, method, metric), digits=column.digits)
+
+
+def _behind(groups: Sequence[Beside]) -> str:
+    """In which tables another method has more success than FCx by default, or fewer changes with enough of it."""
+    said = [line for group in groups for line in _ahead_of_us(group)]
+    return "".join(f"- {line}\n" for line in said) if said else "In none of these tables.\n"
+
+
+def _ahead_of_us(group: Beside) -> Iterator[str]:
+    by_name = {run.method: run for run in group.runs}
+    others = [run for run in group.runs if not run.method.startswith("fcx")]
+    if "fcx" not in by_name:
+        return
+    ours = group.mean(by_name["fcx"], "success")
+    for run in others:
+        theirs = group.mean(run, "success")
+        if ours is not None and theirs is not None and theirs > ours:
+            yield f"{group.title}: {run.method} has more success, {number(theirs)} % against {number(ours)} %"
+    best = by_name.get(BEST, by_name["fcx"])
+    least = group.mean(best, "sparsity")
+    for run in others:
+        theirs, changes = group.mean(run, "success"), group.mean(run, "sparsity")
+        if theirs is not None and theirs >= ENOUGH and changes is not None and least is not None and changes < least:
+            yield f"{group.title}: {run.method} changes fewer features, {number(changes)} against {number(least)}"
+
+
+def _against_paper(groups: Sequence[Beside]) -> str:
+    """The default held against every row of the paper's tables whose validity is at least 95 %."""
+    head = ("data", "rules", "paper's row", "changes", "ours", "continuous", "ours", "categorical", "ours", "feasible")
+    lines = [line for group in groups for line in _held_against(group)]
+    if not lines:
+        return f"There are no runs of {BEST} yet.\n"
+    note = f"Ours is `{BEST}`, on decoded rows. Bold: the paper's row is better there.\n\n"
+    return note + table((*head, "ours"), lines, left=3)
+
+
+def _held_against(group: Beside) -> Iterator[tuple[str, ...]]:
+    ours = next((run for run in group.runs if run.method == BEST), None)
+    if ours is None or group.setup.classifier != "paper":
+        return
+    figures = ("sparsity", "continuous_proximity", "categorical_proximity", f"feasibility_{group.rules}")
+    for method in published.methods(group.setup.data):
+        valid = published.figure(group.setup.data, method, "validity")
+        if valid is None or valid < ENOUGH:
+            continue
+        cells: list[str] = []
+        for figure in figures:
+            theirs, own = published.figure(group.setup.data, method, figure), group.mean(ours, figure)
+            worse = theirs is not None and own is not None and (own > theirs if figure == "sparsity" else own < theirs)
+            cells += [f"**{number(theirs)}**" if worse else number(theirs), number(own)]
+        yield (group.setup.data, group.rules, method, *cells)

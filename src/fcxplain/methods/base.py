@@ -1,0 +1,191 @@
+"""What every method shares: who needs an answer, and how what it came to becomes a checked `Explanation`.
+
+A method works on encoded columns or on tables, as its paper does. Whatever it hands in is decoded to legal values,
+what may not change is put back, and every answer is checked with the user's own model before it is called anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .. import model_view
+from ..classifier import differentiable
+from ..errors import ClassifierError, NotFittedError
+from ..explanation import Effort, Explanation, Status, WhyNot
+from ..model.layout import Layout
+from ..schema import Natural
+from ..task import Task
+
+UNCHANGED = "it came back to the row as it is, which is no answer"
+
+
+class Method(Protocol):
+    """Anything that learns from a task and explains rows. Parameters are read and set as in scikit-learn."""
+
+    def fit(self, task: Task) -> Self:
+        """Learn from the task."""
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """At most `k` answers for each row that does not have the class wanted."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Change parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The rows of a table that need an answer: `n` of them, at the positions `place` of the table."""
+
+    task: Task
+    table: pd.DataFrame
+    """All rows, features only."""
+    wanted: NDArray[Any]
+    """The class wanted for each of them."""
+    place: NDArray[np.int64]
+    x: Tensor
+    """The rows that need an answer, encoded, `n x d`."""
+    y: Tensor
+    """The place of the class that each of them has, `n`."""
+    y_target: Tensor
+    """The place of the class wanted for each of them, `n`."""
+    layout: Layout
+    begun: tuple[float, float] = field(default_factory=lambda: (time.perf_counter(), time.process_time()))
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The rows that need an answer, as a table."""
+        return self.table.iloc[self.place]
+
+    @property
+    def natural(self) -> Natural:
+        """The rows that need an answer, as natural columns."""
+        return self.task.schema.natural(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a method came to, before anything is checked.
+
+    `x_cf`, `m x d`, are encoded rows, and `row`, `m`, says for which of the rows asked each is, the best of each row
+    first. `reasons` tells for rows asked, by their place among these, why there is nothing. `raw` is the output that
+    the paper's way of counting looks at before decoding, where that is another.
+    """
+
+    x_cf: Tensor
+    row: NDArray[np.int64]
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    raw: Tensor | None = None
+    calls: int = 0
+    notes: Sequence[str] = ()
+
+
+def asked(task: Task, rows: pd.DataFrame) -> Asked:
+    """Read rows, ask the model about them, and take those that have another class than the one wanted."""
+    table = rows[list(task.schema.names)] if set(task.schema.names) <= set(rows.columns) else rows
+    task.validate(table)
+    predicted = task.predict(table)
+    wanted = task.wanted(predicted)
+    place = np.flatnonzero(predicted != wanted)
+    x = task.encoder.encode(table.iloc[place])
+    y, y_target = (model_view.class_indices(task, classes[place]) for classes in (predicted, wanted))
+    return Asked(task, table, wanted, place, x, y, y_target, model_view.layout(task))
+
+
+def answered(question: Asked, outputs: Outputs, method: str, stand_in: nn.Module | None = None) -> Explanation:
+    """The checked answers. One that changes nothing is none; rows without an answer say why."""
+    task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
+    table = legal_table(question, outputs.x_cf, row)
+    moved = _moved(task, question, table, row)
+    empty = {int(r): UNCHANGED for r in row[~moved]} | {int(r): reason for r, reason in outputs.reasons.items()}
+    kept = np.flatnonzero(moved)
+    kept = kept[np.argsort(row[kept], kind="stable")]
+    reasons = {r: words for r, words in empty.items() if r not in set(row[kept].tolist())}
+    status = np.full(len(question.table), Status.ALREADY, dtype=object)
+    status[question.place] = Status.NOT_FOUND
+    wall, cpu = question.begun
+    calls = len(question.table) + outputs.calls + len(kept)
+    return Explanation.of(
+        task,
+        question.table,
+        table.iloc[kept],
+        question.place[row[kept]],
+        method=method,
+        wanted=question.wanted,
+        without=status,
+        soft_valid=_soft_valid(question, outputs, stand_in, row, kept),
+        reasons=_told(question, reasons),
+        notes=tuple(outputs.notes),
+        effort=Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls),
+    )
+
+
+def legal_table(question: Asked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
+    """Encoded rows as legal tables, with what may not change as it is now."""
+    task, frozen = question.task, [not may for may in question.layout.mutable]
+    now = {name: values[row] for name, values in question.natural.items()}
+    kept = {f.name: now[f.name] for f, stays in zip(task.schema, frozen, strict=True) if stays}
+    natural = task.encoder.decode_natural(x_cf) | kept
+    # Where a number's present value lies off the grid, the nearest legal one would be a change that nobody asked for.
+    for feature in task.schema:
+        if feature.is_number:
+            near = np.abs(natural[feature.name] - now[feature.name]) <= float(feature.step or 0) / 2
+            natural[feature.name] = np.where(near, now[feature.name], natural[feature.name])
+    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if _fits(task, n, natural[n])}
+    return task.schema.table(natural, dtypes=dtypes)
+
+
+def _fits(task: Task, name: str, values: NDArray[Any]) -> bool:
+    feature = task.schema[name]
+    return feature.is_category or bool(feature.on_grid(values).all())
+
+
+def _moved(task: Task, question: Asked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:
+    now, then = question.natural, task.schema.natural(table)
+    differs = [then[f.name] != now[f.name][row] for f in task.schema]
+    return np.asarray(np.any(differs, axis=0)) if len(row) else np.zeros(0, dtype=bool)
+
+
+@torch.no_grad()
+def _soft_valid(
+    question: Asked, outputs: Outputs, stand_in: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    if stand_in is None or outputs.raw is None:
+        return None
+    answers = stand_in(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
+    return np.asarray(answers.numpy()[kept])
+
+
+def _told(question: Asked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
+    labels, place = question.table.index, question.place
+    return {
+        int(place[r]): WhyNot(labels[place[r]], str(Status.NOT_FOUND), (), None, words) for r, words in reasons.items()
+    }
+
+
+def gradients(task: Task, method: str, *, surrogate: bool, seed: int = 0) -> nn.Module:
+    """The model as a frozen network on encoded columns, with gradients; a distilled one only where that is wanted."""
+    if task.classifier.module is None and not surrogate:
+        remedy = "Give a torch module, or surrogate=True: then a network that imitates it lends its gradients."
+        raise ClassifierError(f"{method} needs a model with gradients, and {task.classifier!r} has none. {remedy}")
+    return differentiable(task.classifier, task, seed=seed).module
+
+
+def fitted(method: object, state: str) -> None:
+    """Refuse a method that was not fitted: `state` is what `fit` sets."""
+    if not hasattr(method, state):
+        raise NotFittedError(f"this {type(method).__name__} is not fitted yet; call fit(task) first")

@@ -1,0 +1,123 @@
+"""C-CHVAE (Pawelczyk et al., 2020): look around a row's latent point in ever wider rings until a decoded row flips.
+
+Settings and details are those of CARLA's implementation. Nothing but the model's answers is needed, no gradients.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from ..classifier.networks import one_thread
+from ..explanation import Explanation
+from ..task import Task
+from .asking import Judge
+from .base import Outputs, answered, asked, fitted
+from .columns import Columns
+from .ranking import best_of_each
+from .settings import between, refuse, whole
+from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
+
+# Candidates that are decoded at a time.
+CHUNK = 8_192
+
+
+class CCHVAE(BaseEstimator):  # type: ignore[misc]
+    """The L1-nearest flipped row of the first ring that has one.
+
+    A ring has `candidates` Gaussian directions, each over its L1 norm, times lengths drawn evenly from the ring's
+    inner to its outer radius; the first begins at 0, each is `width` wide, and there are at most `rings` of them.
+    Directions and lengths are the same for all rows. For `k` answers, the `k` nearest distinct rows of that ring.
+    """
+
+    def __init__(
+        self,
+        *,
+        vae: VAESettings = PUBLISHED,
+        candidates: int = 300,
+        width: float = 0.1,
+        rings: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        self.vae, self.candidates, self.width, self.rings, self.seed = vae, candidates, width, rings, seed
+
+    def fit(self, task: Task) -> Self:
+        """Train the VAE on the training rows, unless REVISE has done so for the same task."""
+        refuse(
+            self,
+            whole("candidates", self.candidates, 1),
+            between("width", self.width, 0, open_low=True),
+            whole("rings", self.rings, 1),
+            whole("seed", self.seed, 0),
+        )
+        self.vae_: VAE = fitted_vae(task, self.vae, self.seed)
+        self.exact_vae_: VAE = copy.deepcopy(self.vae_).double()
+        self.columns_, self.task_ = Columns(task), task
+        return self
+
+    @torch.no_grad()
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """At most `k` answers for each row that does not have the class wanted."""
+        fitted(self, "vae_")
+        refuse(self, whole("k", k, 1))
+        question = asked(self.task_, rows)
+        judge = Judge(question)
+        z = self.exact_vae_.encode(question.x.double())[0]
+        left, found = np.arange(len(question)), [(question.x[:0], np.empty(0, dtype=np.int64))]
+        with one_thread():
+            for offsets in self.rings_around():
+                if not len(left):
+                    break
+                x_cf, row = self.flipped(judge, z, left, offsets, k)
+                found.append((x_cf, row))
+                left = np.setdiff1d(left, row)
+        reason = f"no candidate within {self.rings * self.width:g} of its latent point has the class wanted"
+        x_cf, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
+        outputs = Outputs(x_cf, row, dict.fromkeys(left.tolist(), reason), calls=judge.calls)
+        return answered(question, outputs, "C-CHVAE")
+
+    def rings_around(self) -> Iterator[Tensor]:
+        """The offsets of each ring from its middle, `candidates x latent`, the innermost ring first."""
+        generator = torch.Generator().manual_seed(self.seed)
+        for ring in range(self.rings):
+            directions = torch.randn((self.candidates, self.vae_.latent), generator=generator, dtype=torch.float64)
+            lengths = (ring + torch.rand((self.candidates, 1), generator=generator, dtype=torch.float64)) * self.width
+            yield directions / directions.abs().sum(dim=1, keepdim=True) * lengths
+
+    def flipped(
+        self, judge: Judge, z: Tensor, left: NDArray[np.int64], offsets: Tensor, k: int
+    ) -> tuple[Tensor, NDArray[np.int64]]:
+        """The `k` nearest candidates of one ring that have the class wanted, for those rows `left` that have any.
+
+        All are decoded in single precision, those that flip once more in double: then neither the size of the batch
+        nor what stands beside a row shows in the answer.
+        """
+        at_a_time = max(1, CHUNK // self.candidates)
+        parts = [left[s : s + at_a_time] for s in range(0, len(left), at_a_time)]
+        hits = [self._hits(judge, z, part, offsets) for part in parts]
+        row, which = (np.concatenate(places) for places in zip(*hits, strict=True))
+        x = judge.question.x[row].double()
+        x_cf = self.columns_.legal(self.exact_vae_.decode(z[row] + offsets[which], x), x)
+        distance = (x_cf - x).abs().sum(dim=1)
+        distance[~judge.valid(x_cf, row)] = torch.inf
+        kept = best_of_each(row, distance, x_cf, k)
+        return x_cf[kept].to(judge.question.x.dtype), row[kept]
+
+    def _hits(
+        self, judge: Judge, z: Tensor, part: NDArray[np.int64], offsets: Tensor
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which candidates of which rows flip: places of rows, and of offsets."""
+        row = part.repeat(len(offsets))
+        x = judge.question.x[row]
+        around = (z[part, None] + offsets).flatten(0, 1).float()
+        x_cf = self.columns_.legal(self.vae_.decode(around, x.float()).to(x.dtype), x)
+        flips = np.flatnonzero(judge.valid(x_cf, row))
+        return row[flips], flips % len(offsets)

@@ -1,0 +1,215 @@
+"""CEM: the pertinent negative, the smallest and sparsest change whose absence keeps the row in its class.
+
+Dhurandhar et al. (2018); the settings are those of CARLA's implementation, which the literature compares with. FISTA
+for each row, batched, with a weight c of the attack that is bisected row by row.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from ..classifier.networks import mlp, one_thread
+from ..explanation import Explanation
+from ..task import Task
+from .base import Outputs, answered, asked, fitted, gradients
+from .columns import Columns
+from .settings import between, one_of, refuse, whole
+from .training import minimise
+
+# Rows searched side by side.
+CHUNK = 1024
+# Iterates lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
+GRID = 2.0**32
+WIDTHS = (20, 10, 7)
+TIE = 1e-6
+# While no c has been enough, the next is so many times as large.
+GROWTH = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Of each row, `n`: the best x + delta, `n x d`, the legal row it decodes to, and its elastic net.
+
+    The elastic net is infinite where nothing was found. `low` is the largest c that was too small for the row, and
+    `high` the smallest that was enough; 0 and infinity stand for none.
+    """
+
+    raw: Tensor
+    x_cf: Tensor
+    elastic: Tensor
+    low: Tensor
+    high: Tensor
+
+
+class CEM(BaseEstimator):  # type: ignore[misc]
+    """Minimise c max(0, f_other - f_wanted + kappa) + beta |delta|_1 + |delta|_2^2 + gamma |AE(x_cf) - x_cf|^2.
+
+    x_cf is x + delta, f are the model's probabilities, and "other" is the likeliest class but the one wanted. `gamma`
+    counts with an `autoencoder` only. FISTA takes `steps` steps of `learning_rate` sqrt(1 - step / steps); c starts
+    at `c` and is bisected in `searches` rounds. As in the public code the soft threshold is `beta` itself, whatever
+    the step, so that changes are few and large; x_cf stays between the ends of each column.
+
+    An iterate counts where the legal row that it decodes to has the class wanted; the one with the smallest elastic net
+    is the answer. The public code counts soft rows, which are no answer, and has one column for a category, of two
+    levels; with one for each level, gradients are centred over them, since a level gained is another lost. Its rule
+    that delta may only add to an image is left out for the same reason. There is one answer for each row, whatever
+    `k`. `surrogate` allows a model without gradients, which a network then imitates.
+    """
+
+    def __init__(
+        self,
+        *,
+        kappa: float = 0.1,
+        beta: float = 0.9,
+        gamma: float = 1.0,
+        autoencoder: bool = False,
+        c: float = 10.0,
+        searches: int = 9,
+        steps: int = 100,
+        learning_rate: float = 0.01,
+        surrogate: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.kappa, self.beta, self.gamma, self.autoencoder = kappa, beta, gamma, autoencoder
+        self.c, self.searches, self.steps, self.learning_rate = c, searches, steps, learning_rate
+        self.surrogate, self.seed = surrogate, seed
+
+    def fit(self, task: Task) -> Self:
+        """Take the model's gradients, and train the autoencoder if there is to be one."""
+        self._check()
+        self.stand_in_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
+        # In double precision, so that the size of a batch does not show.
+        self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
+        self.columns_, self.task_ = Columns(task), task
+        self.low_, self.high_ = _ends(self.columns_)
+        self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
+        self.autoencoder_ = _autoencoder(task, self.seed) if self.autoencoder else None
+        return self
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """An answer for each row that does not have the class wanted."""
+        fitted(self, "classifier_")
+        refuse(self, whole("k", k, 1))
+        question = asked(self.task_, rows)
+        x, parts = question.x.double(), range(0, len(question), CHUNK)
+        found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
+        x_cf, raw = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0], *(f.raw for f in found)])
+        there = torch.cat([x[:0, 0], *(f.elastic for f in found)]).isfinite().numpy()
+        reason = f"no step of {self.searches} searches came to a legal row with the class wanted"
+        outputs = Outputs(
+            x_cf[there].to(question.x.dtype),
+            np.flatnonzero(there),
+            reasons=dict.fromkeys(np.flatnonzero(~there).tolist(), reason),
+            raw=raw[there],
+            notes=("CEM gives one answer for each row",) if k > 1 else (),
+        )
+        return answered(question, outputs, "CEM", self.stand_in_)
+
+    def search(self, x: Tensor, y_target: Tensor) -> Found:
+        """Bisect c for each row, `n x d`, and keep the best of all the descents."""
+        c, low, high = (torch.full_like(x[:, 0], start) for start in (self.c, 0.0, math.inf))
+        raw, best, elastic = x.clone(), x.clone(), torch.full_like(c, math.inf)
+        for _ in range(self.searches):
+            one = self.descend(x, y_target, c)
+            enough = one.elastic.isfinite()
+            better = one.elastic < elastic
+            raw[better], best[better], elastic[better] = one.raw[better], one.x_cf[better], one.elastic[better]
+            high, low = torch.where(enough, c, high), torch.where(enough, low, c)
+            c = torch.where(high.isinf(), c * GROWTH, (low + high) / 2)
+        return Found(raw, best, elastic, low, high)
+
+    def descend(self, x: Tensor, y_target: Tensor, c: Tensor) -> Found:
+        """FISTA with a weight of the attack for each row, `n`: rows side by side do not touch each other."""
+        low, high = torch.minimum(x, self.low_), torch.maximum(x, self.high_)
+        raw, best, elastic = x.clone(), x.clone(), torch.full_like(c, math.inf)
+        here, ahead = x, x
+        with one_thread():
+            for step in range(self.steps):
+                rate = self.learning_rate * math.sqrt(1 - step / self.steps)
+                there = self._shrunk(ahead - rate * self._slope(ahead, x, y_target, c), x, low, high)
+                ahead, here = there + step / (step + 3) * (there - here), there
+                x_cf, cost = self._judged(here, x, y_target)
+                better = cost < elastic
+                raw[better], best[better], elastic[better] = here[better], x_cf[better], cost[better]
+        nothing = torch.zeros_like(c)
+        return Found(raw, best, elastic, nothing, nothing)
+
+    def objective(self, x_cf: Tensor, x: Tensor, y_target: Tensor, c: Tensor) -> Tensor:
+        """What is minimised but for the L1 part, which the soft threshold takes care of, `n`."""
+        probabilities = self.classifier_(x_cf).softmax(dim=1)
+        wanted = probabilities.gather(1, y_target[:, None])[:, 0]
+        other = probabilities.scatter(1, y_target[:, None], -1.0).amax(dim=1)
+        loss: Tensor = c * (other - wanted + self.kappa).clamp(min=0) + ((x_cf - x) ** 2).sum(dim=1)
+        if self.autoencoder_ is not None:
+            loss = loss + self.gamma * ((self.autoencoder_(x_cf) - x_cf) ** 2).sum(dim=1)
+        return loss
+
+    def _slope(self, x_cf: Tensor, x: Tensor, y_target: Tensor, c: Tensor) -> Tensor:
+        at = x_cf.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.objective(at, x, y_target, c).sum(), [at])
+        for start, stop in self.columns_.groups:
+            slope[:, start:stop] -= slope[:, start:stop].mean(dim=1, keepdim=True)
+        return slope
+
+    def _shrunk(self, z: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """Soft threshold of the change, inside the box, and nothing that may not change."""
+        delta = nn.functional.softshrink(z - x, self.beta)
+        there = torch.minimum(torch.maximum(x + delta, low), high)
+        return self.columns_.restored((there * GRID).round() / GRID, x).where(delta != 0, x)
+
+    @torch.no_grad()
+    def _judged(self, raw: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
+        """The legal rows of iterates, and their elastic net, infinite for those without the class wanted."""
+        # A level that has risen as high as the present one is meant to take its place.
+        x_cf = self.columns_.legal(raw - self.tie_ * x, x)
+        delta = raw - x
+        elastic = self.beta * delta.abs().sum(dim=1) + (delta**2).sum(dim=1)
+        return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
+
+    def _check(self) -> None:
+        refuse(
+            self,
+            *(between(name, getattr(self, name), 0) for name in ("kappa", "beta", "gamma")),
+            *(between(name, getattr(self, name), 0, open_low=True) for name in ("c", "learning_rate")),
+            *(whole(name, getattr(self, name), 1) for name in ("searches", "steps")),
+            *(one_of(name, getattr(self, name), (False, True)) for name in ("autoencoder", "surrogate")),
+            whole("seed", self.seed, 0),
+        )
+
+
+def _ends(columns: Columns) -> tuple[Tensor, Tensor]:
+    """The lowest and the highest value of each column, `d`: 0 and 1 but for numbers."""
+    low, high = torch.zeros(columns.layout.width, dtype=torch.float64), torch.ones(columns.layout.width).double()
+    for (start, _), number in zip(columns.layout.spans, columns.layout.ranges, strict=True):
+        if number is not None:
+            low[start], high[start] = number.low, number.high
+    return low, high
+
+
+def _autoencoder(task: Task, seed: int) -> nn.Module:
+    """Widths 20, 10, 7 and back, sigmoids at the end, trained to rebuild training rows; frozen."""
+    generator, width = torch.Generator().manual_seed(seed), task.encoder.width_
+    whole_way = (*WIDTHS, *WIDTHS[-2::-1])
+    module = nn.Sequential(*mlp(width, width, generator, torch.float32, whole_way), nn.Sigmoid())
+    rows = [task.encoder.encode(task.train).float()]
+    minimise(
+        module,
+        lambda x, _: mse_loss(module(x), x),
+        rows,
+        epochs=5,
+        batch=32,
+        learning_rate=1e-3,
+        steps=1000,
+        generator=generator,
+    )
+    return module.double().requires_grad_(False)

@@ -1,0 +1,220 @@
+"""DiCE in its model-agnostic form: random changes, one feature more a round, until enough of them flip the answer.
+
+Mothilal, Sharma and Tan (2020), as the `random` method of the `dice-ml` package has it. No gradients are needed: the
+user's own model is asked about legal rows, each distinct one once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from ..errors import DataError, Fault, did_you_mean
+from ..explanation import Explanation
+from ..model.noise import row_noise
+from ..model_view import layout
+from ..schema import Feature, level_named
+from ..task import Task
+from .base import Outputs, answered, asked, fitted
+from .grid import Codes, Grid
+from .settings import between, refuse, whole
+
+# Candidates that the model is asked about at a time.
+CHUNK = 200_000
+# A change is stepped back in at most so many equal parts; the package takes the smallest steps, 10,000 at most.
+STEPS = 64
+# So many features are changed before it may be enough.
+ROUNDS = 2
+
+
+class DiCERandom(BaseEstimator):  # type: ignore[misc]
+    """Random changes of 1, 2, 3, ... features; of those that get the class wanted, `k` at random.
+
+    samples: copies of each row that are changed, a random feature of each a round.
+    features_to_vary: names of the features that may change, or "all"; never one that the task freezes.
+    permitted_range: for a number (low, high), for a category its levels, which new values may have; by default the
+        range of the training rows, and every level.
+    posthoc_sparsity: numbers that changed by no more than this quantile of the distances between training values and
+        their median, nor more than the MAD, are stepped back towards the row while the answer stays; "all" steps
+        every number back, None none.
+
+    Every row meets the same random values, drawn once, and chooses among those that flip it by a hash of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples: int = 1000,
+        features_to_vary: Sequence[str] | Literal["all"] = "all",
+        permitted_range: Mapping[str, Sequence[Any]] | None = None,
+        posthoc_sparsity: float | Literal["all"] | None = 0.1,
+        seed: int = 0,
+    ) -> None:
+        self.samples, self.features_to_vary, self.permitted_range = samples, features_to_vary, permitted_range
+        self.posthoc_sparsity, self.seed = posthoc_sparsity, seed
+
+    def fit(self, task: Task) -> Self:
+        """Draw the random values, and learn up to where changes of numbers are stepped back."""
+        self._check(task)
+        random = np.random.default_rng(self.seed)
+        may = [i for i, mutable in enumerate(layout(task).mutable) if mutable]
+        varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
+        if not varied:
+            raise DataError("DiCERandom: every feature of features_to_vary is frozen by the schema or the rules")
+        self.bank_ = np.zeros((self.samples, len(task.schema)), dtype=np.int64)
+        for i in varied:
+            self.bank_[:, i] = self._drawn(task, task.schema.features[i], random)
+        self.turns_ = random.choice(np.asarray(varied), (len(varied), self.samples))
+        self.limits_ = _limits(task, varied, self.posthoc_sparsity)
+        self.task_ = task
+        return self
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """At most `k` different answers for each row that does not have the class wanted."""
+        fitted(self, "task_")
+        refuse(self, whole("k", k, 1))
+        grid = Grid.of(asked(self.task_, rows))
+        size = max(1, CHUNK // self.samples)
+        parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
+        none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
+        found = [none, *(self._chosen(grid, part, k) for part in parts)]
+        row, codes = np.concatenate([r for r, _ in found]), np.concatenate([c for _, c in found])
+        kept = np.sort(grid.first(row, codes))
+        row, codes = row[kept], codes[kept]
+        tried = f"none of {self.samples:,} random changes of up to {len(self.turns_)} features got the class wanted"
+        missing = np.setdiff1d(np.arange(len(grid)), row).tolist()
+        x_cf = self.task_.encoder.encode_natural(grid.natural(row, codes))
+        outputs = Outputs(x_cf, row, reasons=dict.fromkeys(missing, tried), calls=grid.calls)
+        return answered(grid.question, outputs, "DiCE random")
+
+    def _chosen(self, grid: Grid, part: Codes, k: int) -> tuple[Codes, Codes]:
+        """For some rows, at most `k` candidates that flip each, numbers stepped back."""
+        row, codes, luck = self._flipped(grid, part, k)
+        order = np.lexsort((luck, row))
+        order = order[_within(row[order]) < k]
+        return row[order], self._stepped_back(grid, row[order], codes[order])
+
+    def _flipped(self, grid: Grid, part: Codes, k: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
+        """Distinct candidates that flip their row, and the random number by which the row chooses among them."""
+        tried = np.repeat(grid.now[part, None], self.samples, axis=1)
+        copies, open_ = np.arange(self.samples), np.ones(len(part), dtype=bool)
+        row, codes, luck = np.empty(0, dtype=np.int64), np.empty((0, tried.shape[2]), dtype=np.int64), np.empty(0)
+        for turn, feature in enumerate(self.turns_):
+            tried[:, copies, feature] = self.bank_[copies, feature]
+            lines = tried[open_].reshape(-1, tried.shape[2])
+            here = np.repeat(part[open_], self.samples)
+            flips = grid.flips(here, lines)
+            drawn = row_noise(grid.now[part[open_]], self.samples, self.seed, draw=turn).reshape(-1)
+            row = np.concatenate([row, here[flips]])
+            codes, luck = np.concatenate([codes, lines[flips]]), np.concatenate([luck, drawn[flips]])
+            kept = np.sort(grid.first(row, codes))
+            row, codes, luck = row[kept], codes[kept], luck[kept]
+            if turn + 1 >= ROUNDS:
+                open_ = np.bincount(row, minlength=len(grid))[part] < k
+            if not open_.any():
+                break
+        return row, codes, luck
+
+    def _stepped_back(self, grid: Grid, row: Codes, codes: Codes) -> Codes:
+        """Small changes of numbers undone step by step while the answer stays, feature by feature."""
+        codes = codes.copy()
+        for i, limit in self.limits_.items():
+            away = grid.now[row, i] - codes[:, i]
+            size = np.abs(grid.natural(row, codes)[grid.names[i]] - grid.present[grid.names[i]][row])
+            line = np.flatnonzero((away != 0) & (size <= limit))
+            if not len(line):
+                continue
+            parts = np.minimum(np.abs(away[line]), STEPS)
+            which, step = np.repeat(np.arange(len(line)), parts), _within(np.repeat(np.arange(len(line)), parts))
+            steps = codes[line[which]]
+            steps[:, i] += np.rint(away[line[which]] * ((step + 1) / parts[which])).astype(np.int64)
+            stays = np.zeros((len(line), STEPS), dtype=bool)
+            stays[which, step] = grid.flips(row[line[which]], steps)
+            walked = np.logical_and.accumulate(stays, axis=1).sum(axis=1)
+            codes[line, i] += np.rint(away[line] * (walked / parts)).astype(np.int64)
+        return codes
+
+    def _drawn(self, task: Task, feature: Feature, random: np.random.Generator) -> Codes:
+        """Grid codes of new values of a feature, one for each copy."""
+        given = (self.permitted_range or {}).get(feature.name)
+        if feature.is_category:
+            levels = feature.levels if given is None else [level_named(v, feature.levels) for v in given]
+            return random.choice([feature.code_of_level[level] for level in levels], self.samples)
+        least, spread = task.encoder.scale_[feature.name]
+        first, last = _codes_between(feature, *((least, least + spread) if given is None else given))
+        # Where the training rows have a single value off the grid, there is only the nearest legal one.
+        return random.integers(first, max(first, last), self.samples, endpoint=True)
+
+    def _check(self, task: Task) -> None:
+        names, vary = task.schema.names, self.features_to_vary
+        known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
+        strange = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
+        sparsity = self.posthoc_sparsity
+        refuse(
+            self,
+            whole("samples", self.samples, 1),
+            whole("seed", self.seed, 0),
+            [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
+            [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
+            [
+                Fault(f"{place}: {name!r}", "is no feature", did_you_mean(name, names))
+                for place, given in strange.items()
+                for name in given
+                if name not in names
+            ],
+            [
+                fault
+                for name, values in (self.permitted_range or {}).items()
+                if name in names
+                for fault in _range_faults(task.schema[name], values)
+            ],
+        )
+
+
+def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> dict[int, float]:
+    """The largest change of each number that is stepped back, the numbers with the largest first."""
+    limits = {}
+    for i in varied if quantile is not None else ():
+        name = task.schema.names[i]
+        if task.schema[name].is_number:
+            values = task.schema.natural(task.train, [name])[name]
+            distinct_values = np.unique(values)
+            away = np.abs(distinct_values - np.median(distinct_values))
+            # The package puts 1 where the MAD is 0.
+            mad = float(np.median(np.abs(values - np.median(values)))) or 1.0
+            limits[i] = min(float(np.quantile(away, quantile)), mad) if isinstance(quantile, float | int) else np.inf
+    return dict(sorted(limits.items(), key=lambda item: -item[1]))
+
+
+def _codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
+    """The first and the last code of the grid between two values; the last is the lower one where there is none."""
+    first, last = feature.codes(np.asarray([low, high], dtype=np.float64)).tolist()
+    below, above = feature.at(np.asarray([first, last])) - np.asarray([low, high])
+    return first + int(below < 0), last - int(above > 0)
+
+
+def _range_faults(feature: Feature, given: Any) -> list[Fault]:
+    place = f"permitted_range: {feature.name!r}"
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        return [Fault(place, f"is {given!r}", "Give the lowest and the highest number, or a list of levels.")]
+    if feature.is_category:
+        strange = [v for v in given if level_named(v, feature.levels) is None]
+        faults = [Fault(place, f"no level {v!r}", did_you_mean(v, feature.levels)) for v in strange]
+        return faults or ([] if len(given) else [Fault(place, "is empty", "Name the levels that are allowed.")])
+    if len(given) != 2 or not all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in given):
+        return [Fault(place, f"is {given!r}", "Give two numbers, the lowest and the highest.")]
+    first, last = _codes_between(feature, *map(float, given))
+    if first > last:
+        inside = f"from {feature.low:g} to {feature.high:g} by {feature.step:g}"
+        return [Fault(place, f"holds no legal value between {given[0]} and {given[1]}", f"Legal ones go {inside}.")]
+    return []
+
+
+def _within(sorted_: Codes) -> Codes:
+    """0, 1, 2, ... within each run of equal values."""
+    return np.arange(len(sorted_)) - np.searchsorted(sorted_, sorted_, side="left")

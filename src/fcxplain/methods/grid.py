@@ -1,0 +1,89 @@
+"""The rows asked as codes of the grid of legal values, and what the user's own model says of candidates in their place.
+
+For methods that change tables rather than encoded columns. The code of a present value stands for that very value, also
+where it lies off the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schema import Natural
+from .base import Asked
+
+Codes = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+# Keys of lines stay below this, so that they fit into 64 bits.
+LARGEST = 2**62
+
+
+@dataclass(eq=False)
+class Grid:
+    """The rows asked, `n x features`. Candidates are lines of codes; `row` says which of the rows each is for."""
+
+    question: Asked
+    present: Natural
+    now: Codes
+    own: Codes
+    """The row itself where some present value lies off the grid, so that it shares no question with others; else -1."""
+    calls: int = 0
+
+    @classmethod
+    def of(cls, question: Asked) -> Grid:
+        """The rows of a question."""
+        present, features = question.natural, tuple(question.task.schema)
+        now = np.stack([f.codes(present[f.name]) for f in features], axis=1)
+        on_grid = np.all([f.on_grid(present[f.name]) for f in features], axis=0)
+        return cls(question, present, now, np.where(on_grid, -1, np.arange(len(now))))
+
+    def __len__(self) -> int:
+        return len(self.now)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features' names."""
+        return self.question.task.schema.names
+
+    def first(self, row: Codes, codes: Codes) -> Codes:
+        """The places of the first of equal candidates of each row."""
+        return distinct(np.column_stack([row, codes]))[0]
+
+    def natural(self, row: Codes, codes: Codes) -> dict[str, NDArray[Any]]:
+        """Natural columns of candidates; the code of the present value stands for that very value."""
+        found = self.question.task.encoder.natural_of_codes(codes)
+        off = self.own[row] >= 0
+        for i, name in enumerate(self.names):
+            stays = off & (codes[:, i] == self.now[row, i])
+            found[name] = np.where(stays, self.present[name][row], found[name])
+        return found
+
+    def flips(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates get the class wanted by the user's own model, asked about each distinct one once."""
+        first, inverse = distinct(np.column_stack([self.own[row], codes]))
+        task = self.question.task
+        natural = self.natural(row[first], codes[first])
+        # A column of whole numbers cannot hold a present value between them.
+        dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
+        predicted = task.predict(task.schema.table(natural, dtypes=dtypes))
+        self.calls += len(first)
+        return np.asarray(predicted[inverse] == self.question.wanted[self.question.place[row]])
+
+
+def distinct(codes: Codes) -> tuple[Codes, Codes]:
+    """The place of the first of equal lines, for each distinct one, and for each line which of these it equals."""
+    key = np.zeros(len(codes), dtype=np.int64)
+    size = 1
+    for column in codes.T:
+        low = int(column.min(initial=0))
+        values = int(column.max(initial=0)) - low + 1
+        if size * values >= LARGEST:
+            # Numbered anew, lines have no more keys than there are lines.
+            _, key = np.unique(key, return_inverse=True)
+            size = len(key)
+        key, size = key * values + (column - low), size * values
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return np.asarray(first), np.asarray(inverse)

@@ -1,0 +1,227 @@
+"""Mahajan et al. (2019): a conditional VAE whose loss asks for the class wanted and for a causal constraint.
+
+Written after the authors' public code. There is one model for the unary constraint (a feature must not fall) and one
+for the binary (a feature must not rise unless another does); which features these are, the task's rules say.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from .. import model_view
+from ..errors import DataError
+from ..explanation import Explanation, Status
+from ..model.cvae import Architecture, ConditionalVAE
+from ..model.losses import kl, proximity, validity
+from ..model.noise import row_noise
+from ..model.objective import Penalty
+from ..model.training import Rows
+from ..task import Task
+from .base import Outputs, answered, asked, fitted, gradients
+from .columns import Columns
+from .ranking import best_of_each
+from .settings import between, one_of, refuse, whole
+from .training import minimise
+
+Constraint = Literal["unary", "binary"]
+Unit = Literal["own", "range", "mad"]
+ARCHITECTURE = Architecture(hidden=(20, 16, 14, 12), latent=10, dropout=0.1, variance="sigmoid")
+# Training rows that restarts are compared on.
+COMPARED = 500
+
+
+@dataclass(frozen=True)
+class Published:
+    """By how much the class wanted should lead, and what that and the constraint count for."""
+
+    margin: float
+    validity: float
+    feasibility: float
+
+
+PUBLISHED = {"unary": Published(0.764, 29.0, 192.0), "binary": Published(0.344, 76.0, 87.0)}
+
+
+class Mahajan(BaseEstimator):  # type: ignore[misc]
+    """One draw of a conditional VAE for each answer, handed out whatever the checks say of it, as in the paper.
+
+    The loss, a mean over `draws` decodings, is the sum of: the distance to the row, how far each category's columns
+    are from summing to 1, KL, a hinge with `margin` that asks for the class wanted, times `validity`, and how far the
+    task's rules are from being kept, times `feasibility`. Where these three are None, they are the published ones for
+    the `constraint`. The distance is L1, of numbers in `number_unit`: "own" units as published, which drown all else
+    where numbers are large, or their "range" or "mad" in the training rows.
+
+    A binary rule `q' > q => p' > p` acts as a hinge, by which `q` may rise by `slope` times the rise of `p`, both as
+    shares of their ranges; the original has a linear reward made for its data instead. Other rules act by how far
+    they are from being kept.
+
+    Results hang on the seed: of `restarts` networks, the one with most verified answers for training rows is kept.
+    `surrogate` allows a model without gradients, by way of a network that imitates it. Unlike in the original,
+    immutable columns are put back before the loss is taken, and tables so small that the epochs have fewer than
+    `steps` steps get more epochs.
+    """
+
+    def __init__(
+        self,
+        *,
+        constraint: Constraint = "unary",
+        margin: float | None = None,
+        validity: float | None = None,
+        feasibility: float | None = None,
+        slope: float = 10.0,
+        number_unit: Unit = "own",
+        architecture: Architecture = ARCHITECTURE,
+        draws: int = 50,
+        epochs: int = 25,
+        batch: int = 2048,
+        steps: int = 250,
+        learning_rate: float = 1e-2,
+        weight_decay: float = 1e-2,
+        restarts: int = 1,
+        surrogate: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.constraint, self.margin, self.validity, self.feasibility = constraint, margin, validity, feasibility
+        self.slope, self.number_unit, self.architecture, self.draws = slope, number_unit, architecture, draws
+        self.epochs, self.batch, self.steps = epochs, batch, steps
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.restarts, self.surrogate, self.seed = restarts, surrogate, seed
+
+    def fit(self, task: Task) -> Self:
+        """Train on the training rows that have another class than the one wanted."""
+        self._check()
+        self.stand_in_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
+        rows, self.task_ = model_view.refused_rows(task, task.train), task
+        if len(rows) < 2:
+            few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
+            raise DataError(f"{self._name} learns from rows without the class wanted, but {few}")
+        runs = [self._trained(rows, self.seed + restart) for restart in range(self.restarts)]
+        verified = [self._verified(network) for network, _ in runs] if len(runs) > 1 else [0]
+        self.network_, self.losses_ = runs[int(np.argmax(verified))]
+        return self
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """The distinct ones of `k` draws for each row that does not have the class wanted."""
+        fitted(self, "network_")
+        refuse(self, whole("k", k, 1))
+        return self._drawn(self.network_, rows, k)
+
+    @property
+    def _name(self) -> str:
+        return f"Mahajan {self.constraint}"
+
+    def _check(self) -> None:
+        optional = {name: getattr(self, name) for name in ("margin", "validity", "feasibility")}
+        refuse(
+            self,
+            one_of("constraint", self.constraint, get_args(Constraint)),
+            *(between(name, value, 0) for name, value in optional.items() if value is not None),
+            between("slope", self.slope, 0, open_low=True),
+            one_of("number_unit", self.number_unit, get_args(Unit)),
+            *(whole(name, getattr(self, name), 1) for name in ("draws", "epochs", "restarts")),
+            whole("batch", self.batch, 2),
+            whole("steps", self.steps, 0),
+            between("learning_rate", self.learning_rate, 0, open_low=True),
+            between("weight_decay", self.weight_decay, 0),
+            one_of("surrogate", self.surrogate, (False, True)),
+            whole("seed", self.seed, 0),
+        )
+
+    def _trained(self, rows: Rows, seed: int) -> tuple[ConditionalVAE, list[float]]:
+        """A network, and its loss in each epoch."""
+        generator = torch.Generator().manual_seed(seed)
+        layout = model_view.layout(self.task_)
+        # The original's encoder reads the whole row, immutable columns too.
+        network = ConditionalVAE(replace(layout, mutable=(True,) * len(layout.mutable)), self.architecture, generator)
+        terms = Terms.of(self, self.task_, self.stand_in_)
+        losses = minimise(
+            network,
+            lambda x, y_target, _: terms.total(network, x, y_target, generator),
+            [rows.x, rows.y_target],
+            epochs=self.epochs,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            steps=self.steps,
+            generator=generator,
+        )
+        return network, losses
+
+    def _verified(self, network: ConditionalVAE) -> int:
+        """How many of the first training rows that need an answer get one that holds."""
+        table = self.task_.train[self.task_.refused(self.task_.train)].head(COMPARED)
+        return int((self._drawn(network, table, 1).row_status == Status.VERIFIED).sum())
+
+    @torch.no_grad()
+    def _drawn(self, network: ConditionalVAE, rows: pd.DataFrame, k: int) -> Explanation:
+        """In double precision, so that the size of a batch never shows after rounding."""
+        question = asked(self.task_, rows)
+        exact, columns = copy.deepcopy(network).double().eval(), Columns(self.task_)
+        codes, x = self.task_.encoder.codes(question.rows), question.x.double()
+        noise = [torch.from_numpy(row_noise(codes, network.architecture.latent, self.seed, d)) for d in range(k)]
+        draws = [columns.restored(exact(x, question.y_target, one).x_cf, x) for one in noise]
+        row = np.tile(np.arange(len(question)), k)
+        x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(question))
+        kept = best_of_each(row, number, columns.legal(x_cf, x.repeat(k, 1)), k)
+        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.stand_in_)
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The five terms of the loss. `scale`, `d`, is what a difference of 1 in each encoded column counts for."""
+
+    classifier: nn.Module
+    columns: Columns
+    penalty: Penalty
+    scale: Tensor | None
+    weights: Published
+    draws: int
+
+    @classmethod
+    def of(cls, method: Mahajan, task: Task, classifier: nn.Module) -> Terms:
+        """The terms for a task with a method's settings, or the published ones where it leaves them open."""
+        chosen = {name: getattr(method, name) for name in ("margin", "validity", "feasibility")}
+        weights = replace(PUBLISHED[method.constraint], **{n: v for n, v in chosen.items() if v is not None})
+        penalty = model_view.rule_penalty(task, "hinge", 0.0, method.slope)
+        return cls(classifier, Columns(task), penalty, _scale(task, method.number_unit), weights, method.draws)
+
+    def each(
+        self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """The terms of a batch by name, before weighing: means over its rows and over the draws."""
+        mean, variance = network.encode(x, y_target)
+        z = mean + variance.sqrt() * torch.randn((self.draws, *mean.shape), generator=generator)
+        x, y_target = x.repeat(self.draws, 1), y_target.repeat(self.draws)
+        x_cf = self.columns.restored(network.decode(z.flatten(0, 1), x, y_target), x)
+        sums = [x_cf[:, start:stop].sum(dim=1) for start, stop in self.columns.groups]
+        return {
+            "distance": proximity(x, x_cf, scale=self.scale),
+            "sums": torch.stack([(1 - s).abs().mean() for s in sums]).sum() if sums else x.new_zeros(()),
+            # The original takes the mean over the latent dimensions too.
+            "kl": kl(mean, variance) / mean.shape[1],
+            "validity": validity(self.classifier(x_cf), y_target, self.weights.margin),
+            "feasibility": self.penalty(x, x_cf).mean(),
+        }
+
+    def total(self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator) -> Tensor:
+        """The weighted sum."""
+        t = self.each(network, x, y_target, generator)
+        weighed = self.weights.validity * t["validity"] + self.weights.feasibility * t["feasibility"]
+        return t["distance"] + t["sums"] + t["kl"] + weighed
+
+
+def _scale(task: Task, unit: Unit) -> Tensor | None:
+    if unit != "own":
+        return model_view.proximity_scale(task, unit)
+    scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
+    for name, (_, spread) in task.encoder.scale_.items():
+        scale[task.encoder.spans_[name].start] = spread
+    return scale

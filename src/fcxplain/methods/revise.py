@@ -1,0 +1,132 @@
+"""REVISE (Joshi et al., 2019): walk down in the latent space of a VAE until the decoded row gets the class wanted.
+
+Settings and details are those of CARLA's implementation, which the literature compares with.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..classifier.networks import one_thread
+from ..explanation import Explanation
+from ..model.noise import row_noise
+from ..task import Task
+from .base import Asked, Outputs, answered, asked, fitted, gradients
+from .columns import Columns
+from .ranking import best_of_each
+from .settings import between, one_of, refuse, whole
+from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
+
+# Descents that go on side by side.
+CHUNK = 512
+# Latent points lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
+GRID = 2.0**16
+
+
+@dataclass(frozen=True, eq=False)
+class Descents:
+    """The best legal row of each descent, `n x d`, its loss, `n` (infinite where no step had the class wanted), and
+    the mean loss of all rows at each step.
+    """
+
+    x_cf: Tensor
+    loss: Tensor
+    course: list[float]
+
+
+class REVISE(BaseEstimator):  # type: ignore[misc]
+    """Gradient descent on cross entropy to the class wanted plus `distance` times L1, from the row's latent mean.
+
+    Every iterate is judged as the legal row that it decodes to (gradients pass straight through the rounding), and
+    the one with the lowest loss among those with the class wanted is the answer. The paper gives one answer; for
+    `k` of them, further descents start at draws around the latent mean. `surrogate` allows a model without
+    gradients: a network that imitates it is descended on, and what comes of it is checked with the model itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        vae: VAESettings = PUBLISHED,
+        steps: int = 1000,
+        learning_rate: float = 0.1,
+        distance: float = 0.5,
+        surrogate: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.vae, self.steps, self.learning_rate, self.distance = vae, steps, learning_rate, distance
+        self.surrogate, self.seed = surrogate, seed
+
+    def fit(self, task: Task) -> Self:
+        """Train the VAE on the training rows, unless C-CHVAE has done so for the same task."""
+        refuse(
+            self,
+            whole("steps", self.steps, 1),
+            between("learning_rate", self.learning_rate, 0, open_low=True),
+            between("distance", self.distance, 0),
+            one_of("surrogate", self.surrogate, (False, True)),
+            whole("seed", self.seed, 0),
+        )
+        classifier = gradients(task, "REVISE", surrogate=self.surrogate, seed=self.seed)
+        # In double precision, so that the size of a batch does not show.
+        self.classifier_: nn.Module = copy.deepcopy(classifier).double()
+        self.vae_: VAE = copy.deepcopy(fitted_vae(task, self.vae, self.seed)).double()
+        self.columns_, self.task_ = Columns(task), task
+        return self
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """At most `k` answers for each row that does not have the class wanted."""
+        fitted(self, "vae_")
+        refuse(self, whole("k", k, 1))
+        question = asked(self.task_, rows)
+        row = np.repeat(np.arange(len(question)), k)
+        starts = self._starts(question, k)
+        x, y_target = question.x.double()[row], question.y_target[row]
+        parts = [slice(s, s + CHUNK) for s in range(0, len(row), CHUNK)]
+        found = [self.descend(starts[p], x[p], y_target[p]) for p in parts]
+        x_cf, loss = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0, 0], *(f.loss for f in found)])
+        kept = best_of_each(row, loss, x_cf, k)
+        reason = f"none of {self.steps:,} steps in the latent space decoded to a row with the class wanted"
+        reasons = {int(r): reason for r in np.setdiff1d(row, row[kept])}
+        return answered(question, Outputs(x_cf[kept], row[kept], reasons), "REVISE")
+
+    @torch.no_grad()
+    def _starts(self, question: Asked, k: int) -> Tensor:
+        """Latent points, `k` for each row: its mean, then draws around it that depend on the row and the seed alone."""
+        mean, variance = self.vae_.encode(question.x.double())
+        codes = self.task_.encoder.codes(question.rows)
+        draws = [torch.from_numpy(row_noise(codes, self.vae_.latent, self.seed, d)) for d in range(1, k)]
+        noise = torch.stack([torch.zeros_like(mean), *draws], dim=1)
+        return (mean[:, None] + variance.sqrt()[:, None] * noise).flatten(0, 1)
+
+    def descend(self, start: Tensor, x: Tensor, y_target: Tensor) -> Descents:
+        """Adam on each latent point, `n x latent`, by itself: rows `n x d` side by side do not touch each other."""
+        z = start.clone().requires_grad_()
+        optimiser = torch.optim.Adam([z], lr=self.learning_rate)
+        best, best_loss, course = x.clone(), torch.full_like(x[:, 0], torch.inf), []
+        with one_thread():
+            for _ in range(self.steps):
+                x_cf, loss, valid = self.objective(z, x, y_target)
+                better = valid & (loss.detach() < best_loss)
+                best[better], best_loss[better] = x_cf.detach()[better], loss.detach()[better]
+                course.append(float(loss.detach().mean()))
+                (z.grad,) = torch.autograd.grad(loss.sum(), [z])
+                optimiser.step()
+                z.data.mul_(GRID).round_().div_(GRID)
+        return Descents(best, best_loss, course)
+
+    def objective(self, z: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The legal rows that latent points decode to, the loss of each, and whether it has the class wanted."""
+        x_cf = self.columns_.restored(self.columns_.straight(self.vae_.decode(z, x)), x)
+        logits = self.classifier_(x_cf)
+        away = (x_cf - x).abs().sum(dim=1)
+        loss = cross_entropy(logits, y_target, reduction="none") + self.distance * away
+        return x_cf, loss, logits.argmax(dim=1) == y_target

@@ -1,0 +1,124 @@
+"""The variational autoencoder that REVISE and C-CHVAE search in, as CARLA's implementations of both have it.
+
+The encoder reads the columns that may change; the decoder is told a latent point and the columns that may not, so
+that whatever is decoded belongs to the same person. Both methods share one network for a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+
+from ..classifier.networks import mlp
+from ..model.losses import kl
+from ..model.settings import between, refuse, whole
+from ..task import Task
+from .columns import Columns
+from .training import minimise
+
+SMALLEST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class VAESettings:
+    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and how it is trained.
+
+    The KL's weight rises from 0 to `beta` over the epochs. Tables so small that the epochs would have fewer than
+    `steps` steps get more epochs; the original leaves them untrained.
+    """
+
+    hidden: tuple[int, ...] = (512, 256)
+    latent: int = 8
+    beta: float = 0.3
+    epochs: int = 5
+    batch: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-6
+    steps: int = 1000
+
+    def __post_init__(self) -> None:
+        refuse(
+            "these settings of the VAE",
+            *(whole("hidden", width, 1) for width in self.hidden or (0,)),
+            whole("latent", self.latent, 1),
+            between("beta", self.beta, 0),
+            whole("epochs", self.epochs, 1),
+            whole("batch", self.batch, 2),
+            between("learning_rate", self.learning_rate, 0, open_low=True),
+            between("weight_decay", self.weight_decay, 0),
+            whole("steps", self.steps, 0),
+        )
+
+
+PUBLISHED = VAESettings()
+
+
+class VAE(nn.Module):
+    """Encoder on the mutable columns; decoder on a latent point and the immutable ones, ending in sigmoids."""
+
+    mutable: Tensor
+    immutable: Tensor
+
+    def __init__(self, columns: Columns, settings: VAESettings, generator: torch.Generator) -> None:
+        super().__init__()
+        self.register_buffer("mutable", columns.mutable.nonzero().flatten())
+        self.register_buffer("immutable", (~columns.mutable).nonzero().flatten())
+        self.latent, may, may_not = settings.latent, len(self.mutable), len(self.immutable)
+        # The last layer gives the latent mean and, beside it, what the variance is made of.
+        self.encoder = mlp(may, 2 * self.latent, generator, torch.float32, settings.hidden)
+        self.decoder = mlp(self.latent + may_not, may, generator, torch.float32, settings.hidden[::-1])
+
+    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latent point, `n x latent` each, for rows `n x d`."""
+        mean, raw = self.encoder(x.index_select(1, self.mutable)).chunk(2, dim=1)
+        return mean, softplus(raw) + SMALLEST_VARIANCE
+
+    def decode(self, z: Tensor, x: Tensor) -> Tensor:
+        """Latent points `n x latent` as encoded rows `n x d`, immutable columns as in `x`."""
+        return x.index_copy(1, self.mutable, self.scores(z, x).sigmoid())
+
+    def scores(self, z: Tensor, x: Tensor) -> Tensor:
+        """The mutable columns before the sigmoid."""
+        found: Tensor = self.decoder(torch.cat([z, x.index_select(1, self.immutable)], dim=1))
+        return found
+
+
+_KNOWN: WeakKeyDictionary[Task, dict[tuple[VAESettings, int], VAE]] = WeakKeyDictionary()
+
+
+def fitted_vae(task: Task, settings: VAESettings, seed: int) -> VAE:
+    """The network trained on all training rows, frozen; trained once for a task, its settings and a seed."""
+    known = _KNOWN.setdefault(task, {})
+    if (settings, seed) not in known:
+        known[settings, seed] = _trained(task, settings, seed)
+    return known[settings, seed]
+
+
+def _trained(task: Task, settings: VAESettings, seed: int) -> VAE:
+    generator = torch.Generator().manual_seed(seed)
+    vae, s = VAE(Columns(task), settings, generator), settings
+
+    minimise(
+        vae,
+        lambda x, progress: loss_of(vae, x, generator, s.beta * progress),
+        [task.encoder.encode(task.train).float()],
+        epochs=s.epochs,
+        batch=s.batch,
+        learning_rate=s.learning_rate,
+        weight_decay=s.weight_decay,
+        steps=s.steps,
+        generator=generator,
+    )
+    return vae.requires_grad_(False)
+
+
+def loss_of(vae: VAE, x: Tensor, generator: torch.Generator, beta: float) -> Tensor:
+    """Cross entropy summed over the mutable columns, and KL times `beta`; the mean over a batch."""
+    mean, variance = vae.encode(x)
+    z = mean + variance.sqrt() * torch.randn(mean.shape, generator=generator)
+    missed = binary_cross_entropy_with_logits(vae.scores(z, x), x.index_select(1, vae.mutable), reduction="sum")
+    return missed / len(x) + beta * kl(mean, variance)

@@ -1,0 +1,140 @@
+"""Mahajan: the terms of its loss, that the constraint falls in training, and the draws it hands out."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import relu
+
+import small_problems
+from fcxplain import model_view
+from fcxplain.errors import ClassifierError, DataError
+from fcxplain.explanation import Status
+from fcxplain.methods.mahajan import PUBLISHED, Mahajan, Terms
+from fcxplain.model.cvae import Architecture, ConditionalVAE
+
+TASK, ROWS = small_problems.task("mixed"), small_problems.rows("mixed", 40)
+QUICK = {
+    "architecture": Architecture(hidden=(16,), latent=4, dropout=0.0),
+    "draws": 4,
+    "epochs": 100,
+    "steps": 0,
+    "number_unit": "mad",
+}
+
+
+@cache
+def method(**settings: object) -> Mahajan:
+    return Mahajan(**QUICK | settings).fit(TASK)
+
+
+def terms_of(mahajan: Mahajan, network: ConditionalVAE) -> dict[str, float]:
+    rows = model_view.refused_rows(TASK, TASK.train)
+    terms = Terms.of(mahajan, TASK, mahajan.stand_in_)
+    with torch.no_grad():
+        found = terms.each(network.eval(), rows.x, rows.y_target, torch.Generator().manual_seed(3))
+    return {name: float(value) for name, value in found.items()}
+
+
+def test_the_constraint_falls_in_training_and_only_where_it_counts():
+    untrained = ConditionalVAE(method().network_.layout, QUICK["architecture"], torch.Generator().manual_seed(0))
+    before, after = terms_of(method(), untrained), terms_of(method(), method().network_)
+    careless = method(feasibility=0.0)
+    assert after["feasibility"] < 0.3 * before["feasibility"]
+    assert after["feasibility"] < 0.5 * terms_of(careless, careless.network_)["feasibility"]
+    assert after["validity"] < before["validity"]
+    assert method().losses_[-1] < 0.5 * method().losses_[0]
+
+
+def test_each_term_is_what_the_paper_says():
+    mahajan = Mahajan(**QUICK | {"number_unit": "own", "draws": 1})
+    stand_in = method().stand_in_
+    network = method().network_.eval()
+    rows = model_view.refused_rows(TASK, TASK.train)
+    x, y_target = rows.x, rows.y_target
+    with torch.no_grad():
+        terms = Terms.of(mahajan, TASK, stand_in).each(network, x, y_target, torch.Generator().manual_seed(3))
+        mean, variance = network.encode(x, y_target)
+        noise = torch.randn((1, *mean.shape), generator=torch.Generator().manual_seed(3))[0]
+        x_cf = network.decode(mean + variance.sqrt() * noise, x, y_target)
+        span = TASK.encoder.span("born")
+        x_cf[:, span] = x[:, span]
+        logits = stand_in(x_cf).sigmoid()
+    now, then = TASK.encoder.columns(x), TASK.encoder.columns(x_cf)
+    numbers = sum((then[n] - now[n]).abs() for n in ("age", "income"))
+    categories = sum((then.levels(n) - now.levels(n)).abs().sum(dim=1) for n in ("degree", "job"))
+    sums = sum((1 - then.levels(n).sum(dim=1)).abs() for n in ("degree", "job"))
+    torch.testing.assert_close(terms["distance"], (numbers + categories).mean())
+    torch.testing.assert_close(terms["sums"], sums.mean())
+    torch.testing.assert_close(terms["validity"], relu(0.764 - (logits[:, 1] - logits[:, 0])).mean())
+    torch.testing.assert_close(terms["kl"], 0.5 * (mean**2 + variance - variance.log() - 1).mean())
+
+
+def test_the_unary_constraint_is_the_hinge_on_the_scaled_feature():
+    task = small_problems.task("numbers")
+    mahajan = Mahajan(**QUICK | {"epochs": 2}).fit(task)
+    terms = Terms.of(mahajan, task, mahajan.stand_in_)
+    x = task.encoder.encode(task.train.head(30))
+    x_cf = x.flip(0)
+    age = task.encoder.span("age")
+    torch.testing.assert_close(terms.penalty(x, x_cf), relu(x[:, age] - x_cf[:, age]).flatten())
+
+
+def test_settings_left_open_are_the_published_ones():
+    stand_in = method().stand_in_
+    for constraint in ("unary", "binary"):
+        assert Terms.of(Mahajan(constraint=constraint), TASK, stand_in).weights == PUBLISHED[constraint]
+    assert Terms.of(Mahajan(margin=0.1), TASK, stand_in).weights.margin == 0.1
+    assert (PUBLISHED["binary"].margin, PUBLISHED["binary"].validity, PUBLISHED["binary"].feasibility) == (
+        0.344,
+        76,
+        87,
+    )
+
+
+def test_draws_mostly_hold_and_are_handed_out_where_they_do_not():
+    explanation = method().explain(ROWS)
+    assert explanation.method == "Mahajan unary"
+    assert method(constraint="binary").explain(ROWS).method == "Mahajan binary"
+    assert explanation.checks.valid.mean() > 0.8
+    assert explanation.checks.feasible.mean() > 0.8
+    assert explanation.soft_valid is not None
+    assert explanation.soft_valid.mean() > 0.8
+    assert set(explanation.row_status) <= {Status.ALREADY, Status.VERIFIED, Status.BEST_EFFORT}
+
+
+def test_several_draws_differ():
+    explanation = method().explain(ROWS, k=3)
+    assert np.bincount(explanation.place).max() == 3
+    assert not explanation.answers.assign(place=explanation.place).duplicated().any()
+
+
+def test_of_several_restarts_the_best_is_kept():
+    short = {"epochs": 12, "seed": 0}
+    single = [method(**short | {"seed": seed}) for seed in range(3)]
+    best = method(**short, restarts=3)
+    verified = [best._verified(m.network_) for m in single]
+    assert best._verified(best.network_) == max(verified)
+    assert len(set(verified)) > 1
+
+
+def test_a_model_without_gradients_is_refused_in_words():
+    with pytest.raises(ClassifierError, match="Mahajan unary needs a model with gradients"):
+        Mahajan(**QUICK).fit(small_problems.task("mixed", gradients=False))
+
+
+def test_nobody_to_learn_from_is_told():
+    schema, train = small_problems.problem("mixed")
+    model = small_problems.linear(TASK.encoder, 100.0)
+    task = small_problems.Task(train, model, schema=schema, target="yes", classes=("no", "yes"))
+    with pytest.raises(DataError, match="all but 0 of 160 training rows"):
+        Mahajan(**QUICK).fit(task)
+
+
+def test_all_settings_that_make_no_sense_are_told_at_once():
+    with pytest.raises(DataError, match="Mahajan") as caught:
+        Mahajan(constraint="ternary", margin=-1.0, draws=0, number_unit="dollars").fit(TASK)
+    assert [f.place for f in caught.value.faults] == ["constraint", "margin", "number_unit", "draws"]
