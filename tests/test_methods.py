@@ -23,7 +23,7 @@ from fcxplain.methods.vae import VAESettings
 from fcxplain.model.cvae import Architecture
 
 OWN = {"revise": REVISE, "c-chvae": CCHVAE, "mahajan-unary": Mahajan}
-ALL = OWN | METHODS
+ALL = {name: own for name, own in OWN.items() if own not in {type(make()) for make in METHODS.values()}} | METHODS
 # Small settings for whatever parameters a method has by these names, so that a new one is quick too, and own ones.
 QUICK = {
     "vae": VAESettings(hidden=(32, 16), latent=4, epochs=40, batch=32, steps=0),
@@ -36,14 +36,17 @@ QUICK = {
     "candidates": 60,
     "samples": 200,
 }
-QUICK_OF = {"mahajan-unary": {"epochs": 100, "steps": 0}, "mahajan-binary": {"epochs": 100, "steps": 0}}
+QUICK_OF = {
+    "Mahajan": {"epochs": 100, "steps": 0},
+    "VCNet": {"steps": 300, "hidden": (64, 32), "learning_rate": 1e-2},
+}
 KINDS = ("mixed", "frozen", "categories", "numbers")
 
 
 def new(name: str, **more: object):
     method = ALL[name]()
     known = method.get_params(deep=False)
-    small = {p: v for p, v in (QUICK | QUICK_OF.get(name, {})).items() if p in known}
+    small = {p: v for p, v in (QUICK | QUICK_OF.get(type(method).__name__, {})).items() if p in known}
     return method.set_params(**small | more)
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ def source(tmp_path) -> Path:
     return tmp_path / "rows.parquet"
 
 
-def run(source: Path, *, explain=explain, chunk: int = 20, identity: str = "a", **more: object):
+def run(source: Path, *, explain=explain, chunk: int = 40, identity: str = "a", **more: object):
     return stream(
         explain, source, source.with_name("answers.parquet"), task=TASK, identity=identity, chunk=chunk, **more
     )
@@ -61,7 +60,7 @@ def test_streaming_gives_the_answers_of_one_go(source, tmp_path):
     assert content(found.path) == content(tmp_path / "whole.parquet")
     assert (found.rows, dict(found.counts), found.notes) == (95, whole.counts, whole.notes)
     assert found.effort.calls == 95
-    assert found.effort.seconds == pytest.approx(5 * 0.5)
+    assert found.effort.seconds == pytest.approx(3 * 0.5)
     pd.testing.assert_frame_equal(found.explanation(TASK).frame, whole.frame)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.parquet", "rows.parquet", "whole.parquet"]
     assert "95 rows" in repr(found)
@@ -74,10 +73,10 @@ def test_what_was_streamed_can_be_verified(source):
     assert (told["rows"], told["counts"]) == (95, dict(found.counts))
 
 
-@pytest.mark.parametrize("size", [1, 94, 95, 1000])
+@pytest.mark.parametrize("size", [1, 95, 1000])
 def test_the_size_of_chunks_does_not_show(size, source, tmp_path):
     first = content(run(source).path)
-    rows = ROWS if size > 1 else ROWS.iloc[:4]
+    rows = ROWS if size > 1 else ROWS.iloc[:3]
     rows.to_parquet(source)
     second = content(run(source, chunk=size).path)
     assert {name: values[: len(second["row"])] for name, values in first.items()} == second
@@ -86,9 +85,9 @@ def test_the_size_of_chunks_does_not_show(size, source, tmp_path):
 def test_each_chunk_is_told(source):
     seen: list[Progress] = []
     run(source, on_chunk=seen.append)
-    assert [p.rows for p in seen] == [20, 40, 60, 80, 95]
+    assert [p.rows for p in seen] == [40, 80, 95]
     assert {p.total for p in seen} == {95}
-    assert [p.chunks for p in seen] == [1, 2, 3, 4, 5]
+    assert [p.chunks for p in seen] == [1, 2, 3]
     assert sum(seen[-1].counts.values()) == 95
     assert not any(p.resumed for p in seen)
 
@@ -107,8 +106,9 @@ class Stops:
         return explain(rows)
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 4])
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("the model broke down")])
+@pytest.mark.parametrize(
+    ("after", "error"), [(0, KeyboardInterrupt()), (2, KeyboardInterrupt()), (1, RuntimeError("the model broke down"))]
+)
 def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     expected = content(run(source).path)
     source.with_name("answers.parquet").unlink()
@@ -119,8 +119,8 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))]
     rest, seen = Stops(9, error), []
     assert content(run(source, explain=rest, on_chunk=seen.append).path) == expected
-    assert rest.asked == 95 - 20 * after
-    assert [p.resumed for p in seen] == [True] * after + [False] * (5 - after)
+    assert rest.asked == 95 - 40 * after
+    assert [p.resumed for p in seen] == [True] * after + [False] * (3 - after)
     assert not source.with_name("answers.parquet.parts").exists()
 
 
@@ -132,7 +132,7 @@ def cut_off(source: Path, after: int = 2) -> Path:
 
 def test_parts_of_another_run_are_never_taken_for_ones_own(source):
     folder = cut_off(source)
-    for change in ({"identity": "b"}, {"chunk": 21}):
+    for change in ({"identity": "b"}, {"chunk": 41}):
         with pytest.raises(DataError, match=r"parts of another run.*Delete that folder, or pass overwrite=True"):
             run(source, **change)
     ROWS.iloc[::-1].to_parquet(source)
@@ -149,7 +149,7 @@ def test_damaged_parts_are_made_again(source):
     (folder / ".part-000001.parquet.x").write_bytes(b"half")
     seen: list[Progress] = []
     assert content(run(source, on_chunk=seen.append).path) == expected
-    assert [p.resumed for p in seen] == [False, True, False, False, False]
+    assert [p.resumed for p in seen] == [False, True, False]
     assert not folder.exists()
 
 
@@ -177,21 +177,17 @@ t.run(Path({source!r}), explain=slowly)
 """
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_a_killed_process_leaves_whole_parts_only(sent, source):
+def test_a_killed_process_leaves_whole_parts_only(source):
     code = KILLED.format(path=[str(Path(__file__).parent)], source=str(source))
-    # Background jobs of a shell ignore Ctrl-C, and hand that down.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         for _ in range(3):
             process.stdout.readline()
-        time.sleep(0.05)
-        os.kill(process.pid, sent)
+        os.kill(process.pid, signal.SIGKILL)
     assert process.returncode != 0
     assert not source.with_name("answers.parquet").exists()
     parts = sorted(source.with_name("answers.parquet.parts").glob("part-*"))
     assert len(parts) >= 2
-    assert all(pq.read_metadata(p).num_rows >= 20 for p in parts)
+    assert all(pq.read_metadata(p).num_rows >= 40 for p in parts)
     seen: list[Progress] = []
     found = run(source, on_chunk=seen.append)
     assert seen[1].resumed

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .causal import CausalGraph, Knowledge, discover
     from .classifier import Classifier, as_classifier, differentiable, train_classifier
+    from .contract import check_explainer
     from .datasets import DATASETS, Dataset, load_dataset, load_table
     from .encoding import TableEncoder
     from .errors import FcxError
     from .explainer import FCx
-    from .explanation import Certificate, Explanation, Status, read_answers
+    from .explanation import Certificate, Explanation, Status, read_answers, verify
     from .methods import METHODS
     from .metrics import METRICS, Evaluation, evaluate
     from .overrides import Overrides, read_overrides
@@ -46,6 +47,7 @@ _HOMES = {
     "TableEncoder": "encoding",
     "Task": "task",
     "as_classifier": "classifier",
+    "check_explainer": "contract",
     "differentiable": "classifier",
     "discover": "causal",
     "evaluate": "metrics",
@@ -56,6 +58,7 @@ _HOMES = {
     "read_answers": "explanation",
     "read_overrides": "overrides",
     "train_classifier": "classifier",
+    "verify": "explanation",
 }
 
 __all__ = [
@@ -80,6 +83,7 @@ __all__ = [
     "TableEncoder",
     "Task",
     "as_classifier",
+    "check_explainer",
     "differentiable",
     "discover",
     "evaluate",
@@ -90,6 +94,7 @@ __all__ = [
     "read_answers",
     "read_overrides",
     "train_classifier",
+    "verify",
 ]
 
 

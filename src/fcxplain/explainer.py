@@ -343,7 +343,7 @@ class FCx:
         table came from, say); after `load` it is in `source_`.
         """
         self._fitted()
-        task, tensors = task_content(self.task_, self.seed)
+        task, tensors = task_content(self.task_)
         layers, stand_in = stand_in_content(self.stand_in_)
         content = {
             "settings": self._settings(),

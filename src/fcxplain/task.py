@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from .schema import Schema, level_named
 
 # So many training rows are enough to see what a model usually answers.
 PROBES = 2_000
+# Training rows that are kept with a model, so that density can be measured and neighbours found.
+SAMPLE = 50_000
 # A model that gives the wanted answer to fewer training rows than this deserves a warning.
 RARE = 0.001
 
@@ -101,6 +104,16 @@ class Task:
         """The classifier's classes."""
         return self.classifier.classes
 
+    @cached_property
+    def sample(self) -> NDArray[np.int64]:
+        """At most 50,000 training rows as grid codes, drawn with the seed: what a saved model keeps of them.
+
+        Whatever looks at training rows when it explains looks at these, so that a model that was saved and loaded says
+        the same as before.
+        """
+        order = np.random.default_rng(self.seed).permutation(len(self.train))
+        return self.encoder.codes(self.train.iloc[np.sort(order[:SAMPLE])])
+
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The classifier's answer to each row."""
         return self.classifier.predict(rows)
@@ -131,6 +144,8 @@ class Task:
         other.rules = self.rules if rules is None else tuple(rules)
         if schema is not None and schema != self.schema:
             other.schema, other.rules = schema, parse_rules(other.rules, schema)
+            # Codes are counted from a feature's lower bound.
+            other.__dict__.pop("sample", None)
             other.encoder = _refitted(self.encoder, schema)
             other.classifier = _reading_wider(self.classifier, schema)
         other.target = self.target if target is None else _checked_target(target, self.classes)

@@ -21,7 +21,13 @@ bench_app = typer.Typer(help="Measurements that the documents quote.", no_args_i
 
 DataSets = Annotated[list[str] | None, typer.Option("--data", help="A data set; all that are here by default.")]
 Methods = Annotated[
-    list[str] | None, typer.Option("--method", help="fcx-u, fcx-b, or a class of your own as package.module:Class.")
+    list[str] | None,
+    typer.Option(
+        "--methods",
+        "--method",
+        help="Names with commas between them (fcx, fcx-u, revise, ...), all, or a class of your own as "
+        "package.module:Class; FCx and its variants by default.",
+    ),
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
 Rows = Annotated[int | None, typer.Option(help="A sample of so many rows of each data set.")]
@@ -52,13 +58,14 @@ def bench_run(
 
     Each run leaves a line in OUT/DATA.jsonl: its figures, or why there are none.
 
-    Example: fcxplain bench run --data adult --data law --method fcx-u --method fcx-b --seed 0 --seed 1
+    Example: fcxplain bench run --data adult,law --methods all --seed 0 --seed 1 --limit-rows 500
     """
-    from ..benchmark.plan import METHODS, plan
+    from ..benchmark.plan import METHODS, OURS, plan
 
+    named = split(method)
     jobs = plan(
-        data or _data_here(),
-        method or METHODS,
+        split(data) or _data_here(),
+        METHODS if named == ["all"] else named or OURS,
         seed or (0, 1, 2),
         rows=rows,
         classifier=classifier,
@@ -126,6 +133,11 @@ def bench_report(
     for path in written:
         out.print(escape(str(path)), highlight=False, soft_wrap=True)
     return None
+
+
+def split(given: list[str] | None) -> list[str]:
+    """Names that were given one by one, or several with commas between them."""
+    return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
 
 
 def _data_here() -> list[str]:

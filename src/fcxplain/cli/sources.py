@@ -193,20 +193,22 @@ def _imported(module: str, attribute: str) -> Any:
     return found
 
 
-def load_model(folder: Path, classifier: str | None = None) -> FCx:
+def load_model(folder: Path, classifier: str | None = None, *, any_classifier: bool = False) -> FCx:
     """A saved model, with the classifier named, saved or remembered.
+
+    With `any_classifier`, one that answers otherwise than the one fitted to will do.
 
     Code is imported only when a person names it, never because a model's folder does.
     """
     if classifier is not None:
-        return FCx.load(folder, classifier=_again(classifier, folder))
+        return FCx.load(folder, classifier=_again(classifier, folder), any_classifier=any_classifier)
     try:
         return FCx.load(folder)
     except ClassifierError as error:
         source = remembered(folder)
         name = "" if source is None else source.classifier
         if name in KINDS or _is_onnx(name):
-            return FCx.load(folder, classifier=_again(name, folder))
+            return FCx.load(folder, classifier=_again(name, folder), any_classifier=any_classifier)
         remedy = f"Pass it: --classifier {name or 'model.onnx, or module:attribute'}."
         problem = "was fitted to a classifier of your own, which is not saved with it"
         raise ClassifierError("", [Fault(str(folder), problem, remedy)]) from error

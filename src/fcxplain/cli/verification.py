@@ -39,7 +39,7 @@ def verify(
     from .sources import load_model, remembered, rows_to_explain
 
     with err.status("loading the model and the rows"):
-        task = load_model(model, classifier).task_
+        task = load_model(model, classifier, any_classifier=True).task_
         table = rows_to_explain(rows, task, remembered(model))
     with err.status(f"checking the answers for {len(table):,} rows"):
         found = verified(task, table, answers)

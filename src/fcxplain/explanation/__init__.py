@@ -7,6 +7,7 @@ from .joining import joined
 from .loading import read_answers
 from .prices import Prices
 from .reasons import Obstacle, Relaxation, WhyNot
+from .verification import Verification, verify
 
 __all__ = [
     "Certificate",
@@ -19,9 +20,11 @@ __all__ = [
     "Relaxation",
     "RuleVerdict",
     "Status",
+    "Verification",
     "WhyNot",
     "certificate_schema",
     "check",
     "joined",
     "read_answers",
+    "verify",
 ]

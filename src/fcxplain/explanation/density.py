@@ -97,7 +97,7 @@ def _fitted(task: Task) -> Reference:
     # scikit-learn takes a second to load, which nobody should wait for who asks for no certificate.
     from sklearn.neighbors import LocalOutlierFactor
 
-    natural = task.schema.natural(task.train)
+    natural = task.encoder.natural_of_codes(task.sample)
     rows, _, chosen = points(alike(natural), task.seed)
     if len(rows) < 2:
         return Reference(None, len(chosen), len(rows))

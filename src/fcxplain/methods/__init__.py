@@ -1,10 +1,31 @@
 """Methods to compare with: one file each, behind one protocol, and a dict of all of them by name."""
 
 from collections.abc import Callable
+from functools import partial
 
 from .base import Method
+from .cchvae import CCHVAE
+from .ceils import CEILS
+from .cem import CEM
+from .dice import DiCERandom
+from .face import FACE
+from .fcegan import FCEGAN
+from .mahajan import Mahajan
+from .revise import REVISE
+from .vcnet import VCNet
 
 __all__ = ["METHODS", "Method"]
 
 # Each takes its settings by keyword and is then fitted to a task: METHODS["revise"](seed=0).fit(task).explain(rows).
-METHODS: dict[str, Callable[..., Method]] = {}
+METHODS: dict[str, Callable[..., Method]] = {
+    "mahajan-unary": partial(Mahajan, constraint="unary"),
+    "mahajan-binary": partial(Mahajan, constraint="binary"),
+    "revise": REVISE,
+    "cchvae": CCHVAE,
+    "cem": CEM,
+    "dice-random": DiCERandom,
+    "face": FACE,
+    "vcnet": VCNet,
+    "fcegan": FCEGAN,
+    "ceils": CEILS,
+}

@@ -21,17 +21,14 @@ from ..schema import Schema
 from ..task import Task
 from .networks import described, rebuilt
 
-# Training rows that are kept with a model, so that density can be measured and neighbours found.
-KEPT_ROWS = 50_000
 PROBES = 256
 # Probabilities of one model may differ by this much between machines.
 TOLERANCE = 1e-4
 
 
-def task_content(task: Task, seed: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """A task as plain data and tensors."""
-    kept = np.sort(np.random.default_rng(seed).permutation(len(task.train))[:KEPT_ROWS])
-    codes = task.encoder.codes(task.train.iloc[kept])
+    codes = task.sample
     probes = task.encoder.from_codes(codes[:PROBES])
     network = _network(task.classifier)
     content = {

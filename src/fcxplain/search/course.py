@@ -43,18 +43,24 @@ class Course:
         self.parts, self.k = parts, k
         self.settings, self.weights = parts.settings, parts.settings.weights
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether each row has a single draw: whoever's is good needs no search."""
+        return self.settings.draws is not None and self.settings.n_draws == 1 and self.k == 1
+
+    def quick(self, present: Present) -> Found:
+        """Rows whose only draw is good as it is, if draws are to be taken so."""
+        bench, status = self._bench(present), np.full(len(present), Status.NOT_FOUND, dtype=object)
+        pool = bench.nothing()
+        if self.settings.draws is not None and self.is_quick:
+            pool = drawn(bench, self.settings.draws, 1)
+        changed = np.flatnonzero(bench.space.changed(present, pool.row, pool.codes).any(axis=1))
+        return Found(pool.take(changed), status, bench.nothing(), bench.ledger.spent, bench.ledger.calls)
+
     def run(self, present: Present) -> Found:
         """Good candidates for each row, the cheapest first, and the status of rows without any."""
         bench = self._bench(present)
-        status = np.full(len(present), Status.NOT_FOUND, dtype=object)
-        pool = self._quick(bench)
-        rows = np.flatnonzero(~pool.has(len(present)))
-        part = bench.of(rows)
-        more, nearly, part_status = self._found(part)
-        bench.settle(part, rows)
-        status[rows] = part_status
-        pool = joined([pool, replace(more, row=rows[more.row])])
-        nearly = replace(nearly, row=rows[nearly.row])
+        pool, nearly, status = self._found(bench)
         return Found(self._shortlisted(bench, pool), status, nearly, bench.ledger.spent, bench.ledger.calls)
 
     def ordered(self, present: Present, pool: Pool) -> Pool:
@@ -68,12 +74,6 @@ class Course:
         deadline = np.inf if budget.seconds is None else time.monotonic() + budget.seconds * len(present)
         ledger = Ledger(budget.calls, np.zeros(len(present), dtype=np.int64), deadline)
         return Bench(self.parts.space, self.parts.legal, self.parts.oracle, present, ledger, self.weights)
-
-    def _quick(self, bench: Bench) -> Pool:
-        """With a single draw for each row, whoever's draw is good needs no search."""
-        if self.settings.draws is None or self.settings.n_draws != 1 or self.k > 1:
-            return bench.nothing()
-        return drawn(bench, self.settings.draws, 1)
 
     def _found(self, bench: Bench) -> tuple[Pool, Pool, NDArray[Any]]:
         """Good candidates, what came nearest, and the status of rows without any."""
@@ -116,7 +116,7 @@ class Course:
         """Candidates with several changes, beside the given ones with one."""
         known = ladders(bench, axes)
         pools = [combinations(bench, axes, known)]
-        if self.settings.draws is not None and self.settings.n_draws > 0:
+        if self.settings.draws is not None and self.settings.n_draws > 0 and not self.is_quick:
             pools.append(drawn(bench, self.settings.draws, self.settings.n_draws))
         pools += climbed(bench, axes, joined([pool, *pools]), self.parts.moves)
         if self.weights.looks_at_data:

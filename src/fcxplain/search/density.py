@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from .distinct import distinct
 from .space import Codes, Floats, Space
@@ -16,6 +17,8 @@ from .space import Codes, Floats, Space
 NEIGHBOURS = 20
 # Training rows compared with, and how many training rows make a combination of categories usual.
 POINTS, USUAL = 20_000, 20
+# How far apart points of different categories are held where only alike ones count.
+FAR = 1e3
 # Squared distance between rows that differ in one category.
 APART = 2.0
 # Combinations whose neighbourhood is remembered.
@@ -105,20 +108,38 @@ class Density:
     def _neighbours(self, codes: Codes, *, own: bool) -> tuple[Floats, Codes]:
         """Distances to the nearest points and their places, `n x k`; `own`: a point is not its own neighbour."""
         k = min(NEIGHBOURS, len(self.points) - 1)
-        squared, place = np.empty((len(codes), k)), np.empty((len(codes), k), dtype=np.int64)
         key, numbers = self._key(codes), self._numbers(codes)
-        order = np.argsort(key, kind="stable")
-        bounds = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
-        for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
-            which = order[begin:end]
+        squared, place = self._alike(key, numbers, k, own)
+        left = np.flatnonzero(~(squared[:, -1] <= APART))
+        order = left[np.argsort(key[left], kind="stable")]
+        for which in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
             squared[which], place[which] = self._of_bucket(codes[which[0]], numbers[which], k, own)
         return np.sqrt(squared), place
 
+    def _alike(self, key: Codes, numbers: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
+        """Squared distances to the nearest points with the same categories, and their places; inf: there are none."""
+        keys, tree = self._tree
+        bucket = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+        known = np.flatnonzero(keys[bucket] == key)
+        squared, place = np.full((len(key), k), np.inf), np.zeros((len(key), k), dtype=np.int64)
+        if len(known):
+            asked = np.column_stack([numbers[known], bucket[known] * FAR])
+            # Points are distinct, so that the first neighbour of a point is itself.
+            distance, found = tree.query(asked, np.arange(1, k + 1) + own)
+            squared[known], place[known] = distance**2, found
+        return squared, place
+
+    @cached_property
+    def _tree(self) -> tuple[Codes, cKDTree]:
+        """Combinations of categories, and the points by their numbers, far apart where categories differ."""
+        keys, bucket = np.unique(self._key(self.points), return_inverse=True)
+        return keys, cKDTree(np.column_stack([self._columns, bucket * FAR]))
+
     def _of_bucket(self, combination: Codes, numbers: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
-        """Nearest points of candidates that share their categories: first among rows with the same ones."""
+        """Nearest points of candidates that share their categories, where rows with the very same ones are too few."""
         squared, place = np.full((len(numbers), k), np.inf), np.zeros((len(numbers), k), dtype=np.int64)
         left = np.arange(len(numbers))
-        for most in range(len(self.categories) + 1):
+        for most in range(min(1, len(self.categories)), len(self.categories) + 1):
             points, offset = self._around(tuple(combination[self.categories].tolist()), most)
             if len(points) < k + own:
                 continue

@@ -35,6 +35,16 @@ class Found:
         status = np.full(1, Status.NOT_FOUND, dtype=object)
         return cls(none, status, none, np.zeros(1, dtype=np.int64), failures={0: message})
 
+    def completed(self, part: Found, rows: Codes) -> Found:
+        """With what was found for some of the rows afterwards."""
+        status, spent = self.status.copy(), self.spent.copy()
+        status[rows] = part.status
+        spent[rows] += part.spent
+        pool, nearly = (replace(p, row=rows[p.row]) for p in (part.pool, part.nearly))
+        failures = {int(rows[row]): message for row, message in part.failures.items()}
+        pool, nearly = joined([self.pool, pool]), joined([self.nearly, nearly])
+        return Found(pool, status, nearly, spent, self.calls + part.calls, failures)
+
 
 def one_after_the_other(parts: Sequence[Found], features: int) -> Found:
     """Batches as one, their rows counted on."""

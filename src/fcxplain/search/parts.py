@@ -66,7 +66,7 @@ class Common:
     @cached_property
     def train(self) -> Codes:
         """The training rows as codes."""
-        return self.space.task.encoder.codes(self.space.task.train)
+        return self.space.task.sample
 
     @cached_property
     def grids(self) -> Grids:

@@ -135,10 +135,18 @@ class Search:
 
     def _searched(self, course: Course, present: Present) -> Found:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
+        if not course.is_quick:
+            found = self._in_batches(course, present)
+        else:
+            found = found_by_halves(course.quick, present)
+            left = np.flatnonzero(~found.pool.has(len(present)))
+            found = found.completed(self._in_batches(course, present.take(left)), left)
+        return replace(found, pool=course.ordered(present, found.pool))
+
+    def _in_batches(self, course: Course, present: Present) -> Found:
         size = CHUNK if self.parts.oracle.cheap else CHUNK_ASKING
         batches = [present.take(slice(start, start + size)) for start in range(0, max(len(present), 1), size)]
-        found = one_after_the_other([found_by_halves(course.run, b) for b in batches], present.codes.shape[1])
-        return replace(found, pool=course.ordered(present, found.pool))
+        return one_after_the_other([found_by_halves(course.run, b) for b in batches], present.codes.shape[1])
 
 
 def _refuse(what: str, faults: list[Fault]) -> None:

@@ -50,9 +50,9 @@ class Weights:
 # One change more counts as much as so many units of distance. Sparse answers with a single change come before all
 # others, however far a number has to move.
 PREFERENCES: dict[str, Weights] = {
-    "sparse": Weights(several=MOST, change=2.0, category=1.25),
+    "sparse": Weights(several=MOST, change=2.0, category=1.5),
     "balanced": Weights(change=2.0, density=1.0, support=0.5, coherence=0.1),
-    "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=4.0, coherence=0.1),
+    "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=5.0, coherence=0.1),
 }
 
 
@@ -115,9 +115,11 @@ def measured(weights: Weights, density: Density, pool: Pool, k: int) -> Pool:
         return pool
     turn, rows = within(pool.row), int(pool.row.max()) + 1
     most, price = int(turn.max()) + 1, np.full(len(pool), np.inf)
+    alone = np.bincount(pool.row, minlength=rows) == 1
     limit = np.full(rows, np.inf)
     for first, last in itertools.pairwise(sorted({0, *(t for t in (k, k + 2, k + 5) if t < most), most})):
-        which = np.flatnonzero((turn >= first) & (turn < last) & (pool.price < limit[pool.row]))
+        # Nothing hangs on how lonely the only candidate of a row is.
+        which = np.flatnonzero((turn >= first) & (turn < last) & (pool.price < limit[pool.row]) & ~alone[pool.row])
         lonely = np.log(np.maximum(density.lof(pool.codes[which]), DENSE) / DENSE)
         price[which] = np.round(pool.price[which] + weights.density * lonely, 9)
         held = np.full((rows, max(most, k)), np.inf)

@@ -1,0 +1,243 @@
+"""FCEGAN (Hellemans et al., 2025): a GAN that is told by a template which features it may change.
+
+Written after the authors' public code. Templates are drawn at random in training and given at explain time, so that one
+network serves whatever a person can change.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+from .. import model_view
+from ..classifier.networks import one_thread
+from ..errors import DataError, Fault, TrainingError
+from ..explanation import Explanation
+from ..model.noise import row_noise
+from ..task import Task
+from .base import Asked, Outputs, answered, asked, fitted, gradients
+from .columns import Columns
+from .gan import Generator, critic
+from .ranking import best_of_each
+from .settings import between, one_of, refuse, whole
+from .templates import Template, read_template
+
+# Rows that are drawn for at a time.
+CHUNK = 8_192
+BETAS, WEIGHT_DECAY = (0.5, 0.9), 1e-6
+# Uniform draws may be 0, whose logarithm is not finite.
+SMALLEST = 1e-20
+NOTHING_MAY_CHANGE = "its template lets no feature change that the schema and the rules let change"
+
+
+class FCEGAN(BaseEstimator):  # type: ignore[misc]
+    """One draw of the generator for each answer, with what the template keeps pasted back, handed out as it comes.
+
+    A Wasserstein critic with a gradient penalty (`penalty`) compares packs of `packing` counterfactuals half with packs
+    of the rows that they are for, half with packs of training rows of the class wanted, classes included. The
+    generator's loss adds how far what may change has moved, times `divergence` (squares of numbers, and what share
+    categories' present levels lose; a mean over features), and cross entropy to the class wanted, times
+    `classification`. Levels are drawn by Gumbel-softmax at `temperature`, from `noise` normal values beside the row.
+    In training, a row's features may change with a chance drawn evenly from `template_shares`.
+
+    steps: how many batches it is trained on, whatever the number of rows: at the defaults about a minute on one core.
+    surrogate: whether a model without gradients is explained by way of a network that imitates it.
+
+    The public code trains on all rows towards any other class; here only rows without the class wanted count. And the
+    generator is told which features are kept: in the original's templates a kept 0 looks like what may change.
+    """
+
+    def __init__(
+        self,
+        *,
+        noise: int = 128,
+        packing: int = 10,
+        temperature: float = 0.2,
+        penalty: float = 10.0,
+        divergence: float = 1.0,
+        classification: float = 1.0,
+        template_shares: tuple[float, float] = (0.1, 1.0),
+        steps: int = 2000,
+        batch: int = 300,
+        learning_rate: float = 2e-4,
+        surrogate: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.noise, self.packing, self.temperature, self.penalty = noise, packing, temperature, penalty
+        self.divergence, self.classification, self.template_shares = divergence, classification, template_shares
+        self.steps, self.batch, self.learning_rate = steps, batch, learning_rate
+        self.surrogate, self.seed = surrogate, seed
+
+    def fit(self, task: Task) -> Self:
+        """Train generator and critic against each other."""
+        self._check()
+        self.stand_in_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
+        self.columns_, self.task_ = Columns(task), task
+        generator = torch.Generator().manual_seed(self.seed)
+        contest = Contest(self, task, generator)
+        with one_thread():
+            self.losses_ = [contest.step() for _ in range(self.steps)]
+        if not np.isfinite(self.losses_[-1]):
+            raise TrainingError(f"FCEGAN's loss is {self.losses_[-1]}. Lower the learning rate.")
+        # In double precision, so that the size of a batch does not show.
+        self.generator_ = contest.generator.eval().double().requires_grad_(False)
+        return self
+
+    @torch.no_grad()
+    def explain(self, rows: pd.DataFrame, k: int = 1, *, template: Template | None = None) -> Explanation:
+        """The distinct ones of `k` draws for each row that does not have the class wanted.
+
+        template: names of the features that may change, one list for all rows or one for each; or a table of booleans
+            with a line for each row and a column for each feature, where those left out may not. By default all may
+            that the schema and the rules let change, and never any other.
+        """
+        fitted(self, "generator_")
+        refuse(self, whole("k", k, 1))
+        chosen = read_template(template, self.task_.schema.names, rows)
+        question = asked(self.task_, rows)
+        may = torch.from_numpy(chosen[question.place]) & torch.tensor(question.layout.mutable)
+        free = np.flatnonzero(may.any(dim=1).numpy())
+        drawn = [self._drawn(question, may, free[s : s + CHUNK], k) for s in range(0, len(free), CHUNK)]
+        x_cf = torch.cat([question.x[:0].double(), *(x for x, _ in drawn)])
+        row = np.concatenate([free[:0], *(r for _, r in drawn)])
+        stuck = np.setdiff1d(np.arange(len(question)), free)
+        outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
+        return answered(question, outputs, "FCEGAN", self.stand_in_)
+
+    def _drawn(self, question: Asked, may: Tensor, free: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
+        """The distinct draws, and whose they are, for the rows `free`, among `n x features` that `may` change."""
+        x, y_target, may = question.x.double()[free], question.y_target[free], may[free]
+        codes, width = self.task_.encoder.codes(question.rows)[free], question.layout.width
+        draws = []
+        for draw in range(k):
+            drawn = torch.from_numpy(row_noise(codes, self.noise + width, self.seed, draw))
+            gumbel = -(-torch.special.log_ndtr(drawn[:, self.noise :])).log()
+            draws.append(self.generator_(x, may, y_target, drawn[:, : self.noise], gumbel))
+        x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(free))
+        row = np.tile(free, k)
+        kept = best_of_each(row, number, self.columns_.legal(x_cf, x.repeat(k, 1)), k)
+        return x_cf[kept], row[kept]
+
+    def _check(self) -> None:
+        shares, sizes = self.template_shares, [*whole("packing", self.packing, 1), *whole("batch", self.batch, 2)]
+        if not sizes and self.batch % self.packing:
+            sizes = [Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")]
+        pair = isinstance(shares, tuple | list) and len(shares) == 2
+        refuse(
+            self,
+            sizes,
+            *(whole(name, getattr(self, name), 1) for name in ("noise", "steps")),
+            *(between("template_shares", share, 0, 1) for share in (shares if pair else (shares,))),
+            *(between(name, getattr(self, name), 0) for name in ("penalty", "divergence", "classification")),
+            *(between(name, getattr(self, name), 0, open_low=True) for name in ("temperature", "learning_rate")),
+            one_of("surrogate", self.surrogate, (False, True)),
+            whole("seed", self.seed, 0),
+        )
+
+
+class Contest:
+    """Generator and critic in training. All randomness comes from one generator of random numbers."""
+
+    def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
+        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.stand_in_
+        layout, self.dtype = self.columns.layout, task.encoder.dtype_
+        rows = model_view.refused_rows(task, task.train)
+        self.x, self.y_target = rows.x.float(), rows.y_target
+        predicted = task.predict(task.train)
+        everyone, y = task.encoder.encode(task.train).float(), model_view.class_indices(task, predicted)
+        self.y = y[torch.from_numpy(predicted != task.wanted(predicted))]
+        self.real = [everyone[y == c] for c in range(layout.classes)]
+        _need_both(self.y_target, self.real, task)
+        self.may = torch.tensor(layout.mutable)
+        self.generator = Generator(self.columns, method.noise, method.temperature, random)
+        self.critic = critic((layout.width + layout.classes) * method.packing, random)
+        self._optimisers = [
+            torch.optim.Adam(
+                module.parameters(), lr=method.learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+            )
+            for module in (self.critic, self.generator)
+        ]
+
+    def step(self) -> float:
+        """One step of the critic and one of the generator, whose loss is told."""
+        part = torch.randint(len(self.x), (self.method.batch,), generator=self.random)
+        x, y, y_target = self.x[part], self.y[part], self.y_target[part]
+        for optimiser, loss_of in zip(self._optimisers, (self.critic_loss, self.generator_loss), strict=True):
+            optimiser.zero_grad()
+            loss = loss_of(x, y, y_target)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        return float(loss.detach())
+
+    def critic_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
+        """Scores of fakes less those of real rows, and by how much its slope between them differs from 1."""
+        with torch.no_grad():
+            fake = self.packs(self.made(x, self.template(x), y_target), y_target)
+        before, real = self.packs(x, y), self.packs(self.drawn_real(y_target), y_target)
+        share = torch.rand((len(fake), 1), generator=self.random)
+        between_both = (share * before + (1 - share) * fake).requires_grad_()
+        (slope,) = torch.autograd.grad(self.critic(between_both).sum(), [between_both], create_graph=True)
+        steep = ((slope.norm(dim=1) - 1) ** 2).mean()
+        apart = self.critic(fake).mean() - (self.critic(before).mean() + self.critic(real).mean()) / 2
+        loss: Tensor = apart + self.method.penalty * steep
+        return loss
+
+    def generator_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
+        """How badly the critic, the row itself and the model think of counterfactuals."""
+        may = self.template(x)
+        x_cf = self.made(x, may, y_target)
+        unlike = -self.critic(self.packs(x_cf, y_target)).mean()
+        logits = self.classifier(x_cf.to(self.dtype))
+        moved, missed = self.moved(x_cf, x, may), cross_entropy(logits, y_target).float()
+        loss: Tensor = unlike + self.method.divergence * moved + self.method.classification * missed
+        return loss
+
+    def template(self, x: Tensor) -> Tensor:
+        """Which features may change, `n x features`, at random among those that ever may."""
+        low, high = self.method.template_shares
+        share = low + (high - low) * torch.rand((len(x), 1), generator=self.random)
+        return (torch.rand((len(x), len(self.may)), generator=self.random) < share) & self.may
+
+    def made(self, x: Tensor, may: Tensor, y_target: Tensor) -> Tensor:
+        """Counterfactuals with fresh noise."""
+        noise = torch.randn((len(x), self.method.noise), generator=self.random)
+        gumbel = -(-torch.rand(x.shape, generator=self.random).clamp_min(SMALLEST).log()).clamp_min(SMALLEST).log()
+        x_cf: Tensor = self.generator(x, may, y_target, noise, gumbel)
+        return x_cf
+
+    def drawn_real(self, y_target: Tensor) -> Tensor:
+        """For each class wanted, a training row that has it."""
+        real = torch.empty((len(y_target), self.x.shape[1]))
+        for c in sorted(set(y_target.tolist())):
+            here = y_target == c
+            real[here] = self.real[c][torch.randint(len(self.real[c]), (int(here.sum()),), generator=self.random)]
+        return real
+
+    def packs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Rows with their classes, several side by side."""
+        classes = one_hot(y, self.columns.layout.classes).to(x.dtype)
+        return torch.cat([x, classes], dim=1).reshape(len(x) // self.method.packing, -1)
+
+    def moved(self, x_cf: Tensor, x: Tensor, may: Tensor) -> Tensor:
+        """The mean over rows and features of how far those that may change have moved."""
+        # The public code's cross entropy reads shares as logits, which comes to the share that the present level lost.
+        by_column = torch.where(self.generator.category, x * (x - x_cf), (x_cf - x) ** 2)
+        return (by_column * may.index_select(1, self.generator.owner)).sum() / may.numel()
+
+
+def _need_both(y_target: Tensor, real: list[Tensor], task: Task) -> None:
+    """Refuse a task without rows to explain, or without training rows of a class wanted."""
+    faults = [] if len(y_target) else [Fault("training rows", "all have the class wanted: there is nothing to explain")]
+    none = [c for c in sorted(set(y_target.tolist())) if not len(real[c])]
+    faults += [
+        Fault(f"class {task.classes[c]!r}", "is given to no training row, and FCEGAN learns from them") for c in none
+    ]
+    if faults:
+        raise DataError("FCEGAN cannot be trained", faults)
