@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-import loans
 import numpy as np
 import pandas as pd
 import pytest
-import small_problems
 import torch
 from torch.nn.functional import binary_cross_entropy, one_hot
 
+import loans
+import small_problems
 from fcxplain import Task
 from fcxplain.errors import DataError
 from fcxplain.methods.soft_rows import soft_rows

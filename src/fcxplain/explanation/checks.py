@@ -193,7 +193,7 @@ def _asked(
     """Classes by the user's own model, and its probability of the class wanted."""
     predicted, probability = np.full(len(after), None, dtype=object), np.full(len(after), np.nan)
     if legal.any():
-        answers = task.classifier.probabilities(after[legal])
+        answers = task.classifier.probabilities(after if legal.all() else after[legal])
         names = np.empty(len(task.classes), dtype=object)
         names[:] = task.classes
         predicted[legal] = names[chosen(answers, task.classifier.threshold)]

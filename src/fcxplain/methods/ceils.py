@@ -102,9 +102,9 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         x = task.encoder.encode(task.train)
         self.losses_ = self._learn(x[torch.randperm(len(x), generator=generator)[:LEARNT_FROM]].float(), generator)
         self.equations_.double().requires_grad_(False)
-        with torch.no_grad():
-            u = self.equations_.residuals(x.double())
-        self.low_, self.high_ = u.amin(dim=0), u.amax(dim=0)
+        seen = [self.equations_.residuals(part.double()) for part in torch.split(x, LEARNT_FROM)]
+        self.low_ = torch.stack([u.amin(dim=0) for u in seen]).amin(dim=0)
+        self.high_ = torch.stack([u.amax(dim=0) for u in seen]).amax(dim=0)
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
@@ -141,8 +141,8 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
                 weight = (weight * torch.where(valid, 1 / GROWTH, GROWTH)).clamp(LIGHTEST, HEAVIEST)
                 pull = 2 * (u - start) + weight[:, None] * slope
                 away = nn.functional.softshrink(u - self.learning_rate * pull - start, self.learning_rate * self.beta)
-                moved = torch.minimum(torch.maximum(start + away, low), high)
-                u = torch.where(may & (away != 0), (moved * GRID).round() / GRID, start)
+                moved = ((start + away) * GRID).round() / GRID
+                u = torch.where(may & (away != 0), torch.minimum(torch.maximum(moved, low), high), start)
         return best
 
     def _look(self, u: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,7 +154,11 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         wanted = logits.gather(1, y_target[:, None])
         other = logits.scatter(1, y_target[:, None], -torch.inf).amax(dim=1, keepdim=True)
         lag = (other - wanted + self.kappa).clamp(min=0)
-        return x_cf, torch.autograd.grad(lag.sum(), at)[0], logits.argmax(dim=1) == y_target
+        (slope,) = torch.autograd.grad(lag.sum(), at)
+        # What one level gains the others lose: else a level could not pass the present one, which is 1 already.
+        for start, stop in self.columns_.groups:
+            slope[:, start:stop] -= slope[:, start:stop].mean(dim=1, keepdim=True)
+        return x_cf, slope, logits.argmax(dim=1) == y_target
 
     def _keep(self, best: Found, x_cf: Tensor, u: Tensor, start: Tensor, valid: Tensor) -> None:
         away = u - start

@@ -104,24 +104,24 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         question = asked(self.task_, rows)
         may = torch.from_numpy(chosen[question.place]) & torch.tensor(question.layout.mutable)
         free = np.flatnonzero(may.any(dim=1).numpy())
-        drawn = [self._drawn(question, may, free[s : s + CHUNK], k) for s in range(0, len(free), CHUNK)]
-        x_cf = torch.cat([question.x[:0].double(), *(x for x, _ in drawn)])
-        row = np.concatenate([free[:0], *(r for _, r in drawn)])
+        parts = np.split(free, range(CHUNK, len(free), CHUNK))
+        drawn = [self._drawn(question, may, part, k) for part in parts]
+        x_cf, row = torch.cat([x for x, _ in drawn]), np.concatenate([r for _, r in drawn])
         stuck = np.setdiff1d(np.arange(len(question)), free)
         outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
         return answered(question, outputs, "FCEGAN", self.stand_in_)
 
-    def _drawn(self, question: Asked, may: Tensor, free: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
-        """The distinct draws, and whose they are, for the rows `free`, among `n x features` that `may` change."""
-        x, y_target, may = question.x.double()[free], question.y_target[free], may[free]
-        codes, width = self.task_.encoder.codes(question.rows)[free], question.layout.width
+    def _drawn(self, question: Asked, may: Tensor, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
+        """Distinct draws for some of the rows asked, and whose they are; `may`, `n x features`, says what may change."""
+        x, y_target, width = question.x.double()[part], question.y_target[part], question.layout.width
+        codes = self.task_.encoder.codes(question.rows.iloc[part])
         draws = []
         for draw in range(k):
-            drawn = torch.from_numpy(row_noise(codes, self.noise + width, self.seed, draw))
-            gumbel = -(-torch.special.log_ndtr(drawn[:, self.noise :])).log()
-            draws.append(self.generator_(x, may, y_target, drawn[:, : self.noise], gumbel))
-        x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(free))
-        row = np.tile(free, k)
+            normal = torch.from_numpy(row_noise(codes, self.noise + width, self.seed, draw))
+            gumbel = -(-torch.special.log_ndtr(normal[:, self.noise :])).log()
+            draws.append(self.generator_(x, may[part], y_target, normal[:, : self.noise], gumbel))
+        x_cf, row = torch.cat(draws), np.tile(part, k)
+        number = torch.arange(k).repeat_interleave(len(part))
         kept = best_of_each(row, number, self.columns_.legal(x_cf, x.repeat(k, 1)), k)
         return x_cf[kept], row[kept]
 

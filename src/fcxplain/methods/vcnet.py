@@ -25,7 +25,7 @@ from ..model.losses import kl
 from ..model.noise import row_noise
 from ..model_view import class_indices
 from ..task import Task
-from .base import Outputs, answered, asked, fitted, gradients
+from .base import Asked, Outputs, answered, asked, fitted, gradients
 from .columns import Columns
 from .ranking import best_of_each
 from .settings import between, one_of, refuse, whole
@@ -33,6 +33,8 @@ from .soft_rows import soft_rows
 from .training import minimise
 
 Form = Literal["post-hoc", "joint"]
+# Rows that are decoded for at a time.
+CHUNK = 8_192
 SMALLEST_VARIANCE = 1e-6
 # A logarithm of 0 would be a loss without end.
 SURE = 1e-6
@@ -99,16 +101,10 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         fitted(self, "network_")
         refuse(self, whole("k", k, 1))
         question = asked(self.task_, rows)
-        x, columns = question.x.double(), self.network_.columns
-        mean, variance = self.network_.encode(x)
-        codes = self.task_.encoder.codes(question.rows)
-        draws = [torch.from_numpy(row_noise(codes, self.latent, self.seed, d)) for d in range(1, k)]
-        points = [mean, *(mean + variance.sqrt() * noise for noise in draws)]
-        wanted = one_hot(question.y_target, len(self.task_.classes)).to(x.dtype)
-        raw = torch.cat([columns.restored(self.network_.decode(z, x, wanted), x) for z in points])
-        row, number = np.tile(np.arange(len(question)), k), torch.arange(k).repeat_interleave(len(question))
-        kept = best_of_each(row, number, columns.legal(raw, x.repeat(k, 1)), k)
-        return answered(question, Outputs(raw[kept], row[kept], raw=raw[kept]), "VCNet", self.stand_in_)
+        parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
+        found = [self._decoded(question, part, k) for part in parts]
+        raw, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
+        return answered(question, Outputs(raw, row, raw=raw), "VCNet", self.stand_in_)
 
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
@@ -118,6 +114,19 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
             raise DataError("the post-hoc form of VCNet has no predictor of its own; ask the task's model")
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
         return np.asarray(np.asarray(self.task_.classes)[place.numpy()])
+
+    def _decoded(self, question: Asked, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
+        """Distinct decodings for some of the rows asked, and whose they are; a latent mean's comes first."""
+        x, columns = question.x.double()[part], self.network_.columns
+        mean, variance = self.network_.encode(x)
+        codes = self.task_.encoder.codes(question.rows.iloc[part])
+        draws = [torch.from_numpy(row_noise(codes, self.latent, self.seed, d)) for d in range(1, k)]
+        points = [mean, *(mean + variance.sqrt() * noise for noise in draws)]
+        wanted = one_hot(question.y_target[part], len(self.task_.classes)).to(x.dtype)
+        raw = torch.cat([columns.restored(self.network_.decode(z, x, wanted), x) for z in points])
+        row, number = np.tile(part, k), torch.arange(k).repeat_interleave(len(part))
+        kept = best_of_each(row, number, columns.legal(raw, x.repeat(k, 1)), k)
+        return raw[kept], row[kept]
 
     def _loss(self, network: Network, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
         """Cross entropy summed over the columns rebuilt, KL, and the predictor's; the mean over a batch.

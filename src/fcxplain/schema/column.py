@@ -14,6 +14,9 @@ from ..errors import Fault, SchemaError
 from .definition import is_missing
 from .feature import Feature
 
+# So few values of a category are looked up one by one.
+FEW = 16
+
 
 def is_numeric(column: pd.Series) -> bool:
     """Whether a column holds numbers (not booleans, not text), whatever its dtype."""
@@ -87,6 +90,9 @@ def short_float(dtype: Any) -> np.dtype[Any] | None:
 
 def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
     """The index of each row's level; missing or unknown is -1."""
+    known = known_levels(feature, column) if len(column) <= FEW else None
+    if known is not None:
+        return known
     if isinstance(column.dtype, pd.CategoricalDtype):
         found, values = column.cat.codes.to_numpy(), column.cat.categories
     else:
@@ -95,8 +101,17 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         except (TypeError, NotImplementedError) as error:
             problem, remedy = f"holds values that are no levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
-    known = [-1 if is_missing(v) else feature.code_of_level.get(v, -1) for v in values]
-    return np.asarray(np.asarray([*known, -1], dtype=np.int64)[found])
+    codes = [-1 if is_missing(v) else feature.code_of_level.get(v, -1) for v in values]
+    return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
+
+
+def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
+    """The codes of a few values, if all are levels: for these, looking them up beats sorting them out."""
+    try:
+        found = [feature.code_of_level[value] for value in column.tolist()]
+    except (KeyError, TypeError):
+        return None
+    return np.asarray(found, dtype=np.int64)
 
 
 def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:

@@ -16,8 +16,6 @@ from .column import first_label, is_numeric, natural
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
-# So few values of a category are looked up one by one.
-FEW = 16
 
 
 def raise_on_faults(faults: Iterable[Fault]) -> None:
@@ -63,10 +61,6 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
     """The natural column and its faults. The common case, a column without any, is told by its extremes."""
     if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
         return np.empty(0), list(_type_faults(feature, column))
-    if feature.is_category and len(column) <= FEW:
-        codes = _known_levels(feature, column)
-        if codes is not None:
-            return codes, []
     try:
         values = natural(feature, column)
     except SchemaError as error:
@@ -79,15 +73,6 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
     low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
     is_clean = is_whole and low <= values.min() and values.max() <= high
     return values, [] if is_clean else list(_number_faults(feature, column, values))
-
-
-def _known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
-    """The level codes of a few values, if all are levels: for these, looking them up beats sorting them out."""
-    try:
-        found = [feature.code_of_level[value] for value in column.tolist()]
-    except (KeyError, TypeError):
-        return None
-    return np.asarray(found, dtype=np.int64)
 
 
 def _all_whole(values: NDArray[np.float64]) -> bool:
