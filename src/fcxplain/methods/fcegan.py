@@ -112,8 +112,8 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         return answered(question, outputs, "FCEGAN", self.stand_in_)
 
     def _drawn(self, question: Asked, may: Tensor, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
-        """Distinct draws for some of the rows asked, and whose they are; `may`, `n x features`, says what may change."""
-        x, y_target, width = question.x.double()[part], question.y_target[part], question.layout.width
+        """Distinct draws for some of the rows asked, and whose they are; `may`, `n x features`, is what may change."""
+        x, y_target, width = question.x[part].double(), question.y_target[part], question.layout.width
         codes = self.task_.encoder.codes(question.rows.iloc[part])
         draws = []
         for draw in range(k):

@@ -117,7 +117,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
 
     def _decoded(self, question: Asked, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
         """Distinct decodings for some of the rows asked, and whose they are; a latent mean's comes first."""
-        x, columns = question.x.double()[part], self.network_.columns
+        x, columns = question.x[part].double(), self.network_.columns
         mean, variance = self.network_.encode(x)
         codes = self.task_.encoder.codes(question.rows.iloc[part])
         draws = [torch.from_numpy(row_noise(codes, self.latent, self.seed, d)) for d in range(1, k)]
