@@ -23,6 +23,7 @@ from .nodes import (
     Implies,
     Member,
     Not,
+    Op,
     Or,
     Ref,
     Same,
@@ -35,6 +36,17 @@ MAX_DISJUNCTS = 4096
 # Sets of this many pairs of levels are left to the integer program.
 MAX_PAIRS = 2000
 _ZERO = Affine()
+# Which signs of a sum a comparison with 0 allows.
+SIGNS: dict[Op, frozenset[int]] = {
+    "<": frozenset({-1}),
+    "<=": frozenset({-1, 0}),
+    "==": frozenset({0}),
+    ">=": frozenset({0, 1}),
+    ">": frozenset({1}),
+}
+ANY_SIGN = frozenset({-1, 0, 1})
+# Among more disjuncts than this, those that others cover are not looked for: that takes time squared.
+MANY = 512
 
 
 def substituted(formula: Formula, frozen: frozenset[str]) -> Formula:
@@ -160,7 +172,43 @@ def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, 
     if found is None:
         return None
     by_number = list(atoms)
-    return [tuple(by_number[i] for i in sorted(d)) for d in found]
+    return _merged([tuple(by_number[i] for i in sorted(d)) for d in found])
+
+
+def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
+    """Disjuncts with one comparison of each sum at most, without such as nothing can keep or another one covers."""
+    boxes = [box for box in map(_signs, found) if all(signs for signs in box.values())]
+    if len(boxes) > MANY:
+        return [_atoms(box) for box in boxes]
+    # Of two that cover each other the first stays.
+    covered = (
+        any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
+        for i, box in enumerate(boxes)
+    )
+    return [_atoms(box) for box, spare in zip(boxes, covered, strict=True) if not spare]
+
+
+def _signs(atoms: tuple[Atom, ...]) -> dict[Affine | Atom, frozenset[int]]:
+    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are."""
+    box: dict[Affine | Atom, frozenset[int]] = {}
+    for atom in atoms:
+        key: Affine | Atom = atom.left if isinstance(atom, Compare) else atom
+        signs = SIGNS[atom.op] if isinstance(atom, Compare) else ANY_SIGN
+        box[key] = box.get(key, ANY_SIGN) & signs
+    return box
+
+
+def _covers(wide: dict[Affine | Atom, frozenset[int]], narrow: dict[Affine | Atom, frozenset[int]]) -> bool:
+    """Whether whatever keeps the narrow box keeps the wide one."""
+    return all(key in narrow and narrow[key] <= signs for key, signs in wide.items())
+
+
+def _atoms(box: dict[Affine | Atom, frozenset[int]]) -> tuple[Atom, ...]:
+    by_signs = {signs: op for op, signs in SIGNS.items()}
+    found: list[Atom] = []
+    for key, signs in box.items():
+        found.append(Compare(key, by_signs[signs], _ZERO) if isinstance(key, Affine) else key)
+    return tuple(found)
 
 
 def _disjuncts(formula: Formula, atoms: dict[Atom, int], limit: int) -> list[frozenset[int]] | None:
@@ -193,7 +241,7 @@ def _disjuncts(formula: Formula, atoms: dict[Atom, int], limit: int) -> list[fro
 def _least(found: set[frozenset[int]]) -> list[frozenset[int]]:
     """Without disjuncts that ask for more than another one does."""
     ordered = sorted(found, key=lambda d: (len(d), sorted(d)))
-    if len(ordered) > 512:
+    if len(ordered) > MANY:
         return ordered
     kept: list[frozenset[int]] = []
     for one in ordered:
