@@ -1,4 +1,5 @@
-"""Speed as ratios from one run: tables against plain numpy and pandas, training against the bare network."""
+"""Speed as ratios from one run: tables against plain numpy and pandas, training and explaining against the bare
+network."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from ..datasets import Dataset, load_dataset
 from ..errors import DataError, Fault, did_you_mean, some
 from ..explainer import FCx
 from ..task import Task
+from .explaining import explaining_growth, explaining_speed
 from .tables import encoding, repairing
 from .timing import Timing, cpu_seconds
 from .training import Growth, peak_memory, training_growth, training_speed
 
-MEASURED = ("tables", "training", "growth")
+MEASURED = ("tables", "training", "growth", "explaining", "streaming")
 # Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
 ALONE = "memory"
 
@@ -28,6 +30,9 @@ class Speed:
 
     timings: tuple[Timing, ...]
     growth: tuple[Growth, ...]
+    """Of training, epoch by epoch."""
+    streaming: tuple[Growth, ...]
+    """Of explaining, file to file."""
     peak: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -35,6 +40,7 @@ class Speed:
         return {
             "timings": [asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in self.timings],
             "growth": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.growth],
+            "streaming": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.streaming],
             "peak": self.peak,
         }
 
@@ -51,7 +57,7 @@ def measured(
         raise DataError("speed", faults)
     loaded = load_dataset(data, seed=seed, sample=sample)
     if ALONE in chosen:
-        return Speed((_one_epoch(loaded, seed),), (), peak_memory())
+        return Speed((_one_epoch(loaded, seed),), (), (), peak_memory())
     timings: list[Timing] = _tables(loaded, repeat, seed) if "tables" in chosen else []
     growth: list[Growth] = []
     if {"training", "growth"} & set(chosen):
@@ -62,7 +68,14 @@ def measured(
             timings += training_speed(*parts, schedule=run.schedule, repeat=repeat, seed=seed)
         if "growth" in chosen:
             growth = training_growth(*parts, schedule=run.schedule, repeat=min(repeat, 3), seed=seed)
-    return Speed(tuple(timings), tuple(growth), peak_memory())
+    answering: list[Growth] = []
+    if {"explaining", "streaming"} & set(chosen):
+        task = _task(loaded, seed)
+        fcx = FCx(seed=seed).fit(task, validation=loaded.validation)
+        refused = loaded.test[list(task.schema.names)][task.refused(loaded.test)]
+        timings += explaining_speed(fcx, refused, repeat=repeat) if "explaining" in chosen else []
+        answering = explaining_growth(fcx, refused, seed=seed) if "streaming" in chosen else []
+    return Speed(tuple(timings), tuple(growth), tuple(answering), peak_memory())
 
 
 def _one_epoch(loaded: Dataset, seed: int) -> Timing:

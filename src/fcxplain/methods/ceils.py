@@ -56,7 +56,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a root, since
         nothing that is done moves it.
     hidden, epochs, batch, fit_rate: of the networks that tell a feature's columns from those of its causes; a
-        category's residual lies in its columns.
+        category's residual lies in its columns. The original takes a tenth of the rate for up to 200 epochs.
     beta: what L1 counts for beside squared L2, both of the change of U.
     kappa: by how much the logit of the class wanted should lead.
     surrogate: whether a model without gradients is explained by way of a network that imitates it.
@@ -91,8 +91,8 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Find the graph, learn the structural equations, and see how far U goes."""
         self._check()
-        # In double precision, so that the size of a batch does not show.
         self.stand_in_ = gradients(task, "CEILS", surrogate=self.surrogate, seed=self.seed)
+        # In double precision, so that the size of a batch does not show.
         self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
         self.columns_, self.task_ = Columns(task), task
         self.graph_ = self._graph(task)
@@ -217,15 +217,14 @@ class Equations(nn.Module):
         self, causes: Mapping[int, Sequence[int]], columns: Columns, hidden: Sequence[int], generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.causes, self.spans = dict(causes), columns.layout.spans
-        self.widths = [stop - start for start, stop in self.spans]
+        self.causes, spans = dict(causes), columns.layout.spans
+        self.widths = [stop - start for start, stop in spans]
         self.networks = nn.ModuleDict()
         for place, parents in causes.items():
             inputs = sum(self.widths[p] for p in parents)
             self.networks[str(place)] = mlp(inputs, self.widths[place], generator, torch.float32, hidden)
-        self.register_buffer(
-            "caused", torch.tensor([c for p in causes for c in range(*self.spans[p])], dtype=torch.long)
-        )
+        caused = [column for place in causes for column in range(*spans[place])]
+        self.register_buffer("caused", torch.tensor(caused, dtype=torch.long))
 
     def residuals(self, x: Tensor) -> Tensor:
         """U of rows, `n x d`: roots as they are, and of all else what its causes leave open."""

@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from .. import model_view
 from ..classifier.networks import one_thread
 from ..errors import DataError, Fault, TrainingError
 from ..explanation import Explanation
 from ..model.noise import row_noise
+from ..model_view import class_indices
 from ..task import Task
 from .base import Asked, Outputs, answered, asked, fitted, gradients
 from .columns import Columns
@@ -148,11 +148,11 @@ class Contest:
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
         self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.stand_in_
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
-        rows = model_view.refused_rows(task, task.train)
-        self.x, self.y_target = rows.x.float(), rows.y_target
         predicted = task.predict(task.train)
-        everyone, y = task.encoder.encode(task.train).float(), model_view.class_indices(task, predicted)
-        self.y = y[torch.from_numpy(predicted != task.wanted(predicted))]
+        wanted = task.wanted(predicted)
+        everyone, y = task.encoder.encode(task.train).float(), class_indices(task, predicted)
+        refused = torch.from_numpy(np.asarray(predicted != wanted))
+        self.x, self.y, self.y_target = everyone[refused], y[refused], class_indices(task, wanted)[refused]
         self.real = [everyone[y == c] for c in range(layout.classes)]
         _need_both(self.y_target, self.real, task)
         self.may = torch.tensor(layout.mutable)

@@ -1,0 +1,83 @@
+"""How fast rows are explained: in a batch, one at a time, with a single draw, and file to file with ever more rows.
+
+The floor of the fast mode is what any such method must do: one draw of the network for each row, decoded to a table,
+and the classifier's answer to it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from ..classifier.networks import one_thread
+from ..explainer import FCx
+from ..model_view import class_indices
+from ..proposals import Proposer
+from ..search import PREFERENCES
+from .timing import Timing, cpu_seconds
+from .training import Growth, peak_memory
+
+# Rows that are explained one at a time.
+SINGLE = 100
+SIZES = (10**3, 10**4, 10**5, 10**6)
+
+
+def explaining_speed(fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5) -> list[Timing]:
+    """CPU seconds for all rows by each preference, for one row, and with one draw against the bare work."""
+    found = []
+    with one_thread(), threadpool_limits(limits=1):
+        for prefer in PREFERENCES:
+            seconds = _best(partial(fcx.explain, refused, prefer=prefer), repeat)
+            found.append(Timing(f"{prefer}, a batch", len(refused), seconds))
+        for prefer in PREFERENCES:
+            found.append(Timing(f"{prefer}, one row", 1, _median(fcx, refused.iloc[:SINGLE], prefer)))
+        floor = _best(_bare(fcx, refused), repeat)
+        fast = _best(partial(fcx.explain, refused, draws=1), repeat)
+        found.append(Timing("one draw, a batch", len(refused), fast, floor))
+    return found
+
+
+def explaining_growth(
+    fcx: FCx, refused: pd.DataFrame, *, sizes: Sequence[int] = SIZES, prefer: str = "sparse", seed: int = 0
+) -> list[Growth]:
+    """File to file with ever more rows, drawn from these with replacement."""
+    generator, found = np.random.default_rng(seed), []
+    with tempfile.TemporaryDirectory() as folder, one_thread(), threadpool_limits(limits=1):
+        for size in sorted(sizes):
+            source, target = Path(folder) / f"{size}.parquet", Path(folder) / f"{size}-answers.parquet"
+            places = generator.integers(0, len(refused), size)
+            refused.iloc[places].reset_index(drop=True).to_parquet(source)
+            before = peak_memory()
+            seconds = cpu_seconds(partial(fcx.explain, source, out=target, prefer=prefer))
+            found.append(Growth(size, seconds, peak_memory() - before))
+    return found
+
+
+def _best(work: Callable[[], object], repeat: int) -> float:
+    return min(cpu_seconds(work) for _ in range(repeat))
+
+
+def _median(fcx: FCx, rows: pd.DataFrame, prefer: str) -> float:
+    """The median over rows that are explained one at a time."""
+    fcx.explain(rows.iloc[:1], prefer=prefer)
+    return statistics.median(cpu_seconds(partial(fcx.explain, rows.iloc[[i]], prefer=prefer)) for i in range(len(rows)))
+
+
+def _bare(fcx: FCx, rows: pd.DataFrame) -> Callable[[], object]:
+    """One draw for each row, decoded, and the classifier's answer to it."""
+    task = fcx.task_
+    proposer = Proposer(fcx.model_, task, seed=fcx.seed)
+    wanted = class_indices(task, task.wanted(task.predict(rows))).numpy()
+
+    def work() -> object:
+        codes = proposer.draws(task.encoder.codes(rows), wanted, 1)[:, 0]
+        return task.predict(task.encoder.from_codes(codes))
+
+    return work
