@@ -91,12 +91,12 @@ def random_table(schema: Schema, rows: int, rng: np.random.Generator, off: float
 
 
 @st.composite
-def problems(draw: st.DrawFn, kind: str, *, rows: int = 5) -> Problem:
+def problems(draw: st.DrawFn, kind: str, *, rows: int = 5, off: tuple[float, ...] = (0.5, 0.0)) -> Problem:
     schema = draw(few_features())
     said = tuple(draw(st.lists(sentences(schema), max_size=3)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     train = random_table(schema, 16, rng, off=draw(st.sampled_from([0.0, 0.2])))
-    asked = random_table(schema, draw(st.integers(2, rows)), rng, off=draw(st.sampled_from([0.5, 0.0])))
+    asked = random_table(schema, draw(st.integers(2, rows)), rng, off=draw(st.sampled_from(off)))
     table = pd.concat([train, asked], ignore_index=True).astype(_dtypes(draw, schema))
     classes = draw(st.sampled_from(CLASSES))
     threshold = draw(st.sampled_from([None, None, 0.2, 0.9])) if len(classes) == 2 else None
@@ -144,16 +144,10 @@ def count(columns: dict[str, np.ndarray]) -> int:
     return len(next(iter(columns.values())))
 
 
-def without_nudges(problem: Problem, row: int) -> dict[str, np.ndarray]:
-    """What brute force finds, but for values moved off the grid by half a step or less."""
-    there = brute_force(problem, row)
-    clear = ~nudged(problem.schema, repeated(problem.now, row, count(there)), there)
-    return {name: values[clear] for name, values in there.items()}
-
-
 def one_change_does(problem: Problem, row: int) -> bool:
-    there = without_nudges(problem, row)
-    return bool((changes(repeated(problem.now, row, count(there)), there) == 1).any())
+    there = brute_force(problem, row)
+    now = repeated(problem.now, row, count(there))
+    return bool(((changes(now, there) == 1) & ~nudged(problem.schema, now, there)).any())
 
 
 def like(problem: Problem, table: pd.DataFrame) -> pd.DataFrame:
@@ -213,11 +207,10 @@ def test_where_few_rows_are_legal_none_is_left_undecided(kind):
     """Networks are cheap to ask, so that no budget ends before every legal row was tried."""
 
     @attempts(8)
-    @given(problems(kind))
+    @given(problems(kind, off=(0.0,)))
     def holds(problem):
         answer = Search(problem.task).explain(problem.rows)
-        for row in np.flatnonzero(np.isin(answer.row_status, ["not_found", "timed_out"])):
-            assert not count(without_nudges(problem, row))
+        assert set(answer.row_status) <= {"verified", "impossible", "already"}
 
     holds()
 
