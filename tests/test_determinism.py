@@ -8,7 +8,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
 from torch import nn
 
 import loans
 from fcxplain import Explanation, FCx, Task
 from fcxplain.model.training import Schedule
 from fcxplain.search import Search
+from random_models import matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 
@@ -48,18 +46,17 @@ def network() -> nn.Module:
     return layers
 
 
-def boosting() -> Any:
+def boosting() -> Callable[[pd.DataFrame], np.ndarray]:
     table = loans.table(200, seed=2)
-    words = ["degree", "job", "born"]
-    numbers = ColumnTransformer([("words", OrdinalEncoder(), words)], remainder="passthrough")
-    labels = np.where(loans.chance(table) > 0.6, "yes", "no")
-    return make_pipeline(numbers, HistGradientBoostingClassifier(max_iter=8, random_state=0)).fit(table, labels)
+    model = HistGradientBoostingClassifier(max_iter=8, random_state=0)
+    model.fit(matrix(loans.SCHEMA, table), loans.chance(table) > 0.6)
+    return lambda rows: model.predict_proba(matrix(loans.SCHEMA, rows))
 
 
 @cache
 def task(kind: str) -> Task:
-    model, target = (network(), 1) if kind == "network" else (boosting(), "yes")
-    return Task(loans.table(150), model, schema=loans.SCHEMA, rules=loans.RULES, target=target)
+    model = network() if kind == "network" else boosting()
+    return Task(loans.table(150), model, schema=loans.SCHEMA, rules=loans.RULES, target=1)
 
 
 @cache
