@@ -120,7 +120,7 @@ def partitions(draw: st.DrawFn) -> list[list[int]]:
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("prefer", PREFER)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(parts=partitions())
 def test_the_batch_and_its_order_and_doubles_change_nothing(kind, prefer, k, parts):
     for part in parts:

@@ -50,7 +50,7 @@ class Weights:
 # One change more counts as much as so many units of distance. Sparse answers with a single change come before all
 # others, however far a number has to move.
 PREFERENCES: dict[str, Weights] = {
-    "sparse": Weights(several=MOST, change=4.0, category=0.75),
+    "sparse": Weights(several=MOST, change=4.0, category=0.65),
     "balanced": Weights(change=2.0, density=1.0, support=0.5, coherence=0.1),
     "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=5.0, coherence=0.1),
 }
