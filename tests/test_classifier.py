@@ -166,7 +166,10 @@ class TestProtocol:
         with pytest.raises(ClassifierError, match="has 2 classes, but classes= names 3"):
             as_classifier(first, schema=SCHEMA, classes="abc").probabilities(people())
 
-    def test_someone_elses_classifier_is_taken_at_its_word(self):
+    def test_someone_elses_classifier_answers_as_ever_and_its_errors_are_told(self):
+        def refuse(rows):
+            raise ValueError("too young")
+
         class Theirs:
             classes, threshold, module = ("no", "yes"), None, None
 
@@ -177,7 +180,12 @@ class TestProtocol:
                 return np.where(by_age(rows) > 0.5, "yes", "no")
 
         theirs = Theirs()
-        assert as_classifier(theirs, schema=SCHEMA) is theirs
+        ours = as_classifier(theirs, schema=SCHEMA)
+        assert list(ours.predict(people())) == list(theirs.predict(people()))
+        with pytest.raises(ClassifierError, match="Theirs failed on 1 rows. ValueError: too young"):
+            theirs.probabilities = refuse
+            as_classifier(theirs, schema=SCHEMA).probabilities(people().iloc[:1])
+        theirs = Theirs()
         stricter = as_classifier(theirs, schema=SCHEMA, threshold=0.8)
         assert list(stricter.predict(people())) == list(np.where(by_age(people()) >= 0.8, "yes", "no"))
 

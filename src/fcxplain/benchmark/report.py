@@ -31,7 +31,8 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
     kept = current(results)
     every, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
     runs = reproduction.published_runs(every)
-    drawn = [*draw(runs, studies, folder), *draw_methods(every, folder)] if pictures else []
+    more = len(every) > len(runs)
+    drawn = [*draw(runs, studies, folder), *(draw_methods(every, folder) if more else [])] if pictures else []
     names = [path.stem for path in drawn]
     texts: dict[str, str] = {}
     if runs:
@@ -39,7 +40,7 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
         own = [r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED]
         texts["reproduction.md"] = page + ending(own)
         texts["reproduction.csv"] = reproduction.csv_page(runs)
-    if len(every) > len(runs):
+    if more:
         page = comparison.page(every, names)
         texts["methods.md"] = page + ending([r for r in results if not r.job.study])
         texts["methods.csv"] = reproduction.csv_page(every)

@@ -74,8 +74,8 @@ def _foreign(
     classes: tuple[Any, ...] | None,
     threshold: float | None,
 ) -> Classifier:
-    """Someone else's classifier is taken at its word, unless something about it is to be changed."""
-    if classes is None and threshold is None:
+    """Someone else's classifier, its answers checked and its errors told like those of any model."""
+    if isinstance(model, CheckedClassifier) and classes is None and threshold is None:
         return model
     return CheckedClassifier(
         model.probabilities,

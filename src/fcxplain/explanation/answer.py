@@ -22,7 +22,7 @@ from ..writing import write_whole
 from .certificate import Certificate, Change
 from .checks import Checks, check
 from .data import data_of, without_nan
-from .frame import frame_of
+from .frame import column_name, frame_of
 from .issuing import changes_of, densities, issued
 from .parquet import write_answers
 from .prices import Prices
@@ -177,7 +177,7 @@ class Explanation:
 
     def column(self, about: str) -> str:
         """What a column of `frame` that is no feature is called there."""
-        return f"fcx_{about}" if about in self.task.schema else about
+        return column_name(about, self.task.schema)
 
     @property
     def why_not(self) -> pd.Series:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..schema import Schema
+
 if TYPE_CHECKING:
     from .answer import Explanation
 
@@ -23,10 +25,17 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     return lines.iloc[explanation.lines].reset_index(drop=True)
 
 
+def column_name(about: str, schema: Schema) -> str:
+    """What a column that is no feature is called: `fcx_...` where a feature has its name."""
+    while about in schema:
+        about = f"fcx_{about}"
+    return about
+
+
 def _about(e: Explanation) -> pd.DataFrame:
     c = e.checks
     values = {
-        "row": e.rows.index[e.place],
+        "row": e.rows.index[e.place].to_flat_index(),
         "rank": e.rank,
         "status": np.where(c.passed, "verified", "best_effort"),
         "wanted": c.wanted,
@@ -56,7 +65,7 @@ def changed_names(changed: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray
 def _with_bare(e: Explanation, lines: pd.DataFrame) -> pd.DataFrame:
     """A line at the end for each row without an answer, with its label, status, class wanted and reason."""
     bare = e.bare
-    told = {"row": e.rows.index[bare], "status": e.row_status[bare], "wanted": e.wanted[bare]}
+    told = {"row": e.rows.index[bare].to_flat_index(), "status": e.row_status[bare], "wanted": e.wanted[bare]}
     if e.reasons:
         told["why_not"] = e.why_not.to_numpy()[bare]
     longer = lines.reindex(range(len(lines) + len(bare)))

@@ -25,7 +25,7 @@ from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..task import Task
 from ..writing import replacing
-from .frame import changed_names
+from .frame import changed_names, column_name
 from .identity import model_id, rules_id
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def write_answers(answer: Explanation, path: str | Path) -> None:
 
 def column_named(about: str, task: Task) -> str:
     """What a column that is no feature is called beside the features."""
-    return f"fcx_{about}" if about in task.schema else about
+    return column_name(about, task.schema)
 
 
 def file_schema(task: Task, row: pa.Field) -> pa.Schema:

@@ -225,6 +225,9 @@ class Heads(nn.Module):
         return hard + (soft - soft.detach())
 
     def _level(self, scores: Tensor, may: Tensor) -> Tensor:
+        if not scores.shape[2]:
+            # No category may change: there is nothing to choose from.
+            return scores
         masked = scores.masked_fill(~may, NEVER)
         best = masked.argmax(dim=2, keepdim=True)
         hard = torch.zeros_like(scores).scatter(2, best, 1.0)

@@ -17,7 +17,7 @@ from ..explanation import Status
 from .axes import Axes
 from .bench import Bench
 from .climb import climbed
-from .diverse import diverse
+from .diverse import diverse, undominated
 from .donors import profiled
 from .finish import finished
 from .found import Found
@@ -67,7 +67,9 @@ class Course:
         """Answers in order of choice, and some to spare."""
         if self.weights.density:
             pool = measured(self.weights, self.parts.common.density, pool, self.k)
-        return diverse(pool, present.codes, self.k + SPARE) if self.k > 1 else pool.best(self.k + SPARE)
+        if self.k == 1:
+            return pool.best(1 + SPARE)
+        return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
 
     def _bench(self, present: Present) -> Bench:
         budget = self.settings.budget

@@ -8,6 +8,19 @@ from .pool import Pool, within
 from .space import Codes
 
 
+def undominated(pool: Pool, present: Codes) -> Pool:
+    """The candidates, row by row, without such as do all that another one does and more."""
+    pool = pool.take(np.argsort(pool.row, kind="stable"))
+    changed = pool.codes != present[pool.row]
+    spare = np.zeros(len(pool), dtype=bool)
+    for apart in range(1, int(within(pool.row).max(initial=0)) + 1):
+        for more, less in ((np.s_[apart:], np.s_[:-apart]), (np.s_[:-apart], np.s_[apart:])):
+            same_row = pool.row[more] == pool.row[less]
+            covers = (~changed[less] | (pool.codes[more] == pool.codes[less])).all(axis=1)
+            spare[more] |= same_row & covers & (changed[more] & ~changed[less]).any(axis=1)
+    return pool.take(~spare)
+
+
 def diverse(pool: Pool, present: Codes, k: int) -> Pool:
     """At most `k` candidates of each row in order of choice.
 
