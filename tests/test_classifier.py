@@ -182,8 +182,8 @@ class TestProtocol:
         theirs = Theirs()
         ours = as_classifier(theirs, schema=SCHEMA)
         assert list(ours.predict(people())) == list(theirs.predict(people()))
-        with pytest.raises(ClassifierError, match="Theirs failed on 1 rows. ValueError: too young"):
-            theirs.probabilities = refuse
+        theirs.probabilities = refuse
+        with pytest.raises(ClassifierError, match=r"Theirs failed on 1 rows. ValueError: too young"):
             as_classifier(theirs, schema=SCHEMA).probabilities(people().iloc[:1])
         theirs = Theirs()
         stricter = as_classifier(theirs, schema=SCHEMA, threshold=0.8)

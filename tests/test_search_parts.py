@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 
-from fcxplain import Task
+from fcxplain import Feature, Schema, Task
 from fcxplain.search import Search
 from fcxplain.search.axes import Grids, moves_of
 from fcxplain.search.by_codes import NetworkOracle
 from fcxplain.search.density import Density
 from fcxplain.search.distinct import distinct
-from fcxplain.search.diverse import diverse
+from fcxplain.search.diverse import diverse, undominated
 from fcxplain.search.ladders import first_at_least
 from fcxplain.search.ledger import Ledger
 from fcxplain.search.legal import Legal
@@ -132,3 +133,24 @@ def test_effects_that_stay_behind_their_cause_are_counted():
     effects = np.array([[False, True, True], [False, False, False], [False, False, False]])
     changed = np.array([[True, False, False], [True, True, False], [False, True, True]])
     assert incoherence(changed, effects).tolist() == [2.0, 1.0, 0.0]
+
+
+def test_an_answer_that_does_all_that_another_does_and_more_is_left_out():
+    present = np.array([[0, 0, 0], [5, 5, 5]])
+    codes = np.array([[0, 2, 0], [1, 2, 0], [1, 3, 0], [5, 6, 5]])
+    pool = Pool(np.array([0, 0, 0, 1]), codes, np.arange(4.0), np.zeros(4, dtype=np.int64))
+    kept = undominated(pool, present)
+    assert kept.codes.tolist() == [[0, 2, 0], [1, 3, 0], [5, 6, 5]]
+
+
+def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
+    schema = Schema((Feature("a", "continuous", low=0, high=0.4, step=0.1), Feature("s", "integer", low=3, high=7)))
+    train = pd.DataFrame({"a": [0.0, 0.1, 0.2, 0.3, 0.4] * 4, "s": [3, 4, 5, 6, 7] * 4})
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return np.where((rows["s"] <= 5) & (rows["a"] > 0.05), 0.9, 0.1)
+
+    answer = Search(Task(train, model, schema=schema, rules="a' != a", target=1)).explain(
+        pd.DataFrame({"a": [0.14], "s": [6]})
+    )
+    assert answer.answers.to_dict("records") == [{"a": 0.2, "s": 5}]

@@ -59,7 +59,6 @@ class Demo:
     rows: int
     score: Score
     refused: int
-    seconds: float
     rules: tuple[str, ...]
     figures: tuple[Compared, ...]
     people: tuple[Certificate, ...]
@@ -91,7 +90,6 @@ def run(folder: str | Path, seed: int = 0, callbacks: Iterable[Callback] = ()) -
         rows=len(data),
         score=score(classifier, data.test, data.label),
         refused=len(refused),
-        seconds=answer.effort.cpu_seconds,
         rules=tuple(in_words(rule) for rule in task.rules),
         figures=tuple(
             Compared(ours, measured[ours], None if paper is None else figure(DATA, "fcx-b", paper))

@@ -45,10 +45,7 @@ def demo(
 
 
 def _print_figures(found: Demo) -> None:
-    speed = f"{found.refused / found.seconds:,.0f} a CPU second" if found.seconds else ""
-    out.print(
-        f"\nAn answer for each of them ({speed}), every one checked on decoded values with the classifier itself:"
-    )
+    out.print("\nAn answer for each of them, every one checked on decoded values with the classifier itself:")
     table = table_of("", "here", "paper")
     for one in found.figures:
         paper = "" if one.paper is None else f"{one.paper:.2f}"
