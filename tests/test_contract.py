@@ -138,7 +138,6 @@ TWISTS = {
     "model: same answer twice": lambda rows, p, state=[]: once_more(rows, p, state),
     "model: order of rows": lambda rows, p: p[::-1] if len(p) > 1 else p,
     "model: rows beside a row": lambda rows, p: 0.5 * p + 0.5 * p.mean(axis=0),
-    "model: its table": spoilt,
 }
 
 
@@ -150,6 +149,10 @@ def test_each_fault_of_a_model_is_found_and_named(name):
     with pytest.raises(ContractError) as error:
         report.raise_for_failures()
     assert {fault.place for fault in error.value.faults} == failed(report)
+
+
+def test_a_model_that_spoils_its_table_gets_a_copy_and_does_no_harm():
+    assert report_on(task_with(spoilt))["model: its table"].passed
 
 
 def test_a_model_that_fails_on_some_legal_rows_is_told_which():

@@ -130,6 +130,8 @@ def _paper(group: Beside, method: str, column: Column) -> str:
 
 def _behind(groups: Sequence[Beside]) -> str:
     """In which tables another method has more success than FCx by default, or fewer changes with enough of it."""
+    if all(run.method.startswith("fcx") for group in groups for run in group.runs):
+        return "No other method has been run yet: `fcxplain bench run --methods all`.\n"
     said = [line for group in groups for line in _ahead_of_us(group)]
     return "".join(f"- {line}\n" for line in said) if said else "In none of these tables.\n"
 
