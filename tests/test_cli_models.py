@@ -36,6 +36,7 @@ from fcxplain.metrics import METRICS
 from fcxplain.model.objective import Weights
 
 OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
+QUICK = ("--epochs", "1", "--set", "schedule__steps=5")
 TERMS = [name for name, _ in Weights()]
 # A torch module has gradients of its own, so that nothing has to be imitated.
 MODULE = """
@@ -158,7 +159,7 @@ def test_a_built_in_data_set_gets_the_papers_settings(tmp_path: Path):
 
 def test_by_default_only_verified_answers_are_handed_out(shop: Path, tmp_path: Path):
     own = [word for word in OWN if word != "--as-published"]
-    assert run("fit", *own, "--epochs", 1, "--out", tmp_path / "m", folder=shop).code == 0
+    assert run("fit", *own, *QUICK, "--out", tmp_path / "m", folder=shop).code == 0
     assert FCx.load(tmp_path / "m").search
     done = run("explain", tmp_path / "m", "loans.csv", "--prefer", "sparse", "--json", folder=shop)
     found = json.loads(done.out)
@@ -354,7 +355,7 @@ def test_strict_ends_with_1_where_a_row_has_no_verified_answer(shop: Path, tmp_p
 def test_codes_in_a_file_are_read_by_the_models_schema(tmp_path: Path):
     table = loans().assign(job=loans()["job"].map({"cook": "1", "clerk": "2", "smith": "x"}))
     table.to_csv(tmp_path / "loans.csv", index=False)
-    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", "--epochs", "1", "--out", "m")
+    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", *QUICK, "--out", "m")
     assert run(*fit, folder=tmp_path).code == 0
     # Without the x, a reader of its own would take these for numbers.
     table[table["job"] != "x"].drop(columns="approved").to_csv(tmp_path / "rows.csv", index=False)
@@ -399,7 +400,7 @@ def test_evaluate_takes_rows_metrics_and_a_convention(shop: Path):
 
 def test_evaluate_says_when_its_data_changed_or_is_gone(shop: Path, tmp_path: Path):
     loans().to_csv(tmp_path / "loans.csv", index=False)
-    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", "--epochs", "1", "--out", "m")
+    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", *QUICK, "--out", "m")
     assert run(*fit, folder=tmp_path).code == 0
     loans().iloc[5:].to_csv(tmp_path / "loans.csv", index=False)
     changed = run("evaluate", "m", "--metrics", "success", folder=tmp_path)

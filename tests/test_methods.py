@@ -38,6 +38,7 @@ QUICK = {
 }
 QUICK_OF = {
     "Mahajan": {"epochs": 100, "steps": 0},
+    "CEM": {"steps": 50, "searches": 5},
     "VCNet": {"steps": 300, "hidden": (64, 32), "learning_rate": 1e-2},
 }
 KINDS = ("mixed", "frozen", "categories", "numbers")
