@@ -419,6 +419,21 @@ def test_a_report_says_how_much_it_stands_on(tmp_path: Path, measured: Measured)
     assert "ValueError: no luck today" in pages["methods.md"]
 
 
+def test_methods_stand_beside_each_other_and_what_is_ahead_of_ours_is_told(tmp_path: Path):
+    def of(method: str, **figures: float) -> Result:
+        return line(job=Job("adult", method, "unary"), figures=figures)
+
+    ours = {"success": 99.0, "sparsity": 2.0, "feasibility_unary": 100.0, "continuous_proximity": -3.0}
+    lines = [of("fcx", **ours), of("dice-random", success=100.0, sparsity=1.5), of("face", success=90.0, sparsity=1.0)]
+    page = report(lines, tmp_path)["methods.md"]
+    assert "adult, unary rules: dice-random has more success, 100.00 % against 99.00 %" in page
+    assert "adult, unary rules: dice-random changes fewer features, 1.50 against 2.00" in page
+    assert "face changes fewer" not in page
+    assert "| adult | unary | fcx | fcegan | 4.67 | 2.00 | **-1.50** | -3.00 |" in page
+    alone = report(lines[:1], tmp_path / "alone")["methods.md"]
+    assert "No other method has been run yet" in alone
+
+
 def test_lines_of_different_code_are_told(tmp_path: Path):
     other = line(seed=1, figures={"success": 1.0})
     other.environment["code"] = "d"

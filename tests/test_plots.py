@@ -672,3 +672,18 @@ def test_bars_can_be_drawn_into_axes_and_name_what_is_missing():
     assert plots.bars(comparison(), x="percent", ax=ax) is ax.figure
     with pytest.raises(DataError, match="'series'"):
         plots.bars(comparison().drop(columns="series"), x="percent")
+
+
+def test_methods_are_numbered_points_that_do_not_hide_each_other():
+    table = pd.DataFrame(
+        {"method": ["a", "b", "c"], "success": [100.0, 100.0, 50.0], "changes": [2.0, 2.0, 3.0], "speed": [10, 0, 5e4]}
+    )
+    figure = plots.trade_off(
+        table, y="success", xs={"changes": "changes", "speed": "rows a second"}, logarithmic=("speed",), own=("a",)
+    )
+    first, second = figure.axes
+    assert [note.get_text() for note in first.texts] == ["1", "2", "3"]
+    assert first.texts[0].xy[0] < first.texts[1].xy[0]
+    assert [note.get_text() for note in second.texts] == ["1", "3"]
+    with pytest.raises(DataError, match="no column 'speed'"):
+        plots.trade_off(table.drop(columns="speed"), y="success", xs={"speed": "speed"})

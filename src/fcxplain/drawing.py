@@ -23,7 +23,7 @@ from .task import Task
 
 # Rows that go through the network at a time.
 CHUNK = 8_192
-AS_PUBLISHED = "FCx as published: one draw per row, no repair and no search; what fails a check is handed out too."
+PUBLISHED, GATED = "FCx as published", "FCx without search"
 
 
 def drawn_answers(
@@ -38,16 +38,17 @@ def drawn_answers(
     asked = _Asked(table.iloc[place], codes[place], wanted[place])
     draws = [_drawn(model, stand_in, task, asked, seed, draw) for draw in range(k)]
     order = np.argsort(np.tile(place, k), kind="stable")
+    name, many = PUBLISHED if model.heads is None else GATED, "one draw" if k == 1 else f"{k:,} draws"
     found = Explanation.of(
         task,
         table,
         pd.concat([d.table for d in draws], ignore_index=True).iloc[order],
         np.repeat(place, k),
-        method="FCx as published",
+        method=name,
         wanted=wanted,
         without=np.where(predicted == wanted, str(Status.ALREADY), str(Status.NOT_FOUND)),
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
-        notes=(AS_PUBLISHED,),
+        notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
     )
     spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), len(rows))
     return replace(found, effort=spent)
