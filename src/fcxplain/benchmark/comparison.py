@@ -7,37 +7,26 @@ from dataclasses import dataclass
 
 from . import published
 from .markdown import number, spread, table
-from .reproduction import MethodRuns, sizes_of
+from .reproduction import Measure, MethodRuns, sizes_of
 from .summary import Setup, Summary, summarised
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the tables: its words, our figure, and the paper's that stands below it."""
-
-    words: str
-    figure: str
-    paper: str = ""
-    digits: int = 2
-
-
 COLUMNS = (
-    Column("success", "success", digits=1),
-    Column("of possible", "success_possible", digits=1),
-    Column("validity, raw", "validity_soft", "validity", 1),
-    Column("validity", "validity", "validity", 1),
-    Column("feasibility", "feasibility", "feasibility", 1),
-    Column("changes", "sparsity", "sparsity"),
-    Column("continuous", "continuous_proximity", "continuous_proximity"),
-    Column("categorical", "categorical_proximity", "categorical_proximity"),
-    Column("LOF", "lof", "lof"),
-    Column("LOF to data", "lof_to_data"),
-    Column("supported", "supported", digits=1),
-    Column("distinct", "diversity", digits=1),
-    Column("above optimum, %", "optimality_gap"),
-    Column("calls a row", "calls_per_row", digits=0),
-    Column("rows a CPU s", "rows_per_cpu_second", digits=0),
-    Column("CPU s to train", "cpu_seconds", digits=1),
+    Measure("success", "success", digits=1),
+    Measure("of possible", "success_possible", digits=1),
+    Measure("validity, raw", "validity_soft", "validity", 1),
+    Measure("validity", "validity", "validity", 1),
+    Measure("feasibility", "feasibility", "feasibility", 1),
+    Measure("changes", "sparsity", "sparsity"),
+    Measure("continuous", "continuous_proximity", "continuous_proximity"),
+    Measure("categorical", "categorical_proximity", "categorical_proximity"),
+    Measure("LOF", "lof", "lof"),
+    Measure("LOF to data", "lof_to_data"),
+    Measure("supported", "supported", digits=1),
+    Measure("distinct", "diversity", digits=1),
+    Measure("above optimum, %", "optimality_gap"),
+    Measure("calls a row", "calls_per_row", digits=0),
+    Measure("rows a CPU s", "rows_per_cpu_second", digits=0),
+    Measure("CPU s to train", "cpu_seconds", digits=1),
 )
 LEGEND = """\
 Shares are in percent. Every figure of ours is of decoded, legal rows but for *validity, raw*, which is of a
@@ -117,11 +106,11 @@ def _table(group: Beside) -> str:
     return table(("method", *(c.words for c in shown)), lines)
 
 
-def _ours(found: Summary, column: Column) -> str:
+def _ours(found: Summary, column: Measure) -> str:
     return "" if found.mean is None else spread(found, digits=column.digits)
 
 
-def _paper(group: Beside, method: str, column: Column) -> str:
+def _paper(group: Beside, method: str, column: Measure) -> str:
     if not column.paper:
         return ""
     metric = f"feasibility_{group.rules}" if column.paper == "feasibility" else column.paper
