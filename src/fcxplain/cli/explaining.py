@@ -158,8 +158,10 @@ def _print_answers(answer: Explanation, output: Path | None, html: Path | None) 
 
 
 def _print_counts(counts: dict[str, int], notes: tuple[str, ...]) -> None:
+    from ..explanation.statement import marked
+
     for status, rows in sorted(counts.items()):
-        out.print(f"  {rows:>7,}  [bold]{status}[/]: {STATUSES[status]}", highlight=False)
+        out.print(f"  {rows:>7,}  [bold]{marked(status)}[/]: {STATUSES[status]}", highlight=False)
     for note in notes:
         out.print(escape(note), highlight=False)
 
@@ -176,12 +178,14 @@ def _print_reasons(answer: Explanation) -> None:
 
 def _print_table(answer: Explanation, count: int) -> None:
     """The first answers, a change a line."""
+    from ..explanation.statement import marked
+
     table = table_of("row", "what changes", "probability", "status")
     for c in map(answer.certificate, range(count)):
         row = f"{c.row}" if c.rank == 1 else f"{c.row}, answer {c.rank}"
         moves = "\n".join(f"{m.feature}: {m.now} -> {m.then}" for m in c.changes) or "nothing"
         known = "" if c.predicted is None else f"{c.probability:.2f}"
-        status = "\n".join([c.status, *(f"- {failure}" for failure in _failures(c))])
+        status = "\n".join([marked(c.status), *(f"- {failure}" for failure in _failures(c))])
         table.add_row(*map(escape, (row, moves, known, status)))
         table.add_row()
     out.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -64,6 +64,17 @@ class Effort:
     cpu_seconds: float = 0.0
     threads: int = 1
     calls: int = 0
+
+    @classmethod
+    def together(cls, parts: Iterable[Effort]) -> Effort:
+        """What several parts took, one after the other."""
+        spent = list(parts)
+        return cls(
+            sum(e.seconds for e in spent),
+            sum(e.cpu_seconds for e in spent),
+            max((e.threads for e in spent), default=1),
+            sum(e.calls for e in spent),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         rank=np.concatenate([part.rank for part in found])[order],
         checks=_checks(task, parts, own).take(order),
         found_by=np.concatenate([part.found_by for part in found])[order],
-        effort=_effort(found),
+        effort=Effort.together(part.effort for part in found),
         notes=tuple(dict.fromkeys(note for part in found for note in part.notes)),
         own=own,
         reasons={int(where[i]): reason for where, part in parts for i, reason in part.reasons.items()},
@@ -68,13 +68,3 @@ def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Override
     for column, rule in enumerate(own.of_row[where[0]]):
         kept[:, common + rule] = part.checks.kept[:, common + column]
     return kept
-
-
-def _effort(parts: Sequence[Explanation]) -> Effort:
-    spent = [part.effort for part in parts]
-    return Effort(
-        sum(e.seconds for e in spent),
-        sum(e.cpu_seconds for e in spent),
-        max(e.threads for e in spent),
-        sum(e.calls for e in spent),
-    )

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schema import Natural
+from ..search.distinct import distinct
 from .base import Asked
 
 Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-# Keys of lines stay below this, so that they fit into 64 bits.
-LARGEST = 2**62
 
 
 @dataclass(eq=False)
@@ -71,19 +70,3 @@ class Grid:
         predicted = task.predict(task.schema.table(natural, dtypes=dtypes))
         self.calls += len(first)
         return np.asarray(predicted[inverse] == self.question.wanted[self.question.place[row]])
-
-
-def distinct(codes: Codes) -> tuple[Codes, Codes]:
-    """The place of the first of equal lines, for each distinct one, and for each line which of these it equals."""
-    key = np.zeros(len(codes), dtype=np.int64)
-    size = 1
-    for column in codes.T:
-        low = int(column.min(initial=0))
-        values = int(column.max(initial=0)) - low + 1
-        if size * values >= LARGEST:
-            # Numbered anew, lines have no more keys than there are lines.
-            _, key = np.unique(key, return_inverse=True)
-            size = len(key)
-        key, size = key * values + (column - low), size * values
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    return np.asarray(first), np.asarray(inverse)

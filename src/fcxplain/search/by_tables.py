@@ -63,8 +63,7 @@ class TableOracle:
     def _distinct(self, present: Present, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
         strange = np.asarray(present.off_grid.any(axis=1))
         # A value off the grid is its row's own, so such rows share no question with others.
-        own = np.where(strange[row], row, -1) if strange.any() else None
-        return distinct(codes, self.space.tops, own)
+        return distinct(np.column_stack([codes, np.where(strange[row], row, -1)]) if strange.any() else codes)
 
 
 def _parts(order: Codes, ledger: Ledger) -> Iterator[Codes]:

@@ -64,7 +64,7 @@ class Density:
         """The local outlier factor of each candidate; 1 is as dense as its neighbours."""
         if len(self.points) < 2 or not len(codes):
             return np.ones(len(codes))
-        first, inverse = distinct(codes, self.space.tops)
+        first, inverse = distinct(codes)
         distance, place = self._neighbours(codes[first], own=False)
         reach = np.maximum(distance, self._reference[0][place]).mean(axis=1) + 1e-10
         ratio = self._reference[1][place].mean(axis=1) * reach
@@ -73,7 +73,7 @@ class Density:
     @cached_property
     def points(self) -> Codes:
         """Distinct training rows, or a sample of them that depends on the seed alone."""
-        first, _ = distinct(self._train, self.space.tops)
+        first, _ = distinct(self._train)
         if len(first) > POINTS:
             first = first[np.sort(np.random.default_rng(self.seed).permutation(len(first))[:POINTS])]
         points = self._train[first]

@@ -116,7 +116,7 @@ def _followed(
 
 def _together(abouts: list[dict[str, Any]]) -> dict[str, Any]:
     """What is said of all the parts as one: sums, and notes once each."""
-    efforts, counts = [Effort(**a["effort"]) for a in abouts], Counter[str]()
+    counts = Counter[str]()
     for about in abouts:
         counts.update(about["counts"])
     return abouts[0] | {
@@ -124,10 +124,5 @@ def _together(abouts: list[dict[str, Any]]) -> dict[str, Any]:
         "counts": dict(counts),
         "notes": list(dict.fromkeys(note for a in abouts for note in a["notes"])),
         "draws": max(a["draws"] for a in abouts),
-        "effort": {
-            "seconds": sum(e.seconds for e in efforts),
-            "cpu_seconds": sum(e.cpu_seconds for e in efforts),
-            "threads": max(e.threads for e in efforts),
-            "calls": sum(e.calls for e in efforts),
-        },
+        "effort": vars(Effort.together(Effort(**a["effort"]) for a in abouts)),
     }
