@@ -44,6 +44,17 @@ class Keeps:
         return Explanation.of(self.task, rows, rows, np.arange(len(rows)), method="keeps", wanted=wanted)
 
 
+class Blind(Keeps):
+    """One that says that rules do not matter to it, and counts how often it is asked."""
+
+    reads_rules = False
+    asked = 0
+
+    def explain(self, rows: pd.DataFrame) -> Explanation:
+        Blind.asked += 1
+        return super().explain(rows)
+
+
 class Breaks(Keeps):
     def fit(self, task: Task) -> Keeps:
         raise ValueError("no luck today")
@@ -382,7 +393,10 @@ def test_ours_stand_beside_the_papers_with_the_difference(tmp_path: Path):
     assert "| success |  | 35.00 ± 7.07 |  |" in page
     assert "### adult-authors" in page
     assert "| validity, raw outputs | 100.00 | 100.00 | +0.00 |" in page
-    assert "adult, fcx-b, seed 0 | TrainingError: loss is nan \\| at once (model/training.py, line 1, in _stop)" in page
+    assert (
+        "adult, fcx-b, binary, seed 0 | TrainingError: loss is nan \\| at once (model/training.py, line 1, in _stop)"
+        in page
+    )
     table = pd.read_csv(tmp_path / "reproduction.csv").set_index(["data", "method", "figure"])
     assert table.loc[("adult", "fcx-u", "feasibility_unary_soft"), "difference"] == pytest.approx(0.09)
     assert table.loc[("adult", "fcx-b", "success"), "runs_with_a_value"] == 0
@@ -507,6 +521,16 @@ def test_the_default_limit_is_the_documented_one():
     assert EXPLAINED == 5_000 == Job("adult", "fcx-u").explained
 
 
+def test_a_method_that_reads_no_rules_is_asked_once_and_judged_by_each_rule_set():
+    blind, plain = (
+        [carry_out(own(name, rules=rules, explained=20)) for rules in ("unary", "binary")]
+        for name in ("Blind", "Keeps")
+    )
+    assert Blind.asked == 1
+    for once, each in zip(blind, plain, strict=True):
+        assert (once.figures, once.counts) == (each.figures, each.counts)
+
+
 # The command line
 
 
@@ -519,7 +543,7 @@ def test_the_command_line_runs_resumes_and_reports(tmp_path: Path):
     asked = ("run", "--data", "adult", "--method", "test_benchmark:Keeps", "--seed", "0", "--rows", str(ROWS))
     done = command(*asked, "--out", str(results))
     assert done.exit_code == 0, done.output
-    assert "1 of 2: adult, test_benchmark:Keeps, seed 0" in done.stderr
+    assert "1 of 2: adult, test_benchmark:Keeps, unary, seed 0" in done.stderr
     assert len(read_results(results)) == 2
     again = command(*asked, "--out", str(results), "--json")
     assert (json.loads(again.stdout), "2 were there already" in again.stderr) == ([], True)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from .. import model_view
 from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
 from ..classifier.networks import one_thread
@@ -35,6 +37,8 @@ DIGITS = 6
 # How far answers are from the best there are is looked up for so many rows, where so many legal rows can be tried.
 COMPARED, LEGAL_ROWS = 100, 50_000_000
 
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -48,7 +52,7 @@ class Prepared:
     graphs: dict[tuple[float, int | None], CausalGraph] = field(default_factory=dict)
     """What discovery found with a significance level and a cap on the rows, kept for the points of a study."""
     learnt: dict[str, Any] = field(default_factory=dict)
-    """Methods of a family that were fitted, for those of it that follow."""
+    """What was fitted or explained already and serves jobs that follow too."""
 
     @property
     def sizes(self) -> Sizes:
@@ -89,9 +93,7 @@ def measure(job: Job) -> Result:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
-            start = time.process_time()
-            answer = method.explain(rows)
-            explaining = Explaining(len(rows), time.process_time() - start)
+            answer, explaining = _explained(method, rows, job, prepared)
             taken = figures(answer, prepared.tasks, job.rules)
             if answer.prices is not None:
                 taken = _with_gap(
@@ -155,13 +157,46 @@ class Stopwatch(Callback):
 def _fitted(job: Job, prepared: Prepared) -> tuple[Method, Fitting, tuple[dict[str, Any], ...]]:
     """The method, fitted; one of a family takes over what another of it has learnt just before."""
     method, family = job.build(), entry(job.method).family
+    if _is_blind(method, prepared):
+        return _once(prepared, f"{_asked_for(job)} fitted", lambda: (method, *_fit(method, prepared, job)))
     if not family or not isinstance(method, FCx):
         return method, *_fit(method, prepared, job)
     known = str((family, job.rules, method.set_params(prefer="balanced").get_params()))
-    if known not in prepared.learnt:
-        prepared.learnt[known] = (method, *_fit(method, prepared, job))
-    learnt, fitting, history = prepared.learnt[known]
+    learnt, fitting, history = _once(prepared, known, lambda: (method, *_fit(method, prepared, job)))
     return copy.copy(learnt).set_params(prefer=job.parameters["prefer"]), fitting, history
+
+
+def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared) -> tuple[Explanation, Explaining]:
+    """The answers, and what they took; those of a method that looks at no rules are asked for once."""
+    if not _is_blind(method, prepared):
+        return _timed(method, rows)
+    answer, explaining = _once(prepared, f"{_asked_for(job)} explained", lambda: _timed(method, rows))
+    return answer.under(prepared.tasks[job.rules]), explaining
+
+
+def _timed(method: Method, rows: pd.DataFrame) -> tuple[Explanation, Explaining]:
+    start = time.process_time()
+    answer = method.explain(rows)
+    return answer, Explaining(len(rows), time.process_time() - start)
+
+
+def _is_blind(method: Method, prepared: Prepared) -> bool:
+    """Whether a method comes to the same answers under every rule set: it reads no rules but those that freeze."""
+    frozen = {model_view.layout(task).mutable for task in prepared.tasks.values()}
+    return not getattr(method, "reads_rules", True) and len(frozen) == 1
+
+
+def _asked_for(job: Job) -> str:
+    """What tells a job from all others that share its black box, but for its rules."""
+    return str((job.method, job.explained, job.parameters))
+
+
+def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
+    """What the work gives, done once for jobs that share a black box."""
+    if name not in prepared.learnt:
+        prepared.learnt[name] = work()
+    made: Made = prepared.learnt[name]
+    return made
 
 
 def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[Fitting, tuple[dict[str, Any], ...]]:

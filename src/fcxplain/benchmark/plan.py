@@ -136,7 +136,7 @@ class Job:
 
     def __str__(self) -> str:
         asked = f"{self.study} {self.point}".strip()
-        return ", ".join(part for part in (self.data, self.method, f"seed {self.seed}", asked) if part)
+        return ", ".join(part for part in (self.data, self.method, self.rules, f"seed {self.seed}", asked) if part)
 
 
 def as_settings(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

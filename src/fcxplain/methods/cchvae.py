@@ -38,6 +38,8 @@ class CCHVAE(BaseEstimator):  # type: ignore[misc]
     Directions and lengths are the same for all rows. For `k` answers, the `k` nearest distinct rows of that ring.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

@@ -67,6 +67,8 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
     gradients pass straight through the rounding. There is one answer for each row, whatever `k`.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

@@ -66,6 +66,8 @@ class CEM(BaseEstimator):  # type: ignore[misc]
     `k`. `surrogate` allows a model without gradients, which a network then imitates.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

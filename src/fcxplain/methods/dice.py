@@ -46,6 +46,8 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
     Every row meets the same random values, drawn once, and chooses among those that flip it by a hash of its own.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

@@ -78,6 +78,11 @@ class FACE(BaseEstimator):  # type: ignore[misc]
         self.probability, self.density, self.respect_rules = probability, density, respect_rules
         self.max_nodes, self.seed = max_nodes, seed
 
+    @property
+    def reads_rules(self) -> bool:
+        """Whether the answers depend on the task's rules."""
+        return self.respect_rules
+
     def fit(self, task: Task) -> Self:
         """Build the graph, and find the cheapest way from each node to an endpoint of each class."""
         self._check()

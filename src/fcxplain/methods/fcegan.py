@@ -54,6 +54,8 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
     generator is told which features are kept: in the original's templates a kept 0 looks like what may change.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

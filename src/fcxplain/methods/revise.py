@@ -52,6 +52,8 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
     gradients: a network that imitates it is descended on, and what comes of it is checked with the model itself.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,

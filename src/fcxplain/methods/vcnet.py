@@ -57,6 +57,8 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     The paper gives one answer; for `k` of them, further ones are decoded from draws around the latent mean.
     """
 
+    reads_rules = False
+
     def __init__(
         self,
         *,
