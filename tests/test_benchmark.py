@@ -505,6 +505,31 @@ def test_lines_that_were_superseded_are_counted(tmp_path: Path):
     assert "1 older line of the same jobs" in page
 
 
+def test_tables_take_their_places_on_a_page_written_by_hand(tmp_path: Path):
+    page = tmp_path / "benchmark.md"
+    page.write_text("Before.\n<!-- success -->\nold\n<!-- end -->\nBetween.\n<!-- speed -->\n<!-- end -->\nAfter.\n")
+    results = [
+        line(job=Job("adult", name), figures={"success": success}, explaining=Explaining(100, seconds))
+        for name, success, seconds in (("fcx", 100.0, 0.1), ("dice-random", 60.0, 0.2))
+    ]
+    assert page in write_report(results, tmp_path / "docs", pictures=False, pages=[page])
+    text = page.read_text()
+    assert "| dice-random | 60.0 |" in text
+    assert "| dice-random | 170.00 | 2.00 |" in text
+    assert [part in text for part in ("Before.\n", "Between.\n", "After.\n", "old")] == [True, True, True, False]
+    write_report(results, tmp_path / "docs", pictures=False, pages=[page])
+    assert page.read_text() == text
+
+
+def test_a_page_with_no_place_or_an_unknown_one_is_left_alone(tmp_path: Path):
+    page = tmp_path / "page.md"
+    for words, told in (("no place", "has no place"), ("<!-- sucess -->\n<!-- end -->\n", "sucess")):
+        page.write_text(words)
+        with pytest.raises(DataError, match=told):
+            write_report(by_hand(), tmp_path / "docs", pictures=False, pages=[page])
+        assert page.read_text() == words
+
+
 def test_nothing_to_report_is_an_error(tmp_path: Path):
     with pytest.raises(DataError, match="bench run"):
         write_report([], tmp_path)

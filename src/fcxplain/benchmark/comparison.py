@@ -85,7 +85,7 @@ def page(runs: Sequence[MethodRuns], pictures: Sequence[str] = ()) -> str:
         if picture_name(setup) in pictures:
             parts.append(f"![Success against changes and speed, {setup.title}]({picture_name(setup)}.svg)\n")
         parts += [f"#### {group.rules} rules\n\n{_table(group)}" for group in here]
-    parts += ["## Where the default is not ahead\n", _behind(groups)]
+    parts += ["## Where the default is not ahead\n", not_ahead(groups)]
     parts += ["## Against the paper's rows\n", _against_paper(groups)]
     return "\n".join(parts)
 
@@ -117,7 +117,7 @@ def _paper(group: Beside, method: str, column: Measure) -> str:
     return number(published.figure(group.setup.data, method, metric), digits=column.digits)
 
 
-def _behind(groups: Sequence[Beside]) -> str:
+def not_ahead(groups: Sequence[Beside]) -> str:
     """In which tables another method has more success than FCx by default, or fewer changes with enough of it."""
     if all(run.method.startswith("fcx") for group in groups for run in group.runs):
         return "No other method has been run yet: `fcxplain bench run --methods all`.\n"

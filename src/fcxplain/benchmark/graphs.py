@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,10 +86,15 @@ def measure(
     features: int = 10,
     alpha: float = 0.01,
     seed: int = 0,
+    on_done: Callable[[int], None] = lambda done: None,
 ) -> list[GraphScore]:
-    """Discovery on the same synthetic tables with each effective sample size."""
+    """Discovery on the same synthetic tables with each effective sample size; `on_done` is told how many are done."""
     made = [synthetic(features, rows, seed + i) for i in range(tables)]
-    return [_scored(made, cap, alpha) for cap in caps]
+    found = list[GraphScore]()
+    for cap in caps:
+        found.append(_scored(made, cap, alpha))
+        on_done(len(found))
+    return found
 
 
 def _scored(made: list[Synthetic], cap: int, alpha: float) -> GraphScore:

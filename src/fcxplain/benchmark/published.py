@@ -41,6 +41,11 @@ def robustness(data: str) -> PublishedSpread | None:
     return None if line is None else PublishedSpread(float(line["mean"]), float(line["deviation"]))
 
 
+def speed(method: str) -> float | None:
+    """CPU seconds that a public implementation takes for one counterfactual, where it was measured."""
+    return _number(_lines("speed", ("method",)).get((method,), {}).get("seconds"))
+
+
 def published_name(data: str) -> str:
     """The paper's data set that one of ours is compared with."""
     line = _lines("names", ("data",)).get((data,))

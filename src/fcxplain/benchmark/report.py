@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ..errors import DataError
 from ..writing import write_whole
-from . import ablation, comparison, reproduction
+from . import ablation, comparison, overview, reproduction
 from .markdown import as_csv, table
+from .pages import fill
 from .pictures import OVERVIEW, draw, draw_methods
 from .results import Result
 from .summary import current
@@ -16,12 +17,14 @@ from .summary import current
 LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")
 
 
-def write_report(results: Iterable[Result], folder: str | Path, *, pictures: bool = True) -> list[Path]:
+def write_report(
+    results: Iterable[Result], folder: str | Path, *, pictures: bool = True, pages: Iterable[str | Path] = ()
+) -> list[Path]:
     """Write everything that the results have to say into a folder, and tell which files.
 
     `reproduction` has the paper's tables, `methods` all methods beside each other, `ablation` the paper's studies,
     each as Markdown and as CSV; `failures.csv` has what went wrong. A file is only written if there is something to
-    write in it.
+    write in it. `pages` are written by hand, and have places for tables; see `pages.fill`.
     """
     results = list(results)
     if not results:
@@ -52,7 +55,10 @@ def write_report(results: Iterable[Result], folder: str | Path, *, pictures: boo
         texts["failures.csv"] = failures(kept)
     for name, text in texts.items():
         write_whole(folder / name, text)
-    return [*(folder / name for name in texts), *drawn]
+    filled = [Path(page) for page in pages]
+    for path in filled:
+        fill(path, overview.tables(every))
+    return [*(folder / name for name in texts), *drawn, *filled]
 
 
 def ending(results: list[Result]) -> str:

@@ -150,6 +150,23 @@ def _overview(runs: Sequence[MethodRuns]) -> str:
     return "\n".join([table(head, lines, left=2), *_warned(runs)])
 
 
+def in_one_table(runs: Sequence[MethodRuns]) -> str:
+    """Feasibility as the paper counts it, and what is left of it on legal rows."""
+    head = (
+        *("data", "method", "paper", "ours", "difference"),
+        *("decoded: valid and feasible (success)", "combinations of categories"),
+    )
+    words = {m.figure: m for m in MEASURES}
+    lines = []
+    for run in runs:
+        raw = run.compared(words[f"feasibility_{run.rules}_soft"])
+        decoded = (spread(run.compared(words[name]).ours) for name in ("success", "category_combinations"))
+        lines.append(
+            (run.setup.title, run.method, number(raw.paper), spread(raw.ours), signed(raw.difference), *decoded)
+        )
+    return table(head, lines, left=2) if lines else ""
+
+
 def _warned(runs: Sequence[MethodRuns]) -> list[str]:
     """Which methods give many people the same few answers, or answers like no training row."""
     named = [f"{run.setup.title}, {method_title(run.method, run.rules)} ({why})" for run in runs if (why := _why(run))]
