@@ -12,12 +12,12 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "fingerprint", "writing"),
+    ("errors", "fingerprint", "markup", "writing"),
     ("schema",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("task",),
     ("overrides",),
-    ("explanation", "model", "search"),
+    ("explanation", "model", "search", "suggestions"),
     ("metrics", "rule_boxes", "persistence"),
     ("model_view",),
     ("drawing", "proposals", "streaming"),

@@ -27,6 +27,7 @@ from fcxplain.plots import coordinates, layers
 from fcxplain.plots.graph import curve
 from fcxplain.plots.lettering import LONGEST_LINE, name_lines, plain, text_width
 from fcxplain.plots.placement import place
+from made_answers import made
 
 HOSTILE = (
     "$\\foo",
@@ -81,6 +82,10 @@ def every_picture():
         "graph": lambda: plots.causal_graph(random_graph(0, 8, 10), title="graph"),
         "study": lambda: plots.study(points, x="k", title="study"),
         "bars": lambda: plots.bars(table, x="percent", title="bars"),
+        "frequencies": lambda: plots.change_frequencies(made(4, 9), title="frequencies"),
+        "shift": lambda: plots.distribution_shift(made(3, 9), title="shift"),
+        "path": lambda: plots.path(made(4, 9), title="path"),
+        "success": lambda: plots.success_by_changes(made(4, 9), title="success"),
     }
 
 
@@ -120,6 +125,10 @@ def test_titles_are_text_and_not_formulas(name, tmp_path):
         "graph": lambda: plots.causal_graph(random_graph(0, 3, 2), title=title),
         "study": lambda: plots.study(numbers(), x=title, title=title),
         "bars": lambda: plots.bars(comparison(), x=title, title=title),
+        "frequencies": lambda: plots.change_frequencies(made(4, 9), title=title),
+        "shift": lambda: plots.distribution_shift(made(3, 9), title=title),
+        "path": lambda: plots.path(made(4, 9), title=title),
+        "success": lambda: plots.success_by_changes(made(4, 9), title=title),
     }[name]()
     found = [element.text for element in ElementTree.fromstring(svg(drawn, tmp_path)).iter() if element.text]
     assert title in found
@@ -227,6 +236,18 @@ def test_a_single_epoch_stands_in_the_middle_with_a_whole_number_below():
 def test_a_history_without_epochs_is_refused():
     with pytest.raises(DataError, match="no epochs"):
         plots.loss_curves(History())
+
+
+def test_one_term_can_be_drawn_alone_and_into_axes():
+    made_history = history(5)
+    (panel,) = plots.loss_curves(made_history, "kl").axes
+    assert panel.get_ylabel() == "kl"
+    ax = Figure().subplots()
+    assert plots.loss_curves(made_history, ax=ax, title="here") is ax.figure
+    assert (ax.get_ylabel(), ax.get_title(), ax.get_xlabel()) == ("total", "here", "epoch")
+    assert list(ax.lines[1].get_ydata()) == made_history.curve("total", "train")
+    with pytest.raises(DataError, match="Did you mean 'density'"):
+        plots.loss_curves(made_history, "densty")
 
 
 # Graphs
@@ -687,3 +708,13 @@ def test_methods_are_numbered_points_that_do_not_hide_each_other():
     assert [note.get_text() for note in second.texts] == ["1", "3"]
     with pytest.raises(DataError, match="no column 'speed'"):
         plots.trade_off(table.drop(columns="speed"), y="success", xs={"speed": "speed"})
+
+
+def test_methods_as_points_fit_into_axes_for_one_figure():
+    table = pd.DataFrame({"method": ["a", "b"], "success": [100.0, 50.0], "changes": [2.0, 3.0], "speed": [1.0, 2.0]})
+    ax = Figure().subplots()
+    assert plots.trade_off(table, y="success", xs={"changes": "changes"}, ax=ax, title="here") is ax.figure
+    assert [note.get_text() for note in ax.texts] == ["1", "2"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1  a", "2  b"]
+    with pytest.raises(DataError, match="one axis for 2 figures"):
+        plots.trade_off(table, y="success", xs={"changes": "changes", "speed": "speed"}, ax=ax)

@@ -17,7 +17,8 @@ from .classifier import Classifier, as_classifier
 from .classifier.protocol import CheckedClassifier
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
-from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules
+from .markup import Glance, counted
+from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules, rules_grid
 from .schema import Schema, level_named
 
 # So many training rows are enough to see what a model usually answers.
@@ -92,12 +93,34 @@ class Task:
         raise_all(faults, "this task cannot work")
         self._warn(probes, answers)
 
+    def __str__(self) -> str:
+        rules = counted(len(self.rules), "rule")
+        return f"Task({self._about}, {self.classifier!r}, {rules}, target {self._wanted})"
+
     def __repr__(self) -> str:
-        wanted = "the other class" if self.target is None else repr(self.target)
-        return (
-            f"Task({len(self.train):,} rows, {len(self.schema)} features "
-            f"({len(self.schema.mutable)} may change), {self.classifier!r}, {len(self.rules)} rules, target {wanted})"
+        return self._glance().text()
+
+    def _repr_html_(self) -> str:
+        return self._glance().html()
+
+    def _glance(self) -> Glance:
+        threshold = self.classifier.threshold
+        from_here_on = "" if threshold is None else f"; {self.classes[1]!r} from a probability of {threshold:g}"
+        facts = (
+            ("model", getattr(self.classifier, "name", repr(self.classifier))),
+            ("classes", some(self.classes) + from_here_on),
+            ("target", self._wanted),
+            ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
+        return Glance(f"Task: {self._about}", facts=facts, grids=(rules_grid(self.rules),))
+
+    @property
+    def _about(self) -> str:
+        return f"{counted(len(self.train), 'row')}, {self.schema.summary}"
+
+    @property
+    def _wanted(self) -> str:
+        return "the other class" if self.target is None else repr(self.target)
 
     @property
     def classes(self) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -48,6 +48,7 @@ def discover(
     n_effective: int | None = N_EFFECTIVE,
     bootstrap: int = 0,
     seed: int = 0,
+    on_resample: Callable[[int], None] = lambda done: None,
 ) -> CausalGraph:
     """Learn a causal graph over the schema's features from a DataFrame or from natural columns.
 
@@ -58,7 +59,7 @@ def discover(
     n_effective: the most rows that significance counts on. Among hundreds of thousands of rows every trifle is
         significant; None counts them all.
     bootstrap: how many resamples of the rows give the edges their support: the share of them that has the edge.
-        Only this uses `seed`.
+        Only this uses `seed`, and `on_resample` is told how many are done.
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])
@@ -72,10 +73,11 @@ def discover(
         return learn(test)
     made = maker(test, schema)
     graph, rng, seen = learn(made(columns, schema, None, counted)), np.random.default_rng(seed), Counter[object]()
-    for _ in range(bootstrap):
+    for done in range(bootstrap):
         # Rows that repeat double a statistic of no dependence, so that a resample counts as half of its rows.
         again = made(columns, schema, np.sort(rng.integers(n, size=n)), min(counted, n // 2))
         seen.update(frozenset(e) for e in learn(again).edges)
+        on_resample(done + 1)
     return replace(graph, support={e: seen[frozenset(e)] / bootstrap for e in graph.edges}) if bootstrap else graph
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
-from . import dot, exchange, orientation, soundness
+from . import dot, exchange, listing, orientation, soundness
 from .soundness import Edge, Support
 
 
@@ -99,6 +99,12 @@ class CausalGraph:
     def __str__(self) -> str:
         arrows = [f"{a} -> {b}" for a, b in self.directed] + [f"{a} -- {b}" for a, b in self.undirected]
         return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
+
+    def __repr__(self) -> str:
+        return listing.glance(self._parts()).text()
+
+    def _repr_html_(self) -> str:
+        return listing.glance(self._parts()).html()
 
     @cached_property
     def _index(self) -> dict[str, int]:

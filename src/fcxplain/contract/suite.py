@@ -54,7 +54,7 @@ def check_explainer(
     subject = FCx(schedule=SHORT, seed=seed) if explainer is None else explainer
     sample = task.train.iloc[_drawn(len(task.train), rows, seed)]
     items = (*model_items(task, sample, seed), *rule_items(task), *_explaining(task, subject, rows, seed))
-    report = ContractReport(_name(subject), repr(task), items)
+    report = ContractReport(_name(subject), str(task), items)
     if on_fail == "raise":
         report.raise_for_failures()
     return report

@@ -7,6 +7,7 @@ from .joining import joined
 from .loading import read_answers
 from .prices import Prices
 from .reasons import Obstacle, Relaxation, WhyNot
+from .steps import Step, Steps, steps_of
 from .verification import Verification, verify
 
 __all__ = [
@@ -20,11 +21,14 @@ __all__ = [
     "Relaxation",
     "RuleVerdict",
     "Status",
+    "Step",
+    "Steps",
     "Verification",
     "WhyNot",
     "certificate_schema",
     "check",
     "joined",
     "read_answers",
+    "steps_of",
     "verify",
 ]

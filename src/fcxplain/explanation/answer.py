@@ -23,11 +23,11 @@ from .certificate import Certificate, Change
 from .checks import Checks, check
 from .data import data_of, without_nan
 from .frame import column_name, frame_of
+from .glance import glance
 from .issuing import changes_of, densities, issued
 from .parquet import write_answers
 from .prices import Prices
 from .reasons import WhyNot
-from .statement import marked
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
@@ -141,10 +141,14 @@ class Explanation:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __str__(self) -> str:
+        return glance(self, few=0).text()
+
     def __repr__(self) -> str:
-        counted = ", ".join(f"{count:,} {marked(status)}" for status, count in sorted(self.counts.items()))
-        noted = "".join(f"\n  {note}" for note in self.notes)
-        return f"Explanation by {self.method}: {len(self):,} rows ({counted or 'none'}){noted}"
+        return glance(self).text()
+
+    def _repr_html_(self) -> str:
+        return glance(self).html()
 
     @property
     def status(self) -> pd.Series:

@@ -32,10 +32,11 @@ def stated(c: Certificate) -> str:
 
 
 def _changes(c: Certificate) -> list[str]:
-    return [_change(change) for change in c.changes] or ["nothing changes"]
+    return [change_line(change) for change in c.changes] or ["nothing changes"]
 
 
-def _change(change: Change) -> str:
+def change_line(change: Change) -> str:
+    """What a feature is now and then."""
     unit = f" {change.unit}" if change.unit else ""
     return f"{change.title or change.feature}: {amount(change.now)} -> {amount(change.then)}{unit}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,17 +95,21 @@ class Verification:
         return notes
 
 
-def verify(task: Task, rows: pd.DataFrame, path: str | Path) -> Verification:
+def verify(
+    task: Task, rows: pd.DataFrame, path: str | Path, *, on_rows: Callable[[int], None] = lambda done: None
+) -> Verification:
     """Hold a file of answers against these rows, with this task's model and rules.
 
     Nothing that is merely written counts: every certificate is built again from the decoded counterfactual. A file
-    that cannot be read at all is a `FormatError`; whatever else is wrong is a difference.
+    that cannot be read at all is a `FormatError`; whatever else is wrong is a difference. `on_rows` is told how many
+    rows of the file are done.
     """
     rows = rows[list(task.schema.names)]
     task.schema.checked(rows)
     audit = _Audit(AnswerFile(Path(path), task), rows)
     for table in audit.file.batches():
         audit.look_at(table)
+        on_rows(audit.told)
     return audit.result()
 
 

@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from ..errors import DataError
+from ..errors import DataError, Fault, did_you_mean, some
 from ..model.history import Epoch, History
+from .frame import add_key, add_title, settle
 from .lettering import plain
-from .style import COLOURS, MARKERS, QUIET, STROKES, new_figure, our_style
+from .style import COLOURS, MARKERS, QUIET, STROKES, figure_of, new_figure, our_style
 
 # The paper's panels in the paper's order and words, and our names of their terms.
 PANELS = {
@@ -33,29 +34,53 @@ MARKED = 12
 """So many points of a line get a marker, lest it becomes a string of beads."""
 
 
-def loss_curves(history: History, *, title: str | None = None) -> Figure:
+def loss_curves(
+    history: History, term: str | None = None, *, ax: Axes | None = None, title: str | None = None
+) -> Figure:
     """Draw the total loss and its seven terms before weighing, on training and validation rows, over the epochs.
+
+    term: draw this one alone (`total`, `hard`, `kl`, `proximity`, `density`, `soft`, `sparsity` or `validity`).
+    ax: axes of your own, for one term; the total if none is named.
 
     The best epoch, by validation loss, is marked in every panel. A term that was not used has an empty panel.
     """
     best = history.best
     if best is None:
         raise DataError("the history has no epochs: train first, then draw")
+    if term is not None and term not in PANELS:
+        remedy = did_you_mean(term, PANELS) or f"There are {some(PANELS)}."
+        raise DataError("loss_curves", [Fault(f"term {term!r}", "is not known", remedy)])
     with our_style():
-        figure = new_figure(7.2, 8.6 if title else 8.3)
-        panels = figure.subplots(4, 2, sharex=True, gridspec_kw=MARGINS | {"top": 0.925 if title else 0.965})
-        for (term, words), letter, ax in zip(PANELS.items(), "abcdefgh", panels.flat, strict=True):
-            ax.set_title(f"({letter}) {words}")
-            ax.set_ylabel(term)
-            _draw_term(ax, history, term, best)
-        for ax in panels[-1]:
-            ax.set_xlabel("epoch")
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        _set_epochs(panels[0, 0], history)
-        figure.legend(handles=_handles(best), loc="lower center", ncols=3, handlelength=3)
-        if title:
-            figure.suptitle(plain(title), fontsize=11, y=0.985)
-        return figure
+        if term is None and ax is None:
+            return _all_terms(history, best, title)
+        return _one_term(history, best, term or "total", ax, title)
+
+
+def _all_terms(history: History, best: Epoch, title: str | None) -> Figure:
+    figure = new_figure(7.2, 8.6 if title else 8.3)
+    panels = figure.subplots(4, 2, sharex=True, gridspec_kw=MARGINS | {"top": 0.925 if title else 0.965})
+    for (term, words), letter, ax in zip(PANELS.items(), "abcdefgh", panels.flat, strict=True):
+        ax.set_title(f"({letter}) {words}")
+        ax.set_ylabel(term)
+        _draw_term(ax, history, term, best)
+    for ax in panels[-1]:
+        _draw_epochs(ax, history)
+    figure.legend(handles=_handles(best), loc="lower center", ncols=3, handlelength=3)
+    if title:
+        figure.suptitle(plain(title), fontsize=11, y=0.985)
+    return figure
+
+
+def _one_term(history: History, best: Epoch, term: str, ax: Axes | None, title: str | None) -> Figure:
+    panel = new_figure(5.2, 3.2, layout="constrained").add_subplot() if ax is None else ax
+    panel.set_ylabel(term)
+    _draw_term(panel, history, term, best)
+    _draw_epochs(panel, history)
+    add_key([panel], [(line, str(line.get_label())) for line in _handles(best)], own=ax is None)
+    add_title(panel, title or PANELS[term], own=ax is None)
+    if ax is None:
+        settle(figure_of(panel))
+    return figure_of(panel)
 
 
 def _draw_term(ax: Axes, history: History, term: str, best: Epoch) -> None:
@@ -79,8 +104,10 @@ def _look(part: int) -> dict[str, Any]:
     return {"color": COLOURS[part], "linestyle": STROKES[part], "marker": MARKERS[part], "markersize": 3.5}
 
 
-def _set_epochs(ax: Axes, history: History) -> None:
+def _draw_epochs(ax: Axes, history: History) -> None:
     """Half an epoch of room at either side, so that a single epoch stands in the middle."""
+    ax.set_xlabel("epoch")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     first, last = history.epochs[0].number, history.epochs[-1].number
     room = max(0.5, 0.03 * (last - first))
     ax.set_xlim(first - room, last + room)

@@ -5,6 +5,7 @@ Pictures are drawn in a style of their own, whatever the user's settings are, an
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,8 @@ FILLS = ("#FFFFFF", "#56B4E9", "#E69F00", "#F0E442", "#CC79A7", "#009E73", "#BBB
 HATCHES = ("////", "", "....", "xxxx", "----", "\\\\\\\\", "++")
 QUIET = "#6B6B6B"
 FONT = "DejaVu Sans"
+SCREEN = 110
+"""Dots per inch in a notebook."""
 
 # The keys' type is a closed list that differs from release to release.
 SETTINGS: Any = {
@@ -63,9 +66,19 @@ def our_style() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A figure that a notebook shows by itself, although pyplot does not know of it."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        with our_style():
+            self.savefig(buffer, format="png", dpi=SCREEN)
+        return buffer.getvalue()
+
+
 def new_figure(width: float, height: float, **settings: Any) -> Figure:
     """A figure of so many inches that pyplot does not know of."""
-    figure = Figure(figsize=(width, height), **settings)
+    figure = Picture(figsize=(width, height), **settings)
     FigureCanvasAgg(figure)
     return figure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
-from ..errors import DataError
-from .frame import add_title, settle
+from ..errors import DataError, Fault
+from .frame import BEHIND, add_title, settle
 from .lettering import plain, shortened
-from .style import new_figure, our_style
+from .style import figure_of, new_figure, our_style
 
 # Points nearer to each other than this share of a panel are drawn side by side.
 NEAR = 0.05
@@ -28,27 +29,36 @@ def trade_off(
     xs: Mapping[str, str],
     logarithmic: Sequence[str] = (),
     own: Sequence[str] = (),
+    ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
     """Draw one panel for each figure in `xs` (column to words), with `y` upwards and a numbered point per method.
 
     table: a line per method with the columns `method`, `y` and those of `xs`; a point without a figure is left out of
         its panel. `own`: methods that are drawn filled. Numbers and a key tell methods apart, so print needs no colour.
+    ax: axes of your own, for one figure in `xs`.
     """
     absent = [c for c in ("method", y, *xs) if c not in table.columns]
     if absent:
         raise DataError(f"the table has no column {absent[0]!r}")
+    if ax is not None and len(xs) != 1:
+        raise DataError("", [Fault("ax", f"is one axis for {len(xs)} figures", "Leave it out, or draw one at a time.")])
     with our_style():
-        figure = new_figure(3.2 * len(xs) + 1.9, 3.4, layout="constrained")
-        panels = figure.subplots(1, len(xs), sharey=True, squeeze=False)[0]
+        panels = _panels(len(xs)) if ax is None else [ax]
         for panel, (column, words) in zip(panels, xs.items(), strict=True):
             _draw(panel, table, column, y, words, own, log=column in logarithmic)
         panels[0].set_ylabel(f"{plain(y)}, percent")
         panels[0].set_ylim(-6, 106)
-        _key(figure, table)
-        add_title(panels[0], title, own=True)
-        settle(figure)
-    return figure
+        _key(panels[0], table, own=ax is None)
+        add_title(panels[0], title, own=ax is None)
+        if ax is None:
+            settle(figure_of(panels[0]))
+        return figure_of(panels[0])
+
+
+def _panels(count: int) -> list[Axes]:
+    figure = new_figure(3.2 * count + 1.9, 3.4, layout="constrained")
+    return list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
 
 
 def _draw(ax: Axes, table: pd.DataFrame, x: str, y: str, words: str, own: Sequence[str], *, log: bool) -> None:
@@ -81,7 +91,12 @@ def _beside(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float6
     return shown
 
 
-def _key(figure: Figure, table: pd.DataFrame) -> None:
+def _key(ax: Axes, table: pd.DataFrame, *, own: bool) -> None:
+    """Right of the panels on a figure of our own; in the axes on one that is not."""
     lines = [f"{i}  {shortened(str(name), 22)}" for i, name in enumerate(table["method"], start=1)]
     nothing = [Line2D([], [], linestyle="") for _ in lines]
-    figure.legend(nothing, lines, loc="outside right upper", handlelength=0, handletextpad=0, fontsize=8)
+    look: dict[str, Any] = {"handlelength": 0, "handletextpad": 0, "fontsize": 8}
+    if own:
+        figure_of(ax).legend(nothing, lines, loc="outside right upper", **look)
+    else:
+        ax.legend(nothing, lines, loc="best", **look, **BEHIND)

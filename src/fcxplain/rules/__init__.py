@@ -2,6 +2,7 @@
 
 from .check import holds
 from .conflict import Breakage, Finding, breakage, contradiction, lint
+from .listing import rules_grid
 from .nodes import Rule
 from .parser import RuleFault, RuleSource, parse, parse_rules, read_rules
 from .penalty import penalty
@@ -26,4 +27,5 @@ __all__ = [
     "penalty",
     "read_rules",
     "repair",
+    "rules_grid",
 ]

@@ -142,6 +142,17 @@ class Rule:
     def __str__(self) -> str:
         return self.text
 
+    def __repr__(self) -> str:
+        # What says and lists rules takes them apart, and so comes after them.
+        from .listing import shown
+
+        return shown(self)
+
+    def _repr_html_(self) -> str:
+        from .listing import glance
+
+        return glance(self).html()
+
     @cached_property
     def refs(self) -> frozenset[Ref]:
         """Every name that the rule mentions."""

@@ -22,6 +22,8 @@ from .grid import decimals_of, default_step, exact, is_too_fine
 MAX_LEVELS = 1000
 # Up to this many different whole numbers written as text are taken for codes of a category.
 MAX_CODES = 20
+# Among so few rows, that no two are equal says nothing.
+FEW = 20
 # Beyond this many decimals a file shows arithmetic, not precision.
 MOST_DECIMALS = 12
 # A step that cuts the range finer than this is noise, not precision.
@@ -150,6 +152,8 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         return feature, _guess(feature, why, "Make it an integer if it is a count.")
     low, high = float(distinct[0]), float(distinct[-1])
     advice = "It is constant and cannot change." if low == high else ""
+    if whole and len(column) > FEW and len(distinct) == len(column):
+        advice = "No two rows are equal: leave it out if it is an identifier."
     if whole:
         feature = Feature(name, "integer", low=low, high=high)
         return feature, _guess(feature, "every value is a whole number", advice)
@@ -189,7 +193,7 @@ def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
         remedy = "Drop it if it is an identifier or free text, or merge its levels."
         raise _unusable(name, f"has {len(levels):,} different values", remedy)
     advice = "The levels look like numbers; convert the column if they are." if all(numeric) else ""
-    if len(present) > 20 and len(levels) > 0.5 * len(present):
+    if len(present) > FEW and len(levels) > 0.5 * len(present):
         advice = "Most rows differ: drop it if it is an identifier."
     feature = _category(name, "categorical", levels)
     return feature, _guess(feature, "the values are text", advice)

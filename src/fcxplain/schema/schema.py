@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
-from . import column, inference, toml, validation
+from . import column, inference, listing, toml, validation
 from .feature import Feature
 from .inference import Guess
 
@@ -85,7 +85,18 @@ class Schema:
         return len(self.features)
 
     def __str__(self) -> str:
-        return "\n".join(_line(f) for f in self.features)
+        return "\n".join(map(listing.line, self.features))
+
+    def __repr__(self) -> str:
+        return listing.glance(self.features, self.guesses).text()
+
+    def _repr_html_(self) -> str:
+        return listing.glance(self.features, self.guesses).html()
+
+    @property
+    def summary(self) -> str:
+        """How many features there are of which kind, e.g. "5 features (2 numbers, 3 categories; 4 may change)"."""
+        return listing.summary(self.features)
 
     @classmethod
     def infer(cls, table: pd.DataFrame, *, label: str | None = None, immutable: Iterable[str] = ()) -> Schema:
@@ -183,11 +194,3 @@ def _unit(feature: Feature, values: NDArray[np.float64]) -> float:
         return float(feature.step or 1)
     mad = float(np.median(np.abs(values - np.median(values))))
     return mad or float(np.std(values)) or float(feature.step or 1)
-
-
-def _line(feature: Feature) -> str:
-    kept = "" if feature.mutable else ", immutable"
-    unit = f" {feature.unit}" if feature.unit else ""
-    if feature.is_number:
-        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
-    return f"{feature.name}: {feature.kind}, {len(feature.levels)} levels: {some(feature.levels, 6)}{kept}"

@@ -16,9 +16,16 @@ from .inference import Guess
 
 FIELDS = ("kind", "low", "high", "step", "decimals", "levels", "ranks", "mutable", "label", "unit")
 _HEADER = (
-    "The table's schema. kind: integer, continuous, categorical or ordinal.",
-    "Numbers: low, high and step (or decimals). Categories: levels; ordinal ones also ranks, ties allowed.",
-    "mutable = false: the feature may not change. label and unit are for people.",
+    "The table's schema: a section for each feature. A column without a section is left out.",
+    "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",
+    "",
+    "kind      integer, continuous, categorical (levels without an order) or ordinal (levels from low to high)",
+    "low, high the least and the most that an answer may say",
+    "step      the distance between values of a number; decimals = 2 does as well",
+    "levels    every value that a category may have; of an ordinal one, in order",
+    "ranks     of an ordinal one, a whole number for each level; equal ones are ties",
+    "mutable   false: an answer must leave it as it is, as what nobody can change",
+    "label     what people call it;   unit: what it is measured in, such as years",
 )
 
 
