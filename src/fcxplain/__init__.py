@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .rules import Rule, parse, parse_rules
     from .schema import Feature, Schema
     from .search import Budget
+    from .suggestions import Suggestion, suggest
     from .task import Task
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOMES = {
     "Overrides": "overrides",
     "Rule": "rules",
     "Schema": "schema",
+    "Suggestion": "suggestions",
     "TableEncoder": "encoding",
     "Task": "task",
     "as_classifier": "classifier",
@@ -57,6 +59,7 @@ _HOMES = {
     "parse_rules": "rules",
     "read_answers": "explanation",
     "read_overrides": "overrides",
+    "suggest": "suggestions",
     "train_classifier": "classifier",
     "verify": "explanation",
 }
@@ -80,6 +83,7 @@ __all__ = [
     "Rule",
     "Schema",
     "Status",
+    "Suggestion",
     "TableEncoder",
     "Task",
     "as_classifier",
@@ -93,6 +97,7 @@ __all__ = [
     "parse_rules",
     "read_answers",
     "read_overrides",
+    "suggest",
     "train_classifier",
     "verify",
 ]

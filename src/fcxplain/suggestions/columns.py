@@ -1,0 +1,148 @@
+"""A table as suggestions see it: each column's values in their order, and a division into a few parts.
+
+A rule's condition chooses among the parts: levels of a category, ranks of an ordinal, the few values of a number, or
+what lies below, at and above the value that a number has most often (such as 0).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..schema import Feature, Natural, Schema
+from ..schema.validation import column_faults, raise_on_faults
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+# A number of no more than so many values is divided by each of them.
+FEW = 12
+# A value that this share of the rows has divides a number of many values.
+OFTEN = 0.05
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of values, both ends included, as they occur."""
+
+    low: float
+    high: float
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it holds one value only."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A feature's values (numbers, ranks of an ordinal, codes of a category; missing is NaN) and their parts.
+
+    `natural` are the same values as the schema has them. `part_of` has the part of each row, -1 where its value is
+    missing.
+    """
+
+    feature: Feature
+    natural: NDArray[Any] = field(repr=False)
+    values: Floats = field(repr=False)
+    parts: tuple[Part, ...]
+    part_of: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the values have an order."""
+        return self.feature.kind != "categorical"
+
+    @cached_property
+    def known(self) -> Bools:
+        """Which rows have a value."""
+        return np.asarray(~np.isnan(self.values))
+
+    @cached_property
+    def in_order(self) -> Floats:
+        """The known values in rising order."""
+        return np.sort(self.values[self.known])
+
+    @cached_property
+    def by_part(self) -> NDArray[np.int64]:
+        """The rows, ordered by part; those without one come first."""
+        return np.argsort(self.part_of, kind="stable")
+
+    @cached_property
+    def conditions(self) -> Bools:
+        """What a rule may ask of the feature, as choices among the parts, `conditions x parts`."""
+        count = len(self.parts)
+        one = np.eye(count, dtype=bool)
+        if not self.is_ordered:
+            return one
+        upwards = np.triu(np.ones((count, count), dtype=bool))[1:]
+        points = one[[p.is_point for p in self.parts]] if self.feature.is_number else one[:0]
+        return np.unique(np.concatenate([upwards, ~upwards, points]), axis=0)
+
+
+def columns_of(table: pd.DataFrame, schema: Schema) -> dict[str, Column]:
+    """The columns of the schema in which anything is known; missing values and unknown levels are NaN."""
+    raise_on_faults(column_faults(schema.features, table))
+    natural = schema.natural(table)
+    columns = {f.name: _column(f, natural[f.name]) for f in schema}
+    return {name: column for name, column in columns.items() if column.known.any()}
+
+
+def _column(feature: Feature, natural: NDArray[Any]) -> Column:
+    if feature.is_number:
+        values = np.where(np.isfinite(natural), natural, np.nan)
+        parts = _stretches(values[~np.isnan(values)])
+        ends = np.asarray([p.high for p in parts])
+        return Column(feature, natural, values, parts, np.where(np.isnan(values), -1, np.searchsorted(ends, values)))
+    measure = feature.rank_of_level if feature.kind == "ordinal" else np.arange(len(feature.levels), dtype=np.float64)
+    ranks, places = np.unique(measure, return_inverse=True)
+    parts = tuple(Part(float(r), float(r)) for r in ranks)
+    known = natural >= 0
+    values = np.where(known, measure[natural], np.nan)
+    return Column(feature, natural, values, parts, np.where(known, places[natural], -1))
+
+
+def _stretches(known: Floats) -> tuple[Part, ...]:
+    """A number's parts: its values if they are few, else what is below, at and above one that is frequent."""
+    values, counts = np.unique(known, return_counts=True)
+    if len(values) <= FEW:
+        return tuple(Part(float(v), float(v)) for v in values)
+    mode = int(counts.argmax())
+    if counts[mode] < OFTEN * len(known):
+        return (Part(float(values[0]), float(values[-1])),)
+    runs = [values[:mode], values[mode : mode + 1], values[mode + 1 :]]
+    return tuple(Part(float(run[0]), float(run[-1])) for run in runs if len(run))
+
+
+def made_up(columns: Mapping[str, Column], rows: int, seed: tuple[int, ...]) -> Natural:
+    """Rows of which each value is drawn from the data by itself, as natural columns.
+
+    What is drawn for a column does not depend on the others, so that an unrelated one changes no suggestion.
+    """
+    made = {}
+    for name, column in columns.items():
+        known = column.natural[column.known]
+        made[name] = known[generator(name, *seed).integers(len(known), size=rows)]
+    return made
+
+
+def pairs_of(columns: Mapping[str, Column], seed: int) -> tuple[Natural, Natural]:
+    """Every complete row beside another one, drawn at random; none stands in two pairs."""
+    complete = np.flatnonzero(np.logical_and.reduce([c.known for c in columns.values()]))
+    drawn = generator("\n".join(columns), seed).permutation(complete)
+    first, second = drawn[: len(drawn) // 2 * 2].reshape(2, -1)
+    return (
+        {name: c.natural[first] for name, c in columns.items()},
+        {name: c.natural[second] for name, c in columns.items()},
+    )
+
+
+def generator(name: str, *seed: int) -> np.random.Generator:
+    """Random numbers for one purpose."""
+    return np.random.default_rng([*seed, zlib.crc32(name.encode())])
