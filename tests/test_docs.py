@@ -1,58 +1,94 @@
-"""The documents' Python runs, and prints what they say it prints."""
+"""The documents' Python runs, and prints what they say it prints; their commands and links are real."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
+import typer
+
+from documents import blocks_of_notebook, blocks_of_page, printed, shape, write_loans
+from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
+from fcxplain.cli import app
+from fcxplain.rules import in_words, parse
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
-
-
-def blocks() -> list[tuple[str, str, str]]:
-    found = []
-    for page in PAGES:
-        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8")), start=1):
-            code, output = match.group(1), match.group(2) or ""
-            told = re.findall(r"^# (.*)$", code, re.MULTILINE) if not output else output.splitlines()
-            found.append((f"{page.name}, block {number}", code, "\n".join(told)))
-    return found
-
-
-def loans(folder: Path) -> None:
-    generator = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {
-            "age": generator.integers(18, 80, 300),
-            "income": generator.integers(100, 900, 300) * 10,
-            "amount": generator.integers(1, 99, 300) * 50,
-            "job": generator.choice(["cook", "clerk", "smith"], 300),
-        }
+WITH_CODE = [page for page in PAGES if blocks_of_page(page.read_text(encoding="utf-8"))]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+COMMAND = re.compile(r"^(?:\$ )?(fcxplain .*?)(?:\s+#.*)?$", re.MULTILINE)
+FENCE = re.compile(r"^```(?:sh|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# The features that the examples in rules.md speak of.
+NUMBERS = ("age", "debts", "income", "hours", "loan", "a", "b", "c", "profit")
+SPOKEN_OF = Schema(
+    (
+        *(Feature(name, "integer", low=0, high=100) for name in NUMBERS),
+        Feature("grade", "ordinal", levels=("low", "middle", "high")),
+        Feature("education", "ordinal", levels=("school", "college", "master")),
+        Feature("job", "categorical", levels=("clerk", "cook", "smith", "soldier")),
+        Feature("work", "categorical", levels=("paid", "self-employed")),
+        Feature("race", "categorical", levels=("White", "Other")),
     )
-    table["approved"] = np.where(table["income"] > table["amount"], "yes", "no")
-    table.to_csv(folder / "loans.csv", index=False)
+)
 
 
-@pytest.mark.parametrize(("name", "code", "output"), blocks(), ids=[name for name, _, _ in blocks()])
-def test_python_in_the_documents_runs_and_prints_what_they_say(name, code, output, tmp_path: Path):
-    loans(tmp_path)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    if output:
-        assert shape(done.stdout) == shape(output)
+@pytest.fixture(autouse=True)
+def _same_entries_after() -> Iterator[None]:
+    """What a page adds to the dicts of methods, metrics and data sets is there for that page only."""
+    before = [(entries, dict(entries)) for entries in (METHODS, METRICS, DATASETS)]
+    yield
+    for entries, known in before:
+        entries.clear()
+        entries.update(known)
 
 
-def shape(text: str) -> list[str]:
-    """The lines without their numbers and fingerprints, which another release of a library may change a little."""
-    plain = re.sub(r"\b[0-9a-f]{16}\b", "0", text.strip())
-    return [" ".join(re.sub(r"\d", "0", line).split()) for line in plain.splitlines()]
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
+def test_python_in_the_documents_runs_and_prints_what_they_say(page: Path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_loans(tmp_path)
+    blocks = blocks_of_page(page.read_text(encoding="utf-8"))
+    for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
+        if block.printed:
+            assert shape(text) == shape(block.printed), f"block {number}"
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda p: p.name)
+def test_notebooks_run_and_print_what_they_show(notebook: Path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = blocks_of_notebook(notebook.read_text(encoding="utf-8"))
+    for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
+        assert shape(text) == shape(block.printed), f"cell {number}"
+
+
+def examples_of_rules() -> list[str]:
+    text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8").split("## How to say it")[1].split("\n## ")[0]
+    return re.findall(r"^\| [^|`]+ \| `([^`]+)`", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", examples_of_rules())
+def test_examples_of_rules_can_be_read(text: str):
+    assert in_words(parse(text, SPOKEN_OF))
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every command line in the documents, and the page that it stands on."""
+    for page in PAGES:
+        for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
+            for match in COMMAND.finditer(fence.group(1)):
+                yield page.name, match.group(1)
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(commands())), ids=lambda text: text[:60])
+def test_commands_in_the_documents_have_the_options_they_name(page: str, line: str):
+    command, words = typer.main.get_command(app), shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert not hasattr(command, "commands"), f"{words[0]!r} is no command"
+    assert {word for word in words if re.match("-+[a-z]", word)} <= known | {"--help"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

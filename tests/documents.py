@@ -1,0 +1,75 @@
+"""Code that stands in documents and notebooks: read, run from top to bottom, and compared with what it says it prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+# Between the outputs of two blocks; nothing else prints it.
+MARK = "\x1e"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some lines of Python, and what they print; empty where the document does not say."""
+
+    code: str
+    printed: str
+
+
+def blocks_of_page(text: str) -> list[Block]:
+    """The Python of a Markdown page. What it prints stands in the next block, or in comments that begin a line."""
+    found = []
+    for match in BLOCK.finditer(text):
+        code, output = match.group(1), match.group(2) or ""
+        found.append(Block(code, output or "\n".join(re.findall(r"^# (.*)$", code, re.MULTILINE))))
+    return found
+
+
+def blocks_of_notebook(text: str) -> list[Block]:
+    """The code cells of a notebook, and what they printed when it was made."""
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    return [Block("".join(cell["source"]) + "\n", _streamed(cell["outputs"])) for cell in cells]
+
+
+def _streamed(outputs: Sequence[dict]) -> str:
+    return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream" and o["name"] == "stdout")
+
+
+def printed(blocks: Sequence[Block], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What each block prints when all of them run one after the other, as one script, in a folder."""
+    script = folder / "document.py"
+    script.write_text(f"print({MARK!r})\n".join(block.code for block in blocks), encoding="utf-8")
+    capsys.readouterr()
+    runpy.run_path(str(script), run_name="__main__")
+    return capsys.readouterr().out.split(f"{MARK}\n")
+
+
+def shape(text: str) -> list[str]:
+    """The lines without their numbers and fingerprints, which another release of a library may change a little."""
+    plain = re.sub(r"\b[0-9a-f]{16}\b", "0", text.strip())
+    return [" ".join(re.sub(r"\d", "0", line).split()) for line in plain.splitlines()]
+
+
+def write_loans(folder: Path) -> None:
+    """The file `loans.csv` that the documents speak of."""
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": generator.integers(18, 80, 300),
+            "income": generator.integers(100, 900, 300) * 10,
+            "amount": generator.integers(1, 99, 300) * 50,
+            "job": generator.choice(["cook", "clerk", "smith"], 300),
+        }
+    )
+    table["approved"] = np.where(table["income"] > table["amount"], "yes", "no")
+    table.to_csv(folder / "loans.csv", index=False)
