@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import io
@@ -14,8 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +20,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli import main
 from fcxplain.cli.progress import TrainingProgress
 from fcxplain.cli.settings import read_settings
 from fcxplain.cli.sources import Source
@@ -49,34 +46,6 @@ with torch.no_grad():
     model[0].bias[:] = 0.0
 number = 7
 """
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """Both streams with every run of blanks as one, since tables are folded to the width of a terminal."""
-        return re.sub(r"\s+", " ", f"{self.out} {self.err}")
-
-
-def run(*arguments: object, folder: Path) -> Done:
-    """The command line in this process, with all that `main` does around it."""
-    out, err, before = io.StringIO(), io.StringIO(), sys.argv
-    sys.argv = ["fcxplain", *map(str, arguments)]
-    try:
-        with contextlib.chdir(folder), warnings.catch_warnings():
-            warnings.simplefilter("always")
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-                main()
-    finally:
-        sys.argv = before
-    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def loans(rows: int = 200) -> pd.DataFrame:

@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from .console import Json, Seed, err, out, print_json, table_of
+from . import completion, speed
+from .console import Json, Seed, err, out, print_json, split, table_of
+from .manners import App
+from .work import working
 
 if TYPE_CHECKING:
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
     from ..benchmark.runner import Progress as Step
 
-bench_app = typer.Typer(help="Measurements that the documents quote.", no_args_is_help=True)
+bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
 
-DataSets = Annotated[list[str] | None, typer.Option("--data", help="A data set; all that are here by default.")]
+DataSets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        help="Data sets with commas between them; all that are here by default.",
+        autocompletion=completion.some_data_sets,
+    ),
+]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,12 +36,20 @@ Methods = Annotated[
         "--method",
         help="Names with commas between them (fcx, fcx-u, revise, ...), all, or a class of your own as "
         "package.module:Class; FCx and its variants by default.",
+        autocompletion=completion.methods,
     ),
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
-Rows = Annotated[int | None, typer.Option(help="A sample of so many rows of each data set.")]
-LimitRows = Annotated[int, typer.Option(help="Explain at most so many refused test rows, drawn by the seed.")]
-Box = Annotated[str, typer.Option("--classifier", help="The kind of black box: paper, mlp, logistic or boosting.")]
+Rows = Annotated[int | None, typer.Option(min=1, help="A sample of so many rows of each data set.")]
+LimitRows = Annotated[int, typer.Option(min=1, help="Explain at most so many refused test rows, drawn by the seed.")]
+Box = Annotated[
+    str,
+    typer.Option(
+        "--classifier",
+        help="The kind of black box: paper, mlp, logistic or boosting.",
+        autocompletion=completion.classifiers,
+    ),
+]
 Results = Annotated[Path, typer.Option("--out", help="The folder of results; what it has already is not done again.")]
 TimeLimit = Annotated[
     float | None, typer.Option(help="Stop a run after so many seconds; each run then has a process of its own.")
@@ -78,7 +95,11 @@ def bench_run(
 def bench_ablation(
     study: Annotated[
         list[str] | None,
-        typer.Option("--study", help="latent, lof-k, pc-alpha, hyperparameters, components or curves; all by default."),
+        typer.Option(
+            "--study",
+            help="latent, lof-k, pc-alpha, hyperparameters, components or curves; all by default.",
+            autocompletion=completion.studies,
+        ),
     ] = None,
     data: DataSets = None,
     method: Methods = None,
@@ -100,10 +121,10 @@ def bench_ablation(
     from ..benchmark.studies import STUDIES, plan_studies
 
     jobs = plan_studies(
-        study or STUDIES,
-        data or _data_here(),
+        split(study) or STUDIES,
+        split(data) or _data_here(),
         seed or (0, 1, 2),
-        methods=method,
+        methods=split(method) or None,
         rows=rows,
         classifier=classifier,
         explained=limit_rows,
@@ -115,8 +136,15 @@ def bench_ablation(
 def bench_report(
     results: Annotated[Path, typer.Option(help="The folder of results.")] = RESULTS,
     folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("docs/reproduction"),
-    data: Annotated[list[str] | None, typer.Option("--data", help="Of these data sets only.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Of these data sets only.", autocompletion=completion.some_data_sets),
+    ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw pictures; they need matplotlib.")] = True,
+    pages: Annotated[
+        list[Path] | None,
+        typer.Option("--page", help="A page of yours with places for tables: `<!-- success -->` ... `<!-- end -->`."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write results as Markdown, CSV and pictures, with the paper's figures beside ours.
@@ -126,18 +154,13 @@ def bench_report(
     from ..benchmark.report import write_report
     from ..benchmark.results import read_results
 
-    with err.status("writing"):
-        written = write_report(read_results(results, data), folder, pictures=pictures)
+    with working("writing the report"):
+        written = write_report(read_results(results, split(data) or None), folder, pictures=pictures, pages=pages or ())
     if as_json:
         return print_json([str(path) for path in written])
     for path in written:
         out.print(escape(str(path)), highlight=False, soft_wrap=True)
     return None
-
-
-def split(given: list[str] | None) -> list[str]:
-    """Names that were given one by one, or several with commas between them."""
-    return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
 
 
 def _data_here() -> list[str]:
@@ -153,13 +176,11 @@ def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, a
     from ..benchmark.runner import run
 
     new: list[Result] = []
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
-        bar = shown.add_task("reading results", total=len(jobs))
+    with working("reading results", len(jobs)) as work:
 
         def show(step: Step) -> None:
             done = step.number - (step.state == "running")
-            shown.update(bar, description=escape(str(step.job)), completed=done)
+            work.move(done, what=str(step.job), fresh=step.state != "skipped")
             if step.state == "running" and not err.is_terminal:
                 err.print(escape(f"{step.number} of {step.of}: {step.job}"), highlight=False, soft_wrap=True)
 
@@ -167,11 +188,10 @@ def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, a
             for result in run(jobs, folder, show, time_limit=time_limit, retry=retry):
                 new.append(result)
                 if not as_json:
-                    out.print(escape(_told(result)), highlight=False, soft_wrap=True)
+                    work.say(_told(result))
         except KeyboardInterrupt:
-            shown.stop()
-            err.print(f"stopped; {len(new)} results are kept, and the same command goes on from there")
-            raise typer.Exit(130) from None
+            told = f"{len(new)} new result{'s' * (len(new) != 1)} kept, and the same command goes on from there"
+            raise KeyboardInterrupt(told) from None
     _end(jobs, new, folder, as_json)
 
 
@@ -195,9 +215,12 @@ def _told(result: Result) -> str:
 
 @bench_app.command("classifiers")
 def bench_classifiers(
-    data: Annotated[list[str] | None, typer.Option("--data", help="Data sets; all that are here by default.")] = None,
-    kind: Annotated[list[str] | None, typer.Option("--kind", help="Kinds of classifier; all by default.")] = None,
-    rows: Annotated[int | None, typer.Option(help="At most so many rows of each data set.")] = None,
+    data: DataSets = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", help="Kinds of classifier; all by default.", autocompletion=completion.some_classifiers),
+    ] = None,
+    rows: Rows = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the table as Markdown.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -208,70 +231,26 @@ def bench_classifiers(
     """
     from ..benchmark.classifiers import markdown, measure_all
     from ..classifier import KINDS
-    from ..datasets import DATASETS
-    from ..datasets.files import whereabouts
+    from ..writing import write_whole
+    from .outputs import check_output
 
-    names = data or [n for n, spec in DATASETS.items() if whereabouts(spec.file)]
-    kinds = kind or list(KINDS)
-    results = []
-    with err.status("training") as status:
+    if output is not None:
+        check_output(output, (".md",))
+    names, kinds, results = split(data) or _data_here(), split(kind) or list(KINDS), []
+    with working("training", len(names) * len(kinds)) as work:
         for result in measure_all(names, kinds, seed=seed, rows=rows):
             results.append(result)
-            status.update(f"{len(results)} of {len(names) * len(kinds)}: {result.data}, {result.kind} done")
+            work.move(len(results))
             if not as_json:
                 said = f"{result.data}, {result.kind}: accuracy {result.accuracy:.1%}"
-                out.print(f"{said}, balanced {result.balanced_accuracy:.1%}", highlight=False)
+                work.say(f"{said}, balanced {result.balanced_accuracy:.1%}")
     if as_json:
         print_json([asdict(r) for r in results])
     if output is not None:
-        from ..writing import write_whole
-
         write_whole(output, markdown(results))
 
 
-@bench_app.command("speed")
-def bench_speed(
-    data: Annotated[str, typer.Option("--data", help="A data set's name.")] = "adult",
-    sample: Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")] = None,
-    what: Annotated[
-        list[str] | None,
-        typer.Option("--what", help="tables, training, growth, explaining, streaming; all by default. Or memory."),
-    ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")] = 5,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Measure encoding, repairing and training against the plain work that they contain.
-
-    Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
-    all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
-    memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
-    against the bare work. Streaming: file to file, 1,000 to a million rows. Memory: a fit of one epoch with nothing
-    beside it. CPU seconds of one thread.
-
-    Example: fcxplain bench speed --data folktables --sample all
-    """
-    from ..benchmark.speed import MEASURED, measured
-
-    with err.status(f"measuring on {data}"):
-        found = measured(data, what or list(MEASURED), sample=sample, repeat=repeat, seed=seed)
-    if as_json:
-        return print_json(found.to_dict())
-    if found.timings:
-        shown = table_of("job", "rows", "CPU s", "rows per CPU s", "bare work, CPU s", "ratio")
-        for t in found.timings:
-            floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
-            shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
-        out.print(shown)
-    for growth, title in ((found.growth, "rows of one epoch"), (found.streaming, "rows explained, file to file")):
-        if growth:
-            shown = table_of(title, "CPU s", "microseconds a row", "more memory, MB")
-            for g in growth:
-                memory = f"{g.memory / 1e6:,.0f}"
-                shown.add_row(f"{g.rows:,}", f"{g.seconds:.2f}", f"{1e6 * g.seconds_per_row:.1f}", memory)
-            out.print(shown)
-    out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
-    return None
+bench_app.command("speed")(speed.bench_speed)
 
 
 @bench_app.command("graphs")
@@ -289,9 +268,9 @@ def bench_graphs(
     """
     from ..benchmark.graphs import measure
 
-    with err.status("discovering"):
-        caps = (1_000, 2_000, 5_000, 10_000, 20_000)
-        found = measure(caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed)
+    caps = (1_000, 2_000, 5_000, 10_000, 20_000)
+    with working("discovering", len(caps)) as work:
+        found = measure(caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed, on_done=work.move)
     if as_json:
         return print_json([asdict(one) for one in found])
     shown = table_of("effective rows", "precision", "recall", "F1", "F1 of arrows", "CPU s a table")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from .console import Seed, err, out, table_of
+from .console import Json, Seed, err, out, print_json, table_of
 
 if TYPE_CHECKING:
     from ..demo import Demo
@@ -20,17 +20,48 @@ def demo(
         "fcxplain-demo"
     ),
     seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
     """Do the main job on the embedded Adult data.
 
     Trains the paper's classifier and FCx, gives everybody who is refused an answer that was checked, shows what three
     people could change and why one person cannot, and writes the model, a page and a file of all answers.
+
+    Example: fcxplain demo --out fcxplain-demo
     """
     from ..demo import run
     from .progress import TrainingProgress
 
-    with TrainingProgress(err) as progress:
+    _check_folder(output)
+    with TrainingProgress(err, then="explaining everybody who is refused") as progress:
         found = run(output, seed, [progress])
+    if as_json:
+        return print_json(_data(found))
+    return _print(found)
+
+
+def _check_folder(output: Path) -> None:
+    """Refuse now what could not be written after minutes of work."""
+    from ..errors import DataError, Fault
+
+    if output.exists() and not output.is_dir():
+        raise DataError("", [Fault(f"--out {output}", "is a file", "Name a folder.")])
+
+
+def _data(found: Demo) -> dict[str, Any]:
+    return {
+        "rows": found.rows,
+        "accuracy": found.score.accuracy,
+        "refused": found.refused,
+        "rules": list(found.rules),
+        "figures": {one.metric: {"here": one.ours, "paper": one.paper} for one in found.figures},
+        "people": [person.to_dict() for person in found.people],
+        "why_not": None if found.why_not is None else found.why_not.to_dict(),
+        "files": {"model": str(found.model), "page": str(found.page), "answers": str(found.answers)},
+    }
+
+
+def _print(found: Demo) -> None:
     marks = found.score
     out.print(f"[bold]Adult[/] (UCI, 1994 census): {found.rows:,} people, of whom {marks.rows:,} are kept for testing.")
     out.print(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .console import Json, err, out, print_json, table_of
-from .models import Model, OwnClassifier
+from . import completion
+from .console import Json, SkipMissing, out, print_json, table_of, written
+from .models import Model, OwnClassifier, Rows
+from .work import working
 
 if TYPE_CHECKING:
     from ..explainer import FCx
@@ -32,12 +34,16 @@ STATUSES = {
 
 def explain(
     model: Model,
-    rows: Annotated[str, typer.Argument(help="A CSV or parquet file, or a data set's name (its test part).")],
+    rows: Rows,
     output: Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")] = 1,
     prefer: Annotated[
-        str | None, typer.Option(help="sparse (few changes), balanced, or plausible (like rows that there are).")
+        str | None,
+        typer.Option(
+            help="sparse (few changes), balanced, or plausible (like rows that there are).",
+            autocompletion=completion.preferences,
+        ),
     ] = None,
     why_not: Annotated[
         bool, typer.Option("--why-not", help="Say what stands in the way of rows without an answer.")
@@ -52,6 +58,7 @@ def explain(
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
     ] = False,
+    skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with code 1 unless every row that needs one has a verified answer.")
@@ -67,24 +74,25 @@ def explain(
 
     Example: fcxplain explain model rows.csv --why-not --html report.html --out answers.parquet
     """
+    from .batches import explained
     from .outputs import ANSWERS, check_output, write_answers
     from .sources import load_model, remembered, rows_to_explain
 
     for path, endings, option in ((output, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
             check_output(path, endings, option)
-    with err.status("loading the model and the rows"):
+    with working("loading the model"):
         fcx = load_model(model, classifier)
     wishes: dict[str, Any] = {"prefer": prefer, "why_not": why_not, "best_effort": best_effort}
     wishes |= {"draws": draws} if draws != 16 else {}
     wishes |= {"overrides": _overrides(overrides), "budget": _budget(calls, seconds)}
-    if output is not None and html is None and _is_parquet(rows) and _is_parquet(str(output)):
+    if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         _finish(_streamed(fcx, Path(rows), output, k, wishes), as_json, strict=strict)
         return
-    with err.status("loading the rows"):
-        table = rows_to_explain(rows, fcx.task_, remembered(model))
-    with err.status(f"explaining {len(table):,} rows"):
-        answer = fcx.explain(table, k=k, **wishes)
+    with working("loading the rows"):
+        table = rows_to_explain(rows, fcx.task_, remembered(model), skip_missing=skip_missing)
+    answer = explained(fcx, table, k, **wishes)
+    with working("writing"):
         if output is not None:
             write_answers(answer, output)
         if html is not None:
@@ -112,14 +120,23 @@ def _is_parquet(path: str) -> bool:
 
 
 def _streamed(fcx: FCx, rows: Path, output: Path, k: int, wishes: dict[str, Any]) -> Streamed:
-    columns = (TextColumn("explaining"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        shown = bar.add_task("", total=None)
+    with working("explaining rows") as work:
 
         def move(step: Streaming) -> None:
-            bar.update(shown, completed=step.rows, total=step.total)
+            work.move(step.rows, total=step.total, fresh=not step.resumed)
 
-        return fcx.explain(rows, k, out=output, on_chunk=move, **wishes)
+        try:
+            return fcx.explain(rows, k, out=output, on_chunk=move, **wishes)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_kept(Path(f"{output}.parts"))) from None
+
+
+def _kept(parts: Path) -> str:
+    """What to say of the parts of a run that was stopped; without any, their folder goes too."""
+    if any(parts.glob("part-*")):
+        return f"what is done is kept in {parts}; the same command goes on from there"
+    shutil.rmtree(parts, ignore_errors=True)
+    return ""
 
 
 def _finish(found: Streamed, as_json: bool, *, strict: bool) -> None:
@@ -129,7 +146,7 @@ def _finish(found: Streamed, as_json: bool, *, strict: bool) -> None:
     else:
         out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s:", highlight=False)
         _print_counts(dict(found.counts), found.notes)
-        out.print(f"written to {escape(str(found.path))}", highlight=False, soft_wrap=True)
+        written(found.path)
     _end(dict(found.counts), strict=strict)
 
 
@@ -152,9 +169,7 @@ def _print_answers(answer: Explanation, output: Path | None, html: Path | None) 
     _print_reasons(answer)
     out.print(f"{len(answer):,} rows, {count:,} answers by {escape(answer.method)}:", highlight=False)
     _print_counts(answer.counts, answer.notes)
-    for path in (output, html):
-        if path is not None:
-            out.print(f"written to {escape(str(path))}", highlight=False, soft_wrap=True)
+    written(output, html)
 
 
 def _print_counts(counts: dict[str, int], notes: tuple[str, ...]) -> None:

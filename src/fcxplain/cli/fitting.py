@@ -12,7 +12,9 @@ import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
-from .console import Data, Json, Seed, err, out, print_json
+from . import completion
+from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json
+from .work import working
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -25,15 +27,27 @@ def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--out", help="The folder to save the model in.")],
     rules: Annotated[
-        str | None, typer.Option(help="A rule file, or the name of the data set's own rules (unary, binary).")
+        str | None,
+        typer.Option(
+            help="A rule file, or the name of the data set's own rules (unary, binary).",
+            autocompletion=completion.rules,
+        ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The label column of your own table.")] = None,
+    label: Label = None,
     target: Annotated[str | None, typer.Option(help="The class wanted; the other of two classes by default.")] = None,
-    schema_file: Annotated[Path | None, typer.Option("--schema", help="Schema of your own table (TOML).")] = None,
+    schema_file: SchemaFile = None,
+    write_schema: Annotated[
+        Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
+    ] = None,
+    ignore: Ignore = None,
+    freeze: Annotated[
+        list[str] | None, typer.Option("--freeze", help="A feature that nobody can change. May be repeated.")
+    ] = None,
     classifier: Annotated[
         str,
         typer.Option(
-            help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute."
+            help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute.",
+            autocompletion=completion.classifiers,
         ),
     ] = "paper",
     as_published: Annotated[
@@ -41,10 +55,15 @@ def fit(
     ] = False,
     constraint: Annotated[
         str | None,
-        typer.Option(help="With --as-published: the settings for unary or binary rules; by --rules if not given."),
+        typer.Option(
+            help="With --as-published: the settings for unary or binary rules; by --rules if not given.",
+            autocompletion=completion.rules,
+        ),
     ] = None,
     rows: Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Times that every row is seen.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Times that every row is seen; as many as it takes by default.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Size of the steps.")] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Any other setting, e.g. architecture__latent=5. May be repeated.")
@@ -60,29 +79,35 @@ def fit(
 ) -> None:
     """Learn to explain a classifier's answers, and save what was learnt.
 
-    A fit that was cut off goes on where it was when it is started again.
+    Of a table of your own it shows first what each column was taken for, and how to correct that. A fit that was cut
+    off goes on where it was when it is started again.
 
     Example: fcxplain fit --data adult --rules binary --out model
 
     Example: fcxplain fit --data loans.csv --label approved --target yes --rules my.rules --out model
     """
     from .outputs import PICTURES, check_output, write_history
-    from .settings import read_settings
-    from .sources import Source
+    from .sources import Source, own_unless_trained
 
     _check_folder(output, overwrite)
     if constraint is not None and not as_published:
         raise DataError(
             "", [Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")]
         )
-    if history is not None:
-        check_output(history, PICTURES, "--history")
+    for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
+        if path is not None:
+            check_output(path, endings, option)
     source = Source.of(data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file)
     fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
-    given = {"schedule__epochs": epochs, "schedule__learning_rate": learning_rate}
-    given = {name: value for name, value in given.items() if value is not None}
-    fcx.set_params(**given | read_settings(setting or [], fcx))
-    task, loaded = _task(source, classifier, rules, target, graph)
+    _set(fcx, epochs, learning_rate, setting or [])
+    own = own_unless_trained(classifier)
+    with working(f"loading {source.data}"):
+        # The classes of a model of one's own may be called otherwise than those of the label.
+        loaded = source.load(target=target if own is None else None, ignore=ignore or [], freeze=freeze or [])
+    if write_schema is not None:
+        loaded.schema.to_toml(write_schema)
+    _introduce(loaded, source, target, rules, schema_file, write_schema)
+    task = _task(loaded, source, own, rules, target, graph)
     done = _fitted(fcx, task, loaded, checkpoint, output)
     fcx.save(output, overwrite=overwrite, source=source.to_dict())
     if checkpoint is None:
@@ -90,7 +115,18 @@ def fit(
         shutil.rmtree(_beside(output), ignore_errors=True)
     if history is not None:
         write_history(fcx.history_, history)
-    _tell(done | {"model": str(output)}, as_json)
+    _tell(done | {"model": str(output), "label": loaded.label, "target": task.target}, as_json)
+
+
+def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: list[str]) -> None:
+    """What was asked for on the command line, in the explainer."""
+    from .settings import read_settings
+
+    # Who names the epochs means them: they are not made more for the sake of a small table.
+    steps = None if epochs is None else 0
+    given = {"schedule__epochs": epochs, "schedule__steps": steps, "schedule__learning_rate": learning_rate}
+    given = {name: value for name, value in given.items() if value is not None}
+    fcx.set_params(**given | read_settings(settings, fcx))
 
 
 def _check_folder(output: Path, overwrite: bool) -> None:
@@ -115,26 +151,39 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
     return FCx.as_published(cast("Constraint", constraint), name, source.seed)
 
 
-def _task(
-    source: Source, classifier: str, rules: str | None, target: str | None, graph: Path | None
-) -> tuple[Task, Dataset]:
-    """The problem, and the data that it comes from."""
+def _introduce(
+    data: Dataset, source: Source, target: str | None, rules: str | None, schema_file: Path | None, kept: Path | None
+) -> None:
+    """Show what there is to learn from before anything is learnt, if it is a table that we do not know."""
+    from .guide import mention_suggestions, show_own_table
+
+    if err.quiet:
+        return
+    if source.is_built_in:
+        for told in data.notes:
+            note(told)
+        return
+    show_own_table(data, target, source.data, schema_file, kept)
+    if rules is None:
+        mention_suggestions(data, source.data)
+
+
+def _task(data: Dataset, source: Source, own: Any, rules: str | None, target: str | None, graph: Path | None) -> Task:
+    """The problem; the classifier is `own`, or trained now if there is none."""
+    from ..classifier import train_classifier
     from ..model_view import as_graph
     from ..rules import parse_rules
     from ..task import Task
-    from .sources import classifier_named, rules_named
+    from .sources import rules_named
 
-    with err.status(f"loading {escape(source.data)}"):
-        data = source.load(target=target)
-    for note in data.notes:
-        err.print("[cyan]note:[/]", escape(note), highlight=False, soft_wrap=True)
     # What can be wrong without the classifier is told before it is trained.
     known = None if graph is None else as_graph(graph, data.schema.names)
     read = parse_rules(rules_named(rules, data), data.schema)
-    with err.status(f"getting the classifier {escape(classifier)} ready"):
-        model = classifier_named(classifier, data, source.seed)
-        wanted = {"rules": read, "target": data.target, "label": data.label, "graph": known}
-        return Task(data.train, model, schema=data.schema, seed=source.seed, **wanted), data
+    with working(f"getting the classifier {source.classifier} ready"):
+        model = train_classifier(data, source.classifier, source.seed) if own is None else own
+        wanted = data.target if own is None or target is None else target
+        how: dict[str, Any] = {"rules": read, "target": wanted, "label": data.label, "graph": known}
+        return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
 
 
 def _fitted(fcx: FCx, task: Task, data: Dataset, checkpoint: Path | None, output: Path) -> dict[str, Any]:
@@ -147,9 +196,10 @@ def _fitted(fcx: FCx, task: Task, data: Dataset, checkpoint: Path | None, output
         with TrainingProgress(err) as progress:
             fcx.fit(task, validation=held, callbacks=[progress], checkpoint=folder)
     except KeyboardInterrupt:
+        if not folder.is_dir():
+            raise
         told = f"what is done is kept in {folder}; the same command goes on from there"
-        err.print(escape(told), highlight=False, soft_wrap=True)
-        raise
+        raise KeyboardInterrupt(told) from None
     best = fcx.history_.best
     return {
         "rows": progress.rows,
@@ -169,6 +219,8 @@ def _beside(output: Path) -> Path:
 def _tell(done: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return print_json(done)
+    if err.quiet:
+        return None
     seen = f"{done['rows']:,} refused rows, {done['epochs']} epoch{'s' * (done['epochs'] > 1)}"
     best = f"the best was epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
     out.print(f"trained on {seen}; {best}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)

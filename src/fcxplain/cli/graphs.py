@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from ..causal import CausalGraph, discover
-from ..datasets import read_table
-from ..errors import DataError, Fault
+from ..errors import DataError, Fault, FcxWarning
 from ..explainer import KIND
 from ..persistence import read
-from ..schema import Schema
+from .own_tables import own_rows
 from .sources import Source, load_model, own_data
 
 
@@ -28,7 +26,9 @@ def check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]
         raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
 
 
-def model_graph(folder: Path, classifier: str | None, bootstrap: int) -> CausalGraph:
+def model_graph(
+    folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
+) -> CausalGraph:
     """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
     kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
     if not bootstrap:
@@ -36,7 +36,7 @@ def model_graph(folder: Path, classifier: str | None, bootstrap: int) -> CausalG
     fcx = load_model(folder, classifier)
     data = own_data(folder, fcx.task_.schema)
     settings: dict[str, Any] = {"alpha": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
-    again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, **settings)
+    again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings)
     if replace(again, support=()) != replace(kept, support=()):
         problem = "its graph was given, or its data has changed: resamples say nothing about it"
         remedy = "Leave --bootstrap out, or discover a graph in the data with --data."
@@ -49,25 +49,22 @@ def discovered(
     label: str | None,
     schema_file: Path | None,
     *,
+    ignore: Sequence[str],
     alpha: float | None,
     n_effective: int | None,
     bootstrap: int,
     seed: int,
+    on_resample: Callable[[int], None],
 ) -> CausalGraph:
     """The graph of the training rows, as `fit` finds it, or of all complete rows of a table without a label."""
-    settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed}
+    settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "on_resample": on_resample}
     settings |= {} if alpha is None else {"alpha": alpha}
     settings |= {} if n_effective is None else {"n_effective": n_effective or None}
     source = Source.of(data, label=label, seed=seed, schema=schema_file)
     if source.is_built_in or label is not None:
-        loaded = source.load()
+        loaded = source.load(ignore=ignore)
         return discover(loaded.train, loaded.schema, **settings)
-    schema, rows = _unlabelled(source.data, schema_file)
+    schema, rows, told = own_rows(source.data, schema_file, None, ignore)
+    if told:
+        warnings.warn(told, FcxWarning, stacklevel=2)
     return discover(rows, schema, **settings)
-
-
-def _unlabelled(path: str, schema_file: Path | None) -> tuple[Schema, pd.DataFrame]:
-    given = None if schema_file is None else Schema.from_toml(schema_file)
-    table = read_table(path, schema=given)
-    schema = Schema.infer(table) if given is None else given.complete(table)
-    return schema, table[~schema.missing(table).any(axis=1)]

@@ -8,28 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from .console import Json, Seed, err, out, print_json, table_of
+from . import completion
+from .console import Ignore, Json, Label, SchemaFile, Seed, SkipMissing, out, print_json, table_of
+from .work import working
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
     from ..metrics import Evaluation
 
 Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `fcxplain fit`).")]
+Rows = Annotated[
+    str,
+    typer.Argument(
+        help="A CSV or parquet file, or a data set's name (its test part).", autocompletion=completion.data_sets
+    ),
+]
 OwnClassifier = Annotated[
-    str | None, typer.Option("--classifier", help="The classifier, if it is your own: model.onnx or module:attribute.")
+    str | None,
+    typer.Option(
+        "--classifier",
+        help="The classifier, if it is your own: model.onnx or module:attribute.",
+        autocompletion=completion.classifiers,
+    ),
 ]
 
 
 def evaluate(
     model: Model,
     rows: Annotated[
-        str | None, typer.Option(help="A file or a data set's name; the test part of the model's own data by default.")
+        str | None,
+        typer.Option(
+            help="A file or a data set's name; the test part of the model's own data by default.",
+            autocompletion=completion.data_sets,
+        ),
     ] = None,
-    metrics: Annotated[str | None, typer.Option(help="Names with commas between them; all by default.")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Names with commas between them; all by default.", autocompletion=completion.metrics),
+    ] = None,
     convention: Annotated[
-        str, typer.Option(help="How to measure: ours, or authors (as the paper's code does).")
+        str,
+        typer.Option(
+            help="How to measure: ours, or authors (as the paper's code does).", autocompletion=completion.conventions
+        ),
     ] = "ours",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many refused rows.")] = None,
+    skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
@@ -38,17 +62,24 @@ def evaluate(
     Example: fcxplain evaluate model --metrics validity,feasibility,success
     """
     from ..metrics import evaluate as measure
+    from ..metrics.evaluation import checked
+    from .batches import explained
     from .sources import load_model, own_data, remembered, rows_to_explain
 
-    with err.status("loading the model and the rows"):
+    names = [name.strip() for name in (metrics or "").split(",") if name.strip()]
+    checked(names or None, convention)
+    with working("loading the model and the rows"):
         fcx = load_model(model, classifier)
         schema = fcx.task_.schema
-        table = own_data(model, schema).test if rows is None else rows_to_explain(rows, fcx.task_, remembered(model))
+        if rows is None:
+            table = own_data(model, schema).test
+        else:
+            table = rows_to_explain(rows, fcx.task_, remembered(model), skip_missing=skip_missing)
         table = table[list(schema.names)]
         refused = table[fcx.task_.refused(table)].iloc[:limit]
-    with err.status(f"explaining and measuring {len(refused):,} rows"):
-        names = [name.strip() for name in (metrics or "").split(",") if name.strip()]
-        found = measure(fcx.explain(refused), metrics=names or None, convention=convention)
+    answer = explained(fcx, refused)
+    with working("measuring"):
+        found = measure(answer, metrics=names or None, convention=convention)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -76,9 +107,13 @@ def _print_evaluation(found: Evaluation) -> None:
 def graph(
     model: Annotated[Path | None, typer.Argument(help="The folder of a saved model; or give --data instead.")] = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write it (.svg, .png, .pdf, .csv, .dot).")] = None,
-    data: Annotated[str | None, typer.Option(help="A data set's name or a file, to discover a graph in.")] = None,
-    label: Annotated[str | None, typer.Option(help="The label column of your own table; it is no feature.")] = None,
-    schema_file: Annotated[Path | None, typer.Option("--schema", help="Schema of your own table (TOML).")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="A data set's name or a file, to discover a graph in.", autocompletion=completion.data_sets),
+    ] = None,
+    label: Label = None,
+    schema_file: SchemaFile = None,
+    ignore: Ignore = None,
     alpha: Annotated[float | None, typer.Option(help="Level of the tests, 0.01 by default; less joins less.")] = None,
     n_effective: Annotated[
         int | None, typer.Option(min=0, help="The most rows that significance counts on, 5000 by default; 0 for all.")
@@ -98,16 +133,25 @@ def graph(
     from .outputs import GRAPHS, check_output, write_graph
 
     chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--alpha": alpha, "--n-effective": n_effective}
-    check_choice(model, data, chosen)
+    check_choice(model, data, chosen | {"--ignore": ignore})
     if output is not None:
         check_output(output, GRAPHS)
-    with err.status("looking for causes"):
+    with working("looking for causes") as work:
+
+        def move(done: int) -> None:
+            work.move(done, total=bootstrap, what="resampling")
+
         if data is None:
-            found = model_graph(Path(str(model)), classifier, bootstrap)
+            found = model_graph(Path(str(model)), classifier, bootstrap, move)
         else:
-            found = discovered(
-                data, label, schema_file, alpha=alpha, n_effective=n_effective, bootstrap=bootstrap, seed=seed
-            )
+            settings: dict[str, Any] = {
+                "alpha": alpha,
+                "n_effective": n_effective,
+                "bootstrap": bootstrap,
+                "seed": seed,
+            }
+            settings |= {"bootstrap": bootstrap, "seed": seed, "on_resample": move}
+            found = discovered(data, label, schema_file, ignore=ignore or [], **settings)
     if output is not None:
         write_graph(found, output, title=str(data or model))
     if as_json:
@@ -120,11 +164,12 @@ def graph(
 
 
 def _print_graph(found: CausalGraph) -> None:
-    table = table_of("from", "", "to", "support")
+    table = table_of("from", "", "to", *(["support"] if found.support else []))
     for a, b in found.edges:
         share = found.support_of(a, b)
         arrow = "->" if (a, b) in found.directed else "--"
-        table.add_row(escape(a), arrow, escape(b), "" if share is None else f"{share:.0%}")
-    out.print(table)
+        table.add_row(escape(a), arrow, escape(b), *([] if share is None else [f"{share:.0%}"]))
+    if found.edges:
+        out.print(table)
     loose = f", {len(found.undirected)} of them of unknown direction (--)" if found.undirected else ""
     out.print(f"{len(found.nodes)} features, {len(found.edges)} edges{loose}", highlight=False)

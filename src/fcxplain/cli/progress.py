@@ -11,20 +11,23 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from ..model.training import Callback, Training
+from .work import Work
 
 PREPARING = "preparing: whom the model refuses, its gradients, the causal graph"
+# Where nobody watches, no more lines than this tell of the epochs.
+LINES = 20
 
 
 class TrainingProgress(Callback):
     """Epoch x of n, the time left, the loss and its terms, moved on with every batch.
 
     A context manager, so that the display ends however the training does. After the training, `rows` is how
-    many rows it saw each epoch, and `resumed` how many epochs were there already.
+    many rows it saw each epoch, and `resumed` how many epochs were there already. `then` is what comes after it.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console, self.rows, self.resumed = console, 0, 0
-        self._status, self._batch = console.status(PREPARING), 0
+    def __init__(self, console: Console, then: str = "") -> None:
+        self.console, self.rows, self.resumed, self.then = console, 0, 0, then
+        self._status, self._batch = Work(PREPARING, console=console), 0
         self._display = _Display(
             TextColumn("epoch {task.fields[epoch]} of {task.total:.0f}"),
             BarColumn(),
@@ -32,7 +35,7 @@ class TrainingProgress(Callback):
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
+            disable=not console.is_terminal or console.quiet,
         )
 
     def __enter__(self) -> Self:
@@ -68,13 +71,21 @@ class TrainingProgress(Callback):
         self._display.update(self._task, completed=training.epoch + min(1.0, self._batch / batches))
 
     def on_epoch_end(self, training: Training) -> None:
-        """Where there is no bar, a line for the epoch."""
+        """Where there is no bar, a line for the epoch, or for every so many of them."""
         self._display.update(self._task, completed=training.epoch)
-        if not self.console.is_terminal:
+        done, total = training.epoch, training.schedule.epochs
+        if not self.console.is_terminal and (done % -(-total // LINES) == 0 or done == total):
             last = training.history.epochs[-1]
-            head = f"epoch {training.epoch} of {training.schedule.epochs}"
+            head = f"epoch {done} of {total}"
             told = f"{worded(last.train)} (validation {last.validation['total']:.3g})"
             self.console.print(f"{head}: {told}", highlight=False, soft_wrap=True)
+
+    def on_train_end(self, training: Training) -> None:
+        """Give way to what comes next."""
+        if self.then:
+            self._display.stop()
+            self._status = Work(self.then, console=self.console)
+            self._status.start()
 
 
 class _Display(Progress):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,22 +11,31 @@ import typer
 from rich.markup import escape
 
 from ..errors import FcxWarning
-from .console import Data, Json, Seed, out, print_json, table_of
+from . import completion
+from .console import Data, Ignore, Json, Label, SchemaFile, Seed, out, print_json, table_of
+from .manners import App
+from .work import working
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..schema import Schema
 
-rules_app = typer.Typer(help="Read, check and explain rules.", no_args_is_help=True)
+rules_app = App(help="Read, check and explain rules.", no_args_is_help=True)
 
 
 @rules_app.command("check")
 def rules_check(
-    rules: Annotated[str, typer.Argument(help="A rule file, or the name of a data set's own rules (unary, binary).")],
+    rules: Annotated[
+        str,
+        typer.Argument(
+            help="A rule file, or the name of a data set's own rules (unary, binary).", autocompletion=completion.rules
+        ),
+    ],
     data: Data = "adult",
-    schema_file: Annotated[Path | None, typer.Option("--schema", help="Schema of your own table (TOML).")] = None,
-    label: Annotated[str | None, typer.Option(help="The label column of your own table.")] = None,
+    schema_file: SchemaFile = None,
+    label: Label = None,
+    ignore: Ignore = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -37,9 +47,11 @@ def rules_check(
     """
     from ..rules import breakage, in_words, lint, parse_rules
 
-    own, known, table = _source(data, schema_file, label, seed)
+    with working(f"reading {data}"):
+        own, known, table = _source(data, schema_file, label, seed, ignore or ())
     parsed = parse_rules(own[rules] if rules in own else Path(rules), known)
-    found, findings = breakage(parsed, table, seed=seed), lint(parsed, known, table, seed=seed)
+    with working(f"checking {len(parsed):,} rules on {len(table):,} rows"):
+        found, findings = breakage(parsed, table, seed=seed), lint(parsed, known, table, seed=seed)
     if as_json:
         print_json(
             {
@@ -86,22 +98,19 @@ def _print_rules(found: list[Any], findings: list[Any], known: Schema) -> None:
 
 
 def _source(
-    data: str, schema_file: Path | None, label: str | None, seed: int
+    data: str, schema_file: Path | None, label: str | None, seed: int, ignore: Sequence[str] = ()
 ) -> tuple[dict[str, str], Schema, pd.DataFrame]:
     """The rules that come with the data, its schema, and all its rows."""
     import pandas as pd
 
-    from ..datasets import DATASETS, load_dataset, read_table
-    from ..schema import Schema
+    from ..datasets import DATASETS, load_dataset
+    from .own_tables import located, own_rows
 
-    if data in DATASETS or not Path(data).exists():
-        loaded = load_dataset(data, seed=seed)
+    where = located(data)
+    if where in DATASETS:
+        loaded = load_dataset(where, seed=seed)
         return dict(loaded.rules), loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
-    given = None if schema_file is None else Schema.from_toml(schema_file)
-    table = read_table(data, schema=given)
-    known = Schema.infer(table, label=label) if given is None else given.complete(table)
-    complete = table[~known.missing(table).any(axis=1)]
-    if len(complete) < len(table):
-        left = len(table) - len(complete)
-        warnings.warn(f"{left:,} of {len(table):,} rows have missing values and are left out", FcxWarning, stacklevel=2)
+    known, complete, told = own_rows(where, schema_file, label, ignore)
+    if told:
+        warnings.warn(told, FcxWarning, stacklevel=2)
     return {}, known, complete

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 
 from ..classifier import KINDS, train_classifier
-from ..datasets import DATASETS, Dataset, load_dataset, load_table, read_table, splitting
-from ..errors import ClassifierError, DataError, Fault, FcxWarning, RuleError, did_you_mean, some
+from ..datasets import DATASETS, Dataset, load_dataset, read_table, splitting
+from ..errors import ClassifierError, DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..explainer import KIND, FCx
 from ..persistence import read
 from ..schema import Schema
 from ..task import Task
+from .own_tables import complete_rows, load_own, located, whole_path
 
 OWN = "For a model of your own pass a file (model.onnx), or module:attribute of your own Python code."
 
@@ -46,26 +47,39 @@ class Source:
     def of(cls, data: str, *, schema: Path | None = None, classifier: str = "paper", **chosen: Any) -> Source:
         """From what a person typed; files are kept by their whole paths."""
         where = located(data)
-        model = _whole(classifier) if _is_onnx(classifier) else classifier
+        model = whole_path(classifier) if _is_onnx(classifier) else classifier
         sha256 = None if where in DATASETS else _sha256(where)
-        return cls(where, classifier=model, schema=None if schema is None else _whole(schema), sha256=sha256, **chosen)
+        return cls(
+            where, classifier=model, schema=None if schema is None else whole_path(schema), sha256=sha256, **chosen
+        )
 
     @property
     def is_built_in(self) -> bool:
         """Whether this is one of the data sets that fcxplain knows."""
         return self.data in DATASETS
 
-    def load(self, *, schema: Schema | None = None, target: Any = None) -> Dataset:
-        """The data in its parts; `schema` stands in for the schema file."""
+    def load(
+        self,
+        *,
+        schema: Schema | None = None,
+        target: Any = None,
+        ignore: Sequence[str] = (),
+        freeze: Sequence[str] = (),
+    ) -> Dataset:
+        """The data in its parts; `schema` stands in for the schema file, and for `ignore` and `freeze`."""
         if self.is_built_in:
+            if ignore:
+                raise DataError("", [Fault("--ignore", "is for a table of your own", "Leave it out.")])
             loaded = load_dataset(self.data, seed=self.seed, rows=self.rows)
+            loaded = replace(loaded, schema=loaded.schema.freeze(*freeze))
             return loaded if target is None else replace(loaded, target=target)
         if self.label is None:
             columns = some(read_table(self.data).columns, 20)
             remedy = f"Name the column with the answer: --label NAME, one of {columns}."
             raise DataError("", [Fault(self.data, "has no known label", remedy)])
         known = schema if schema is not None or self.schema is None else Path(self.schema)
-        loaded = load_table(self.data, label=self.label, target=target, schema=known, seed=self.seed)
+        how: dict[str, Any] = {"target": target, "seed": self.seed, "immutable": tuple(freeze)}
+        loaded = load_own(self.data, label=self.label, schema=known, ignore=ignore, **how)
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,22 +96,6 @@ class Source:
         numbers = [known.get(name) for name in ("rows", "seed")]
         is_sound = all(isinstance(t, str | None) for t in texts) and all(isinstance(n, int | None) for n in numbers)
         return cls(**known) if is_sound and isinstance(known.get("data"), str) else None
-
-
-def located(data: str) -> str:
-    """A data set's name as it is, a file by its whole path; what is neither is refused."""
-    path = Path(data)
-    if data in DATASETS:
-        return data
-    if path.exists() or path.suffix or path.name != data:
-        return _whole(path)
-    listing = f"There are {', '.join(DATASETS)}; or give a CSV or parquet file."
-    remedy = f"{did_you_mean(data, DATASETS)} {listing}".strip()
-    raise DataError("", [Fault("data", f"no data set and no file {data!r}", remedy)])
-
-
-def _whole(path: str | Path) -> str:
-    return str(Path(path).expanduser().resolve())
 
 
 def _is_onnx(name: str) -> bool:
@@ -137,7 +135,7 @@ def _sampled(data: Dataset, rows: int, seed: int) -> Dataset:
     return replace(data, **parts)
 
 
-def rows_to_explain(rows: str, task: Task, source: Source | None) -> pd.DataFrame:
+def rows_to_explain(rows: str, task: Task, source: Source | None, *, skip_missing: bool = False) -> pd.DataFrame:
     """The rows of a file, or the test part of a data set; the one that the model has never seen, if it is its own."""
     if rows in DATASETS:
         own = source if source is not None and source.data == rows else Source(rows)
@@ -146,16 +144,25 @@ def rows_to_explain(rows: str, task: Task, source: Source | None) -> pd.DataFram
         table = read_table(located(rows), schema=task.schema)
     # A label or a note beside the features is nobody's mistake.
     table = table[[name for name in table.columns if name in task.schema]]
-    task.validate(table)
+    whole, told = complete_rows(table, task.schema)
+    if told and skip_missing:
+        warnings.warn(told, FcxWarning, stacklevel=2)
+        table = whole
+    try:
+        task.validate(table)
+    except SchemaError as error:
+        remedy = "Fill it in, or leave such rows out with --skip-missing."
+        faults = [replace(f, remedy=remedy) if f.problem == "is missing" and f.rows else f for f in error.faults]
+        raise SchemaError(error.message, faults) from error
     return table
 
 
 # Classifiers and models
 
 
-def classifier_named(name: str, data: Dataset, seed: int) -> Any:
-    """A classifier trained now (paper, mlp, ...), or one's own: an ONNX file or module:attribute."""
-    return train_classifier(data, name, seed) if name in KINDS else own_classifier(name)
+def own_unless_trained(name: str) -> Any:
+    """A classifier of one's own: an ONNX file or module:attribute. None for one that is to be trained (paper, ...)."""
+    return None if name in KINDS else own_classifier(name)
 
 
 def own_classifier(name: str) -> Any:
@@ -222,7 +229,8 @@ def _again(name: str, folder: Path) -> Any:
     if source is None:
         problem = "cannot be trained again, since this model does not say what it was fitted on"
         raise ClassifierError("", [Fault(f"classifier {name!r}", problem, OWN)])
-    return train_classifier(source.load(), name, source.seed)
+    schema = Schema.from_dict(read(folder, KIND).content["task"]["schema"])
+    return train_classifier(source.load(schema=schema), name, source.seed)
 
 
 def remembered(folder: Path) -> Source | None:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .console import Json, err, out, print_json, table_of
+from .console import Ignore, Json, err, note, out, print_json, table_of
+from .work import working
 
 
 def datasets(as_json: Json = False) -> None:
@@ -49,24 +50,39 @@ def datasets(as_json: Json = False) -> None:
 def schema(
     table: Annotated[str, typer.Argument(help="A CSV or parquet file.")],
     label: Annotated[str | None, typer.Option(help="The column with the answer; it is no feature.")] = None,
+    ignore: Ignore = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the schema as TOML, for editing.")] = None,
     as_json: Json = False,
 ) -> None:
     """Guess a table's schema and say why; write it to a file that you can correct.
 
+    Columns that cannot be features, such as dates, are told and left out. The file has comments on what can be
+    written in it, and is read by --schema of the other commands.
+
     Example: fcxplain schema loans.csv --label approved --out schema.toml
     """
     from ..datasets import read_table
-    from ..schema import Schema
+    from ..writing import write_whole
+    from .guide import schema_text, show_guesses
+    from .outputs import check_output
+    from .own_tables import guessed
 
-    guessed = Schema.infer(read_table(table), label=label)
-    if as_json:
-        print_json({**guessed.to_dict(), "guesses": [asdict(g) for g in guessed.guesses]})
-    else:
-        shown = table_of("feature", "guessed", "because", "look at")
-        for g in guessed.guesses:
-            shown.add_row(*(escape(v) for v in (g.feature, g.guess, g.why, g.advice)))
-        out.print(shown)
     if output is not None:
-        guessed.to_toml(output)
-        err.print(f"written to {escape(str(output))}: correct it there and pass it with --schema", highlight=False)
+        check_output(output, (".toml",))
+    with working(f"reading {table}"):
+        found = guessed(read_table(table), label, ignore or [])
+    if output is not None:
+        write_whole(output, schema_text(found.schema, found.left_out))
+    if as_json:
+        guesses = [asdict(g) for g in found.schema.guesses]
+        left = [asdict(fault) for fault in found.left_out]
+        return print_json({**found.schema.to_dict(), "guesses": guesses, "left_out": left})
+    show_guesses(found.schema)
+    for fault in found.left_out:
+        out.print("[yellow]left out:[/]", escape(str(fault)), highlight=False, soft_wrap=True)
+    if label is None:
+        note("no --label was given, so that the column with the answer is among the features")
+    if output is not None:
+        told = f"written to {output}: correct it there and pass it with --schema"
+        err.print(escape(told), highlight=False, soft_wrap=True)
+    return None

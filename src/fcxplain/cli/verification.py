@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from .console import Json, err, out, print_json, table_of
-from .models import Model, OwnClassifier
+from .console import Json, SkipMissing, out, print_json, table_of
+from .models import Model, OwnClassifier, Rows
+from .work import working
 
 if TYPE_CHECKING:
     from ..explanation.verification import Verification
@@ -21,8 +22,9 @@ SHOWN, LETTERS = 12, 60
 
 def verify(
     model: Model,
-    rows: Annotated[str, typer.Argument(help="The rows that were explained: a file, or a data set's name.")],
+    rows: Rows,
     answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
+    skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
@@ -38,11 +40,11 @@ def verify(
     from ..explanation.verification import verify as verified
     from .sources import load_model, remembered, rows_to_explain
 
-    with err.status("loading the model and the rows"):
+    with working("loading the model and the rows"):
         task = load_model(model, classifier, any_classifier=True).task_
-        table = rows_to_explain(rows, task, remembered(model))
-    with err.status(f"checking the answers for {len(table):,} rows"):
-        found = verified(task, table, answers)
+        table = rows_to_explain(rows, task, remembered(model), skip_missing=skip_missing)
+    with working("checking answers", len(table)) as work:
+        found = verified(task, table, answers, on_rows=work.move)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -21,7 +21,7 @@ def glance(explanation: Explanation, few: int = FEW) -> Glance:
     """Statuses and notes; with some answers to show, also how many changes they need, and the first few of them."""
     e = explanation
     statuses = ", ".join(f"{count:,} {marked(status)}" for status, count in sorted(e.counts.items()))
-    headline = f"Explanation by {e.method}: {len(e):,} rows ({statuses or 'none'})"
+    headline = f"Explanation by {e.method}: {counted(len(e), 'row')} ({statuses or 'none'})"
     if not few or not len(e.answers):
         return Glance(headline, e.notes)
     return Glance(headline, e.notes, (("changes per answer", _changes(e)),), (_answers(e, few),))

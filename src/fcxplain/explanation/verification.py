@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..markup import counted
 from ..overrides import Overrides
 from ..task import Task
 from .answer import Status
@@ -79,7 +80,7 @@ class Verification:
 
     def __str__(self) -> str:
         verdict = "all holds" if self.passed else f"{self.total:,} DIFFERENCES"
-        lines = [f"{self.path}: {self.rows:,} rows, {self.answers:,} answers: {verdict}"]
+        lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])

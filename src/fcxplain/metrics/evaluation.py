@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..errors import DataError, Fault, did_you_mean, some
 from ..explanation import Explanation
+from ..markup import counted
 from ..task import Task
 from . import density, distance, optimum, outcome
 from .counterfactuals import handed_out
@@ -85,7 +86,7 @@ class Evaluation:
     def __str__(self) -> str:
         width = max(map(len, self.values), default=0)
         said = "" if self.convention == "ours" else f" (convention: {self.convention})"
-        head = f"{self.method}: {self.asked:,} rows asked, {self.answers:,} answers{said}"
+        head = f"{self.method}: {counted(self.asked, 'row')} asked, {counted(self.answers, 'answer')}{said}"
         lines = [f"  {name:<{width}}  {self._worded(name)}" for name in self.values]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
 
@@ -103,7 +104,7 @@ def evaluate(
     the outputs that are valid there. The columns that this code skips in its Census table are not known to us, so
     no column is skipped here.
     """
-    names = _checked(metrics, convention)
+    names = checked(metrics, convention)
     task = answer.task if task is None else task
     again = answer.under(task)
     measures = METRICS | CONVENTIONS[convention]
@@ -121,7 +122,7 @@ def evaluate(
     )
 
 
-def _checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
+def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
     """The names of the metrics; whatever is unknown is told at once."""
     given = METRICS if metrics is None else [metrics] if isinstance(metrics, str) else metrics
     names = list(dict.fromkeys(given))

@@ -28,6 +28,8 @@ from .nodes import (
 )  # fmt: skip
 
 Mood = Literal["must", "if"]
+# Units that lose their last letter where there is one of them.
+COUNTED = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "seconds", "points", "persons", "miles"})
 
 _MOVES: dict[Mood, dict[Op, str]] = {
     "must": {">=": "must not decrease", ">": "must increase", "<=": "must not increase", "<": "must decrease",
@@ -251,7 +253,8 @@ def _listed(items: list[str]) -> str:
 def _amount(feature: Feature, value: float) -> str:
     if feature.kind == "ordinal":
         return f"{_number(value)} rank{'s' * (value != 1)}"
-    return f"{_number(value)} {feature.unit}".rstrip()
+    unit = feature.unit.removesuffix("s") if value == 1 and feature.unit in COUNTED else feature.unit
+    return f"{_number(value)} {unit}".rstrip()
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,125 @@
+"""What all commands have in common: --quiet and --debug, how they end, and help that fills its lines.
+
+A command made with `App` gets these options beside its own, so that no command can lack them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.markup import escape
+
+from ..errors import FcxError, FcxWarning
+from .console import alarm, err
+
+# Ends of a command beside 0 (done), 1 (not everything is as wished; see --strict) and 2 (bad input).
+FAULT_OF_OURS, STOPPED = 70, 130
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+@dataclass
+class Manner:
+    """How the command at hand was asked to behave."""
+
+    quiet: bool = False
+    debug: bool = False
+
+
+MANNER = Manner()
+
+
+class App(typer.Typer):
+    """A group of commands that share their manners."""
+
+    def command(self, name: str | None = None, **how: Any) -> Callable[[Function], Function]:
+        """As typer's, with the options that every command has."""
+        register = super().command(name, **how)
+
+        def decorate(function: Function) -> Function:
+            register(_with_manners(function))
+            return function
+
+        return decorate
+
+
+def _with_manners(function: Callable[..., None]) -> Callable[..., None]:
+    """The command with --quiet and --debug, ended by Ctrl-C with one line."""
+
+    @functools.wraps(function)
+    def command(*, quiet: bool, debug: bool, **chosen: Any) -> None:
+        # --debug may stand before the command's name, too.
+        MANNER.quiet, MANNER.debug = quiet, MANNER.debug or debug
+        err.quiet = quiet
+        try:
+            function(**chosen)
+        except KeyboardInterrupt as stop:
+            _tell_stopped(stop)
+            raise typer.Exit(STOPPED) from None
+
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("debug", Debug))
+    ]
+    own = inspect.signature(function, eval_str=True)
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
+    command.__dict__["__signature__"] = own.replace(parameters=[*parameters, *shared])
+    command.__annotations__ = {p.name: p.annotation for p in [*parameters, *shared]}
+    command.__doc__ = _filled(function.__doc__ or "")
+    return command
+
+
+def _filled(text: str) -> str:
+    """Paragraphs as one line each, so that help breaks them where the terminal ends and nowhere else."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def end(error: BaseException) -> int:
+    """Tell what ended a command in one line, after its traceback if --debug was given; the exit code."""
+    if MANNER.debug:
+        traceback.print_exception(error)
+    if isinstance(error, KeyboardInterrupt):
+        _tell_stopped(error)
+        return STOPPED
+    if isinstance(error, FcxError):
+        _tell("error:", str(error))
+        return 2
+    if isinstance(error, OSError) and error.strerror:
+        _tell("error:", f"{error.filename or 'a file'}: {error.strerror}")
+        return 2
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    _tell("error in fcxplain itself:", f"{what}. Run the same with --debug to see where, and please report it.")
+    return FAULT_OF_OURS
+
+
+def _tell(kind: str, text: str) -> None:
+    alarm.print(f"[bold red]{kind}[/]", escape(text), highlight=False, soft_wrap=True)
+
+
+def _tell_stopped(stop: KeyboardInterrupt) -> None:
+    told = f": {stop}" if str(stop) else ""
+    alarm.print(escape(f"stopped{told}"), highlight=False, soft_wrap=True)
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Our own warnings, worded; those of libraries are for programmers."""
+    if issubclass(category, FcxWarning):
+        # While a bar is shown, only the console that shows it can print without spoiling it.
+        console = alarm if err.quiet else err
+        console.print("[yellow]warning:[/]", escape(str(message)), highlight=False, soft_wrap=True)
+
+
+def listen_to_warnings() -> None:
+    """Show warnings from now on."""
+    warnings.showwarning = show_warning
