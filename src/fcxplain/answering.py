@@ -118,4 +118,7 @@ def _with_reasons(found: Explanation, search: Search, wishes: Wishes) -> Explana
     told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
-    return replace(found, reasons=dict(zip(place.tolist(), told, strict=True)), effort=spent)
+    status = found.row_status.copy()
+    # The inquiry has more time for a proof than a row's budget leaves the search.
+    status[place[[reason.status == Status.IMPOSSIBLE for reason in told]]] = Status.IMPOSSIBLE
+    return replace(found, row_status=status, reasons=dict(zip(place.tolist(), told, strict=True)), effort=spent)
