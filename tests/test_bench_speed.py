@@ -2,17 +2,132 @@
 
 from __future__ import annotations
 
+import platform
+import random
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import loans
+from fcxplain import FCx, evaluate, plots
+from fcxplain.benchmark import versus
+from fcxplain.benchmark.dice_package import DicePackage, installed
+from fcxplain.benchmark.explaining import bare_draw, explaining_growth
 from fcxplain.benchmark.graphs import measure, synthetic
-from fcxplain.benchmark.speed import measured
+from fcxplain.benchmark.machine import this_machine
+from fcxplain.benchmark.speed import EPOCHS, FILES, Speed, measured
+from fcxplain.benchmark.training import Growth
 from fcxplain.errors import DataError
+from fcxplain.model.training import Schedule
+
+NEEDS_DICE = pytest.mark.skipif(not installed(), reason="dice-ml is not installed (pip install 'fcxplain[compare]')")
+OURS = [versus.FLOOR, versus.FAST, versus.DEFAULT, versus.SPARSE]
 
 
-def test_what_cannot_be_measured_is_named():
-    with pytest.raises(DataError, match="Did you mean 'tables'"):
-        measured("adult", ["tabels"])
+@pytest.fixture(scope="module")
+def fcx() -> FCx:
+    return FCx(schedule=Schedule(epochs=1, steps=5)).fit(loans.task())
+
+
+@pytest.fixture(scope="module")
+def refused(fcx: FCx) -> pd.DataFrame:
+    rows = loans.table(60, seed=5)
+    return rows[fcx.task_.refused(rows)]
+
+
+@pytest.fixture(scope="module")
+def contenders(fcx: FCx, refused: pd.DataFrame) -> list[versus.Contender]:
+    return versus.compared(fcx, refused, fitting=2.0, rows=4, repeat=1)
+
+
+def test_what_cannot_be_measured_is_named_with_every_other_fault():
+    with pytest.raises(DataError, match="Did you mean 'tables'") as told:
+        measured("adult", ["tabels"], up_to=10)
+    assert [fault.place for fault in told.value.faults] == ["'tabels'", "up_to"]
+
+
+def test_every_way_explains_the_same_rows_and_is_judged_alike(contenders, fcx, refused):
+    assert [c.name for c in contenders] == [*OURS, "dice-ml, random", "dice-ml, genetic"]
+    assert {c.rows for c in contenders} == {4}
+    for one in contenders[2:4]:
+        assert (one.verified, one.validity, one.feasibility, one.success) == (4, 100, 100, 100)
+        assert one.seconds_per_verified == one.seconds / 4 > 0
+        assert one.fitting == 2.0
+
+
+def test_the_bare_work_is_one_unchecked_draw_of_the_network_for_each_row(fcx, refused):
+    drawn = bare_draw(fcx, refused)()
+    assert drawn.shape == refused.shape
+    assert (drawn["born"].to_numpy() == refused["born"].to_numpy()).all()
+    fcx.task_.schema.validate(drawn)
+
+
+def test_where_nothing_is_verified_there_is_no_cost_of_a_verified_answer():
+    assert versus.Contender("one", 10, seconds=3.0).seconds_per_verified is None
+    assert versus.Contender("one", 10, seconds=3.0, verified=6).seconds_per_verified == 0.5
+
+
+@pytest.mark.skipif(installed(), reason="dice-ml is installed")
+def test_without_the_package_its_lines_say_how_to_get_it(contenders, fcx):
+    assert {c.note for c in contenders[4:]} == {"not installed: pip install 'fcxplain[compare]'"}
+    assert {c.seconds for c in contenders[4:]} == {None}
+    with pytest.raises(DataError, match=r"pip install 'fcxplain\[compare\]'"):
+        DicePackage("random").fit(fcx.task_)
+
+
+@NEEDS_DICE
+@pytest.mark.parametrize("way", ["random", "genetic"])
+def test_the_package_answers_by_our_model_keeps_immutables_and_leaves_random_state_alone(way, refused, capfd):
+    task, before, state = loans.task(rules=""), random.getstate(), np.random.get_state()[1].copy()  # noqa: NPY002
+    answer = DicePackage(way).fit(task).explain(refused.iloc[:3])
+    marks = evaluate(answer, task, ["validity", "success"]).values
+    assert marks["validity"] == 100
+    assert answer.checks.immutables_kept.all()
+    assert random.getstate() == before
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert capfd.readouterr() == ("", "")
+
+
+def test_streaming_has_a_line_for_each_number_of_rows_the_smallest_first(fcx, refused):
+    found = explaining_growth(fcx, refused, sizes=(40, 20))
+    assert [g.rows for g in found] == [20, 40]
+    assert all(g.seconds_per_row == g.seconds / g.rows > 0 and g.memory >= 0 for g in found)
+
+
+def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
+    sizes = (Growth(1_000, 0.5, 0), Growth(10_000, 4.0, 1_000))
+    speed = Speed(this_machine(), growth=sizes[:1], streaming=sizes, contenders=(versus.Contender("one", 3),))
+    told = speed.to_dict()
+    assert [g["seconds_per_row"] for g in told["streaming"]] == [0.0005, 0.0004]
+    assert told["compare"][0]["seconds_per_verified"] is None
+    speed.draw(tmp_path / "rows.svg")
+    drawn = (tmp_path / "rows.svg").read_text(encoding="utf-8")
+    assert all(words in drawn for words in (EPOCHS, FILES, "1,000", "10,000", "CPU microseconds a row"))
+
+
+def test_a_speed_without_sizes_cannot_be_drawn(tmp_path: Path):
+    with pytest.raises(DataError, match="Measure several numbers of rows first"):
+        Speed(this_machine()).draw(tmp_path / "rows.svg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_cost_of_a_row_is_drawn_from_zero_on_a_logarithmic_axis():
+    points = pd.DataFrame({"series": "one", "rows": [10_000, 100], "microseconds": [50.0, 80.0]})
+    (ax,) = plots.cost_per_row(points).axes
+    assert (ax.get_xscale(), ax.get_ylim()[0]) == ("log", 0)
+    assert ax.lines[0].get_xydata().tolist() == [[100, 80], [10_000, 50]]
+
+
+def test_the_machine_is_told_with_its_versions():
+    machine = this_machine()
+    assert machine.cpu
+    assert machine.cores >= 1
+    assert machine.versions["Python"] == platform.python_version()
+    assert machine.versions["pandas"] == pd.__version__
+    assert ("dice-ml" in machine.versions) == installed()
+    assert all(f"{name} {number}" in str(machine) for name, number in machine.versions.items())
 
 
 def test_synthetic_tables_have_the_dependences_of_their_graph():

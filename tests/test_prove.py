@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -17,24 +16,17 @@ import loans
 from fcxplain import Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.classifier import as_classifier
 from fcxplain.encoding import TableEncoder
-from fcxplain.errors import DataError, RuleError
-from fcxplain.rules import Repairer, holds
+from fcxplain.errors import DataError
+from fcxplain.rules import Repairer
 from fcxplain.search.bounds import ceiling
 from fcxplain.search.network import read_network
 from fcxplain.search.prove import Reason, prove
 from fcxplain.search.reach import Reach
+from proving import BOX_RULES, WIDE_RULES, a_task, some_rows, truth_of, width_of
 from rule_texts import every_row, rule_texts, small_schemas
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 calm = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-BOX_RULES = st.sampled_from(
-    ["a' >= a", "a' > a or o' > o", "o' > o => a' > a", "c' == c", "d' in {x, y}", "a' != a", "`b b`' <= `b b`",
-     "abs(a' - a) <= 1", "p' == p or c' != c", "d' != d", "`b b`' == `b b`", "a' <= 1", "o' >= mid => a' == a"]
-)  # fmt: skip
-
-
-rows_of = functools.lru_cache(every_row)
 
 
 def linear(width: int, classes: int, seed: int, *, coarse: bool = False, bias: float = 0.0) -> nn.Linear:
@@ -54,44 +46,6 @@ def relu_net(width: int, classes: int, seed: int, bias: float) -> nn.Sequential:
     return nn.Sequential(
         linear(width, 6, seed), nn.ReLU(), linear(6, 5, seed + 1), nn.ReLU(), linear(5, classes, seed + 2, bias=bias)
     )
-
-
-def some_rows(schema: Schema, seed: int, count: int = 6) -> pd.DataFrame:
-    """Legal rows, some with a value off the grid."""
-    generator = np.random.default_rng(seed)
-    table = rows_of(schema)
-    rows = table.iloc[generator.integers(len(table), size=count)].reset_index(drop=True)
-    off = generator.random(count) < 0.3
-    rows["b b"] = np.where(off, 0.3, rows["b b"])
-    return rows
-
-
-def has_counterfactual(task: Task, row: pd.DataFrame, wanted: object) -> bool:
-    """Every legal row asked, written without any of the code under test."""
-    table = rows_of(task.schema)
-    kept = [table.assign(**{n: row[n].iloc[0] for n in names}) for names in ([], ["b b"])]
-    table = pd.concat(kept, ignore_index=True)
-    before = row.iloc[np.zeros(len(table), dtype=int)].reset_index(drop=True)
-    legal = holds(task.rules, before, table)
-    for name in task.schema.immutable:
-        legal &= (table[name] == row[name].iloc[0]).to_numpy()
-    return bool(legal.any()) and bool((task.predict(table[legal]) == wanted).any())
-
-
-def truth_of(task: Task, rows: pd.DataFrame, wanted: np.ndarray) -> np.ndarray:
-    return np.array([has_counterfactual(task, rows.iloc[[i]], wanted[i]) for i in range(len(rows))])
-
-
-def a_task(schema: Schema, model, rules, **more) -> Task:
-    try:
-        return Task(rows_of(schema), model, schema=schema, rules=rules, **more)
-    except RuleError:
-        assume(False)
-        raise
-
-
-def width_of(schema: Schema) -> int:
-    return sum(f.width for f in schema)
 
 
 @calm
@@ -121,12 +75,6 @@ def test_no_row_with_a_counterfactual_is_called_impossible(data, seed, classes, 
     assert there[bound.possible].all()
     tried = prove(task, rows, wanted)
     assert (tried.impossible == ~there).all()
-
-
-WIDE_RULES = st.sampled_from(
-    ["a' + `b b`' <= 1", "a' + 2 * `b b`' < a + 1", "a' - `b b`' == 0", "abs(a' - 2 * `b b`') <= 0.5", "o' >= p'",
-     "a' + `b b`' > 1 or c' == c", "o' + p' == 2", "`b b`' >= 0.5 * a' and a' + `b b`' <= 1.5"]
-)  # fmt: skip
 
 
 @calm

@@ -181,7 +181,8 @@ class Task:
             if share < RARE:
                 seen = f"{share:.2%} of {len(probes):,} training rows"
                 _warn(f"the classifier answers the target {name!r} on {seen}; counterfactuals may be hard to find")
-        if self.labels is not None and len(self.classes) == 2:
+        # A label may call the classes otherwise than the model does.
+        if self.labels is not None and len(self.classes) == 2 and self.labels.isin(list(self.classes)).any():
             right = float(np.mean(answers == self.labels.iloc[probes].to_numpy()))
             if right < 0.35:
                 seen = f"{right:.0%} of {len(probes):,} training rows"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -10,8 +12,20 @@ import pandas as pd
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, did_you_mean
 from ..schema import Schema
-from .protocol import Answer, CheckedClassifier
+from .protocol import CheckedClassifier
 from .rows import matched
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Asks an estimator about rows, shown to it as it wants them: by its own column names, or as bare arrays."""
+
+    model: Any
+    shown: Callable[[pd.DataFrame], Any]
+
+    def __call__(self, rows: pd.DataFrame) -> object:
+        """The estimator's probabilities."""
+        return self.model.predict_proba(self.shown(rows))
 
 
 def is_estimator(model: object) -> bool:
@@ -87,7 +101,7 @@ def _threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
     return float(found) if positive in (None, classes[1]) else None
 
 
-def _answer(model: Any, name: str, schema: Schema) -> Answer:
+def _answer(model: Any, name: str, schema: Schema) -> Asking:
     """How the estimator wants its rows: by its own column names, as bare arrays, or as they come."""
     wanted = getattr(model, "feature_names_in_", None)
     # LightGBM makes up such names where it was fitted on arrays.
@@ -95,15 +109,15 @@ def _answer(model: Any, name: str, schema: Schema) -> Answer:
         return _by_name(model, name, [str(n) for n in wanted], schema)
     count = getattr(model, "n_features_in_", None)
     if count is None:
-        return lambda rows: model.predict_proba(rows)
+        return Asking(model, _as_is)
     if count != len(schema.names):
         remedy = "Fit a pipeline that starts from the raw columns, as a DataFrame."
         problem = f"was fitted on {count} columns without names, but the schema has {len(schema.names)} features"
         raise ClassifierError("", [Fault(name, problem, remedy)])
-    return lambda rows: model.predict_proba(rows.to_numpy())
+    return Asking(model, lambda rows: rows.to_numpy())
 
 
-def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Answer:
+def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Asking:
     source = matched(wanted, schema.names)
     lacking = [n for n in wanted if n not in source]
     if lacking:
@@ -119,7 +133,7 @@ def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Answer
         raise ClassifierError(f"{name} was fitted on other columns", faults)
     columns = [source[n] for n in wanted]
     ready = _without_unused if _is_xgboost(model) else _as_is
-    return lambda rows: model.predict_proba(ready(rows[columns].set_axis(wanted, axis=1)))
+    return Asking(model, lambda rows: ready(rows[columns].set_axis(wanted, axis=1)))
 
 
 def _is_xgboost(model: Any) -> bool:

@@ -93,6 +93,11 @@ class CheckedClassifier:
         return f"<classifier {self.name}{classes}{threshold}>"
 
     @property
+    def answer(self) -> Answer:
+        """What is asked for answers."""
+        return self._answer
+
+    @property
     def classes(self) -> tuple[Any, ...]:
         """The names of the classes; if nothing has told them yet, the model is asked about legal rows."""
         if self._classes is None:

@@ -173,13 +173,14 @@ def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Chec
         [("categories", categories, list(schema.categories)), ("numbers", numbers, list(schema.numbers))]
     )
     # By the schema, levels may be text, numbers or both, in columns of any dtype.
-    values = FunctionTransformer(partial(_natural, schema=schema))
+    values = FunctionTransformer(partial(natural_columns, schema=schema))
     pipeline = Pipeline([("values", values), ("columns", columns), ("model", model)])
     pipeline.fit(lesson.train.rows, lesson.train.labels)
     return estimators.classifier(pipeline, schema, None, lesson.classes, None)
 
 
-def _natural(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+def natural_columns(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Levels as codes and numbers as numbers, column by column."""
     return pd.DataFrame(schema.natural(rows))
 
 

@@ -3,6 +3,7 @@
 from .comparison import bars
 from .frequencies import change_frequencies
 from .graph import causal_graph
+from .growth import cost_per_row
 from .history import loss_curves
 from .saving import save
 from .shift import distribution_shift
@@ -15,6 +16,7 @@ __all__ = [
     "bars",
     "causal_graph",
     "change_frequencies",
+    "cost_per_row",
     "distribution_shift",
     "loss_curves",
     "path",

@@ -29,6 +29,7 @@ from .prove import LIMIT, prove
 from .rank import LOOKED_AT, MOST, incoherence, measured, supported
 from .refine import refined
 from .space import Bools, Codes, Present
+from .trees import ASKED
 
 # Answers of each row held ready beyond those asked for.
 SPARE = 2
@@ -144,7 +145,8 @@ class Course:
     def _proved_alike(self, bench: Bench, rows: Codes, status: NDArray[Any], limit: int) -> Pool:
         part, here = bench.of(rows), np.arange(len(rows))
         table = part.space.table(part.present, here, part.present.codes)
-        proof = prove(self.parts.task, table, self.parts.names[part.present.wanted], limit=limit)
+        wanted, until = self.parts.names[part.present.wanted], bench.ledger.deadline
+        proof = prove(self.parts.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=until)
         part.ledger.spent += proof.asked
         part.ledger.calls += proof.calls
         status[rows[proof.impossible]] = Status.IMPOSSIBLE

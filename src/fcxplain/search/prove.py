@@ -1,7 +1,7 @@
 """Proofs that a row has no counterfactual: no legal row that keeps the rules gets the class wanted.
 
-Cheapest first: the rules leave nothing; the model is linear or a ReLU network, and its score stays below the class
-wanted wherever the rules allow; or there are so few legal rows that the user's own model is asked about all of them.
+Cheapest first: the rules leave nothing; the model is linear, a ReLU network or an ensemble of trees, and its score
+stays below the class wanted wherever the rules allow; or the legal rows are so few that the model is asked about all.
 What is not proved is not known, unless a legal row that gets the class turned up on the way: that is a `witness`.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..classifier.trees import TreeModel
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, DataError, some
 from ..explanation import check
@@ -24,8 +25,10 @@ from ..schema import Natural
 from ..task import Task
 from .enumeration import counts, try_all
 from .network import Network, read_network
+from .prove_trees import TO_READ, by_trees, own_trees
 from .reach import Bools, Floats, Places, Reach, areas, width_of_boxes
 from .splitting import PARTS, Splitter
+from .trees import ASKED, BOXES, Limits
 
 # Legal rows of one row that the model is asked about at most.
 LIMIT = 20_000
@@ -68,25 +71,41 @@ class Proof:
         return np.asarray(self.reason != "")
 
 
-def prove(task: Task, rows: pd.DataFrame, wanted: NDArray[Any], *, limit: int = LIMIT, parts: int = PARTS) -> Proof:
+def prove(
+    task: Task,
+    rows: pd.DataFrame,
+    wanted: NDArray[Any],
+    *,
+    limit: int = LIMIT,
+    parts: int = PARTS,
+    boxes: int = BOXES,
+    asks: int = ASKED,
+    until: float = np.inf,
+) -> Proof:
     """Prove for as many rows as can be that no legal row gets the class wanted, or find one that does.
 
     `limit` bounds the legal rows of one row that the model is asked about, and `parts` the pieces into which what a
-    row may become is cut for bounds of networks; with `parts=1` nothing is cut.
+    row may become is cut for bounds of networks; with `parts=1` nothing is cut. `boxes` is the same for trees, `asks`
+    how often the model is asked about a row where their bounds do not settle it, and `until` the time, by the monotonic
+    clock, at which they are given up.
     """
     rows, wanted = rows[list(task.schema.names)], np.asarray(wanted)
     if len(wanted) != len(rows):
         raise DataError(f"{len(rows):,} rows, but a class wanted for {len(wanted):,}")
     before = task.schema.checked(rows)
     network, encoder, notes = _own_network(task, rows, before)
+    trees, problems = own_trees(task) if len(rows) else (None, ())
     repairer = Repairer(task.rules, task.schema, task.units)
     step = max(16, min(MOST_ROWS, CELLS // max(1, width_of_boxes(repairer))))
     found = []
     for part in (slice(start, start + step) for start in range(0, len(rows), step)):
         own = {n: v[part] for n, v in before.items()}
         prover = _Prover(task, repairer, rows.iloc[part], own, wanted[part])
-        found.append(prover.run(network, encoder, limit, parts))
-    return _joined(task, rows, found, notes)
+        prover.bound(network, encoder, parts)
+        prover.search_trees(trees, boxes, asks, until)
+        found.append(prover.tried(limit))
+    shown = 0 if trees is None else TO_READ
+    return _joined(task, rows, found, [*notes, *problems], shown)
 
 
 def _places(task: Task, wanted: NDArray[Any]) -> Places:
@@ -122,13 +141,34 @@ class _Prover:
         self.witness = {n: v.copy() for n, v in before.items()}
         self.asked, self.calls = np.zeros(len(wanted), dtype=np.int64), 0
         self.notes: tuple[str, ...] = ()
-
-    def run(self, network: Network | None, encoder: TableEncoder, limit: int, parts: int) -> _Found:
-        """All methods in turn, each for the rows that the ones before have left open."""
         self._settle(np.flatnonzero(self.reach.nothing), Reason.RULES)
+
+    def bound(self, network: Network | None, encoder: TableEncoder, parts: int) -> None:
+        """Refute rows by bounds on a network's scores."""
         for target in np.unique(self.places) if network is not None else ():
             assert network is not None
             self._bound(network, encoder, int(target), parts)
+
+    def search_trees(self, trees: TreeModel | None, boxes: int, asks: int, until: float) -> None:
+        """Refute rows by bounds on the scores of trees, or find what gets the class."""
+        rows = np.flatnonzero(self._open)
+        if trees is None or not len(rows):
+            return
+        try:
+            # What is found is asked about once more, with all its checks.
+            limits = Limits(boxes, asks - 1, until)
+            result = by_trees(self.task, self.reach, rows, self.places, trees, limits)
+        except ClassifierError as error:
+            self.notes = (f"nothing is proved by trees: {error}",)
+            return
+        self.calls += int(result.asked.sum())
+        self.asked[rows] += result.asked
+        self._settle(rows[result.certain], Reason.BOUND)
+        if asks > 0:
+            self._confirm(rows[result.hopeful], {n: v[result.hopeful] for n, v in result.best.items()})
+
+    def tried(self, limit: int) -> _Found:
+        """All that was found out, after the model was asked about rows that are still open and have few legal ones."""
         self._try(limit)
         return _Found(self.reason, self.possible, self.witness, self.asked, self.calls, self.notes)
 
@@ -157,7 +197,7 @@ class _Prover:
         try:
             tried = try_all(self.task, self.reach, rows, self.places)
         except ClassifierError as error:
-            self.notes = (f"{len(rows):,} rows could not be tried out: {error}",)
+            self.notes = (*self.notes, f"{len(rows):,} rows could not be tried out: {error}")
             return
         self.calls += tried.calls
         self.asked[rows] += tried.asked
@@ -224,12 +264,12 @@ def _agrees(network: Network, task: Task, rows: pd.DataFrame, encoder: TableEnco
     return bool((names[logits.argmax(axis=1)] == task.predict(rows))[clear].all())
 
 
-def _joined(task: Task, rows: pd.DataFrame, found: Sequence[_Found], notes: list[str]) -> Proof:
+def _joined(task: Task, rows: pd.DataFrame, found: Sequence[_Found], notes: list[str], shown: int) -> Proof:
     if not found:
         return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows, np.empty(0, dtype=np.int64))
     reason = np.concatenate([f.reason for f in found]).astype(str)
     natural = {n: np.concatenate([f.witness[n] for f in found]) for n in task.schema.names}
     possible = np.concatenate([f.possible for f in found])
     said = dict.fromkeys([*notes, *(note for f in found for note in f.notes)])
-    asked, calls = np.concatenate([f.asked for f in found]), sum(f.calls for f in found)
+    asked, calls = np.concatenate([f.asked for f in found]), sum(f.calls for f in found) + shown
     return Proof(reason, possible, _table(task, natural, rows.index), asked, calls, tuple(said))

@@ -235,7 +235,7 @@ def _fill(low: Floats, high: Floats, feature: Feature, box: Box, reach: Reach, e
 
 def _wide(choice: Choice, reach: Reach, encoder: TableEncoder, local: dict[str, slice]) -> tuple[Floats, Floats]:
     """The comparisons that boxes do not keep, as sums that must not be positive; equalities are two of them."""
-    lines = [[line for atom in box.wide for line in _at_most(atom)] for box in choice.boxes]
+    lines = [[line for atom in box.wide for line in at_most(atom)] for box in choice.boxes]
     most = max(map(len, lines), default=0)
     width = sum(s.stop - s.start for s in local.values())
     weights, rest = np.zeros((most, len(lines), 1, width)), np.zeros((most, len(lines), len(reach)))
@@ -245,7 +245,7 @@ def _wide(choice: Choice, reach: Reach, encoder: TableEncoder, local: dict[str, 
     return weights, rest
 
 
-def _at_most(atom: Compare) -> list[Affine]:
+def at_most(atom: Compare) -> list[Affine]:
     """The comparison as expressions that must not be above 0; a strict one is taken as not strict."""
     if atom.op in ("<", "<="):
         return [atom.left]

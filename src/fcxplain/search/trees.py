@@ -1,0 +1,261 @@
+"""Branch and bound over tree ensembles: whether any row in a room gets a class, or which one does.
+
+Over a box of cells, the sum of every tree's best leaf within reach bounds the score. A box whose bound is too low is
+closed; any other is cut in two where its trees' best leaves disagree most. Where they all agree, there is the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..classifier.trees import Demand
+from .reach import Bools, Floats, Places
+from .trees_leaves import CellTrees
+from .trees_room import Room, Ways
+
+# Boxes looked at for one row at most, and leaves times boxes.
+BOXES = 20_000
+WORK = 2**26
+# Boxes cut at a time, and numbers in an array of leaves x boxes.
+TOGETHER = 128
+HELD = 2**21
+# Cells with a good score in which a legal row is looked for at a time.
+TRIED = 8
+# How often the model itself is asked about a row, where rounding decides.
+ASKED = 64
+
+# Digits by which cells and cuts are chosen, so that rounding does not show.
+DIGITS = 4
+
+Singles = NDArray[np.float32]
+Ask = Callable[[dict[str, Any]], bool]
+"""Whether the user's own model gives a row, natural values, the class wanted."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a search may cost: boxes, questions to the model, and the time by the monotonic clock at which it ends."""
+
+    boxes: int = BOXES
+    asks: int = ASKED
+    until: float = np.inf
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Certain that there is no row, or a row that gets the class, or neither; and how often the model was asked."""
+
+    certain: bool
+    row: dict[str, Any] | None
+    asked: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Ways to part boxes along one feature: the cells on both sides, as zeros and ones, `cuts x cells`.
+
+    `never_in` and `never_out` (`masks x cuts`) mark masks that have no cell on the one side or on the other.
+    """
+
+    inside: Singles
+    outside: Singles
+    never_in: Singles
+    never_out: Singles
+
+    @classmethod
+    def of(cls, cuts: Bools, whole: Bools, masks: Singles) -> Cuts:
+        """The cuts that part a room."""
+        inside, outside = cuts & whole, ~cuts & whole
+        useful = inside.any(axis=1) & outside.any(axis=1)
+        sides = [side[useful].astype(np.float32) for side in (inside, outside)]
+        never_in, never_out = ((masks @ side.T == 0).astype(np.float32) for side in sides)
+        return cls(sides[0], sides[1], never_in, never_out)
+
+
+class TreeSearch:
+    """The trees over one row's room, with nothing in them that the row cannot reach."""
+
+    def __init__(self, room: Room, demands: Sequence[Demand], ask: Ask) -> None:
+        trees = room.trees
+        self.room, self.ask, self.asked, self.most_asked, self.lost = room, ask, 0, ASKED, False
+        self.spans = trees.spans
+        self.loose, self.firm = (np.asarray([getattr(d, n) for d in demands]) for n in ("loose", "firm"))
+        met = [(mask & room.whole[span]).any(axis=1) for mask, span in zip(trees.masks, trees.spans, strict=True)]
+        leaves = np.flatnonzero(np.concatenate([[True], *met])[trees.uses].all(axis=1))
+        self.starts = np.flatnonzero(np.diff(trees.tree[leaves], prepend=-1))
+        self.sizes = np.diff(np.append(self.starts, len(leaves)))
+        self.values = np.stack([trees.scores[leaves] @ d.weights for d in demands])
+        self._keep_masks(trees, trees.uses[leaves])
+
+    def _keep_masks(self, trees: CellTrees, uses: Places) -> None:
+        """The masks that leaves use, numbered anew."""
+        used = np.zeros(trees.blocks[-1].stop, dtype=bool)
+        used[uses] = used[0] = True
+        number = used.cumsum() - 1
+        self.uses = number[uses]
+        own = [used[block] for block in trees.blocks]
+        self.masks = [mask[u].astype(np.float32) for mask, u in zip(trees.masks, own, strict=True)]
+        ends = np.cumsum([1, *map(len, self.masks)]).tolist()
+        self.blocks = [slice(a, b) for a, b in pairwise(ends)]
+
+    @cached_property
+    def cuts(self) -> list[Cuts]:
+        """Cuts that part the room, for each feature."""
+        whole = [self.room.whole[span] for span in self.spans]
+        return [Cuts.of(*own) for own in zip(self.room.trees.cuts, whole, self.masks, strict=True)]
+
+    def run(self, limits: Limits) -> Verdict:
+        """Look at boxes, the most promising first, until all are closed or one has a row that gets the class."""
+        if not self._is_filled(self.room.whole[None])[0]:
+            return Verdict(True, None, 0)
+        left, bound = self.room.whole[None], np.full(1, np.inf)
+        limit, seen, self.most_asked = min(limits.boxes, WORK // max(1, len(self.uses))), 0, limits.asks
+        while len(left):
+            if seen >= limit or time.monotonic() > limits.until:
+                return Verdict(False, None, self.asked)
+            order = np.argsort(-bound, kind="stable")
+            first, rest = order[: self._together], order[self._together :]
+            row, parts, part_bound = self._look(left[first])
+            if row is not None:
+                return Verdict(False, row, self.asked)
+            seen += len(first)
+            left, bound = np.concatenate([left[rest], parts]), np.concatenate([bound[rest], part_bound])
+        return Verdict(not self.lost, None, self.asked)
+
+    @property
+    def _together(self) -> int:
+        return int(max(1, min(TOGETHER, HELD // max(1, len(self.uses)))))
+
+    def _look(self, boxes: Bools) -> tuple[dict[str, Any] | None, Bools, Floats]:
+        """A row that gets the class; or else the parts of boxes that may still have one, with bounds."""
+        reached = self._reached(boxes)
+        bounds = self._bounds(reached)
+        is_open = (bounds + self.loose[:, None] >= 0).all(axis=0)
+        boxes, reached, bounds = boxes[is_open], reached[:, is_open], bounds[:, is_open]
+        # Where every tree has a single leaf left, the score is known, and the box is not cut any further.
+        settled = reached.sum(axis=0) == len(self.starts)
+        row = self._settled(boxes[settled], bounds[:, settled])
+        boxes, reached, bounds = boxes[~settled], reached[:, ~settled], bounds[:, ~settled]
+        if row is not None or not len(boxes):
+            return row, boxes[:0], np.empty(0)
+        lowest = (bounds + self.loose[:, None]).argmin(axis=0)
+        weight = self._wanted(reached, lowest)
+        row = self._agreed(boxes, weight)
+        parts = self._cut(boxes, weight)
+        filled = self._is_filled(parts)
+        return row, parts[filled], np.tile((bounds + self.loose[:, None]).min(axis=0), 2)[filled]
+
+    def _reached(self, boxes: Bools) -> Bools:
+        """Which leaves boxes reach, `leaves x boxes`."""
+        cells, met = boxes.T.astype(np.float32), np.ones((self.blocks[-1].stop, len(boxes)), dtype=bool)
+        for block, mask, span in zip(self.blocks, self.masks, self.spans, strict=True):
+            met[block] = (mask @ cells[span]) > 0
+        found = met[self.uses[:, 0]]
+        for column in self.uses.T[1:]:
+            found &= met[column]
+        return np.asarray(found)
+
+    def _bounds(self, reached: Bools) -> Floats:
+        """No row of a box has more than this, for each demand, `demands x boxes`."""
+        found = [np.where(reached, values[:, None], -np.inf) for values in self.values]
+        return np.stack([np.maximum.reduceat(f, self.starts, axis=0).sum(axis=0) for f in found])
+
+    def _is_filled(self, boxes: Bools) -> Bools:
+        starts = [span.start for span in self.spans]
+        return np.asarray(np.logical_or.reduceat(boxes, starts, axis=1).all(axis=1))
+
+    def _settled(self, boxes: Bools, score: Floats) -> dict[str, Any] | None:
+        """A row in a box with one score all over, good enough; by the model's own word where rounding decides."""
+        firm = (score + self.firm[:, None] > 0).all(axis=0)
+        for box, good in zip(boxes, firm, strict=True):
+            row, certain = self.room.point(box)
+            self.lost |= row is None and not certain
+            if row is None or (not good and self.asked >= self.most_asked):
+                self.lost |= row is not None
+                continue
+            self.asked += not good
+            if good or self.ask(row):
+                return row
+        return None
+
+    def _wanted(self, reached: Bools, lowest: Places) -> Singles:
+        """What boxes lose without each mask, `boxes x masks`, by the best leaves; the most for one tree is 1."""
+        values = self.values[lowest].T
+        best, worst = np.where(reached, values, -np.inf), np.where(reached, values, np.inf)
+        most = np.maximum.reduceat(best, self.starts, axis=0)
+        spread = most - np.minimum.reduceat(worst, self.starts, axis=0)
+        spread = spread / np.maximum(spread.max(axis=0), np.finfo(np.float64).tiny)
+        places = np.arange(len(values))[:, None]
+        top = np.where(best == np.repeat(most, self.sizes, axis=0), places, len(values))
+        leaf = np.minimum.reduceat(top, self.starts, axis=0)
+        count, box = self.blocks[-1].stop, np.arange(leaf.shape[1])
+        weight = np.zeros(len(box) * count)
+        for column in self.uses.T:
+            weight += np.bincount((box * count + column[leaf]).ravel(), spread.ravel(), minlength=len(weight))
+        return weight.reshape(len(box), count).astype(np.float32)
+
+    def _agreed(self, boxes: Bools, weight: Singles) -> dict[str, Any] | None:
+        """A row in the cells that the best leaves want most, if it really is good."""
+        parts = [weight[:, block] @ mask for block, mask in zip(self.blocks, self.masks, strict=True)]
+        liking: Singles = np.concatenate(parts, axis=1).round(DIGITS)
+        for ways in self.room.several:
+            boxes = _in_best_way(boxes, ways, liking)
+        points = np.zeros_like(boxes)
+        for span in self.spans:
+            best = np.where(boxes[:, span], liking[:, span], -np.inf).argmax(axis=1)
+            points[np.arange(len(boxes)), span.start + best] = True
+        points = points[self._is_filled(boxes)]
+        good = (self._bounds(self._reached(points)) + self.firm[:, None] > 0).all(axis=0)
+        for point in points[good][:TRIED]:
+            row, _ = self.room.point(point)
+            if row is not None:
+                return row
+        return None
+
+    def _cut(self, boxes: Bools, weight: Singles) -> Bools:
+        """All boxes in halves, first ones first, by the cut that takes most from the better of the two."""
+        worth = [
+            self._worth(boxes[:, s], weight[:, b], c)
+            for s, b, c in zip(self.spans, self.blocks, self.cuts, strict=True)
+        ]
+        ends = np.cumsum([0, *(w.shape[1] for w in worth)])
+        chosen = np.concatenate(worth, axis=1).argmax(axis=1)
+        first, second = boxes.copy(), boxes.copy()
+        for i, span in enumerate(self.spans):
+            own = np.flatnonzero((chosen >= ends[i]) & (chosen < ends[i + 1]))
+            cut = chosen[own] - ends[i]
+            first[own, span] &= self.cuts[i].outside[cut] == 0
+            second[own, span] &= self.cuts[i].inside[cut] == 0
+        halves = np.concatenate([first, second])
+        for ways in self.room.several:
+            halves = ways.drawn_in(halves)
+        return halves
+
+    def _worth(self, boxes: Bools, weight: Singles, cuts: Cuts) -> Singles:
+        """What cuts of one feature take away from boxes, `boxes x cuts`; negative for those that part nothing."""
+        first, second = weight @ cuts.never_in, weight @ cuts.never_out
+        worth = np.round(np.minimum(first, second) + 1e-3 * np.maximum(first, second), DIGITS)
+        cells = boxes.astype(np.float32)
+        parts = ((cells @ cuts.inside.T) > 0) & ((cells @ cuts.outside.T) > 0)
+        return np.where(parts, worth, np.float32(-1.0))
+
+
+def _in_best_way(boxes: Bools, ways: Ways, liking: Singles) -> Bools:
+    """Boxes with only the way left that offers the cells liked most."""
+    worth = np.zeros((len(boxes), len(ways.boxes)))
+    for span in ways.spans:
+        inside = boxes[:, None, span] & ways.cells[None, :, span]
+        worth += np.where(inside, liking[:, None, span], -np.inf).max(axis=2)
+    chosen = np.where(ways.open(boxes), worth, -np.inf).argmax(axis=1)
+    found = boxes.copy()
+    for span in ways.spans:
+        found[:, span] &= ways.cells[chosen, span]
+    return found

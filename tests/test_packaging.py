@@ -1,0 +1,83 @@
+"""What is handed out: the wheel and the sdist hold what they should, and commands load only what they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+
+import fcxplain
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "fcxplain"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HEAVY = ("torch", "sklearn", "pandas", "matplotlib", "scipy", "pyarrow")
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling", reason="the build backend is not installed")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> zipfile.ZipFile:
+    (path,) = dist.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: zipfile.ZipFile):
+    ours = {p.relative_to(PACKAGE.parent).as_posix() for p in PACKAGE.rglob("*") if p.is_file()}
+    ours = {name for name in ours if "__pycache__" not in name}
+    about = f"fcxplain-{fcxplain.__version__}.dist-info/"
+    assert {name for name in wheel.namelist() if not name.startswith(about)} == ours
+    assert {"fcxplain/py.typed", "fcxplain/datasets/adult.data.gz", "fcxplain/datasets/ATTRIBUTION.md"} <= ours
+
+
+def test_the_wheel_says_what_it_is_and_under_which_licences(wheel: zipfile.ZipFile):
+    about = f"fcxplain-{fcxplain.__version__}.dist-info"
+    told = message_from_string(wheel.read(f"{about}/METADATA").decode("utf-8"))
+    assert told["Version"] == fcxplain.__version__ == PROJECT["version"]
+    assert told["License-Expression"] == "BSD-3-Clause AND CC-BY-4.0"
+    assert wheel.read(f"{about}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    assert b"fcxplain = fcxplain.cli:main" in wheel.read(f"{about}/entry_points.txt")
+
+
+def test_the_sdist_can_be_tested_and_holds_no_leavings(dist: Path):
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames()}
+    needed = {"pyproject.toml", "Makefile", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md", "mkdocs.yml"}
+    assert needed | {"tests/test_packaging.py", "src/fcxplain/py.typed", "docs/speed.md"} <= names
+    allowed = {"src", "tests", "docs", "examples", "PKG-INFO", "CONTRIBUTING.md", "SECURITY.md", ".gitignore"}
+    assert {name.split("/")[0] for name in names} <= needed | allowed
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["bench", "speed", "--help"]])
+def test_help_and_version_load_nothing_heavy(arguments: list[str]):
+    code = (
+        "import sys\nsys.argv[0] = 'fcxplain'\nfrom fcxplain.cli import main\n"
+        f"try:\n    main()\nfinally:\n    print([m for m in {HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "fcxplain" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("names", "idle"),
+    [("Schema, load_dataset, CausalGraph", ("torch", "sklearn", "matplotlib")), ("FCx", ("sklearn", "matplotlib"))],
+)
+def test_a_name_loads_no_library_that_it_does_not_need(names: str, idle: tuple[str, ...]):
+    code = f"import sys\nfrom fcxplain import {names}\nprint([m for m in {idle} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
