@@ -16,7 +16,6 @@ from .rules import Rule
 from .rules.boxes import BoxSearch
 from .rules.check import truth
 from .rules.nodes import Affine, Atom, Compare, refs_of
-from .rules.normal import primed_features
 from .rules.repair import Group, Repairer
 from .schema import Feature, Natural
 from .task import Task
@@ -74,7 +73,7 @@ class RuleBoxes:
         own: dict[str, list[Atom]] = {f.name: [] for f in (*categories, *numbers)}
         possible = np.ones(search.rows, dtype=bool)
         for atom in atoms:
-            features = primed_features(atom)
+            features = atom.primed
             if features:
                 own[features[0].name].append(atom)
             else:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ..schema import Feature, Natural, Schema
 from .check import ROUNDING, Bools, evaluate, sign_is, translation, truth
 from .nodes import Affine, Atom, Compare, Member, Ref, Same
-from .normal import primed_features
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -63,7 +62,7 @@ class BoxSearch:
         found = np.ones(self.rows, dtype=bool)
         of_feature: dict[str, list[Atom]] = {name: [] for name in names}
         for atom in atoms:
-            features = primed_features(atom)
+            features = atom.primed
             if not features:
                 found &= truth(atom, self.before, self.after)
             elif len(features) == 1:
@@ -121,7 +120,7 @@ class BoxSearch:
             return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
         allowed = self.levels(feature, atoms)
         moves = ~allowed[np.arange(self.rows), wanted]
-        distance = np.where(allowed[moves], _distances(feature)[wanted[moves]], np.inf)
+        distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
         chosen = wanted.copy()
         chosen[moves] = distance.argmin(axis=1)
         possible = ~moves
@@ -193,8 +192,8 @@ def code_bounds(feature: Feature) -> tuple[int, int]:
     return (-FAR if feature.low is None else 0), (FAR if feature.top is None else feature.top)
 
 
-def _distances(feature: Feature) -> Floats:
-    """How far levels are apart, for choosing among allowed ones: by rank, then by their order."""
+def level_distances(feature: Feature) -> Floats:
+    """How far levels are apart, `levels x levels`, for choosing among allowed ones: by rank, then by their order."""
     order = np.arange(len(feature.levels)) / (len(feature.levels) + 1)
     if feature.kind == "categorical":
         return np.broadcast_to(order, (len(order), len(order)))

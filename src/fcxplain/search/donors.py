@@ -37,7 +37,7 @@ def profiled(bench: Bench, axes: Axes, known: Ladders, density: Density) -> Pool
     if not len(usual) or not len(density.categories):
         return bench.nothing()
     row, codes = _nearest_profiles(bench, usual, density.categories)
-    codes, kept = bench.legal.mend(bench.present, row, codes)
+    codes, kept = bench.mend(row, codes)
     row, codes = row[kept], codes[kept]
     asked = bench.ask(row, codes)
     good = asked.valid
