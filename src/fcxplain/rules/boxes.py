@@ -144,26 +144,22 @@ class BoxSearch:
         The boundary is rounded to the nearest code, and the comparison itself says on which side that lies.
         """
         weight, rest, size = self._split(atom, Ref(feature, primed=True))
-        one = feature.at(np.asarray([0, 1]))
+        start, second = feature.at(np.asarray([0, 1])).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            boundary = np.nan_to_num((-rest / weight - one[0]) / (one[1] - one[0]), posinf=FAR, neginf=-FAR)
+            boundary = np.rint((-rest / weight - start) / (second - start))
         lowest, highest = code_bounds(feature)
-        code = np.clip(np.rint(boundary), lowest - 1, highest + 1).astype(np.int64)
+        # Unlike a clip, these two leave nothing that is no number.
+        code = np.fmin(np.fmax(boundary, lowest - 1), highest + 1).astype(np.int64)
 
         def test(values: Floats) -> Bools:
             part = weight * values
             return sign_is(part + rest, atom.op, ROUNDING * (np.abs(part) + size))
 
-        at_boundary = np.broadcast_to(test(feature.at(code)), (self.rows,))
-        code = np.broadcast_to(code, (self.rows,))
+        missed = ~test(feature.at(code))
         upper = (atom.op in ("<", "<=")) == (weight > 0)
-        low = np.full(self.rows, -FAR, dtype=np.int64)
-        high = np.full(self.rows, FAR, dtype=np.int64)
-        if atom.op == "==" or not upper:
-            low = np.where(at_boundary, code, code + 1)
-        if atom.op == "==" or upper:
-            high = np.where(at_boundary, code, code - 1)
-        return Interval(low, high, np.broadcast_to(test(self.before[feature.name]), (self.rows,)))
+        low = code + missed if atom.op == "==" or not upper else np.asarray(-FAR)
+        high = code - missed if atom.op == "==" or upper else np.asarray(FAR)
+        return Interval(low, high, test(self.before[feature.name]))
 
     def _mask_of(self, feature: Feature, atom: Atom) -> Bools:
         own = Ref(feature, primed=True)
@@ -183,7 +179,7 @@ class BoxSearch:
     def _split(self, atom: Compare, own: Ref) -> tuple[float, Floats, Floats]:
         """The weight of the value itself, and the value and size of all the rest."""
         weight = sum(w for w, a in atom.left.terms if a == own)
-        others = Affine(tuple((w, a) for w, a in atom.left.terms if a != own), atom.left.constant)
+        others = Affine(tuple(term for term in atom.left.terms if term[1] != own), atom.left.constant)
         return weight, *evaluate(others, self.before, self.after)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -24,6 +24,24 @@ class Moves:
 
     def __len__(self) -> int:
         return len(self.feature)
+
+    @cached_property
+    def features(self) -> Codes:
+        """The features that have moves, rising."""
+        return np.unique(self.feature)
+
+    @cached_property
+    def places(self) -> tuple[Codes, ...]:
+        """The places of the moves of each of these features."""
+        return tuple(np.flatnonzero(self.feature == i) for i in self.features)
+
+    @cached_property
+    def table(self) -> Codes:
+        """The same as lines of one length, `features x values`, padded with -1."""
+        table = np.full((len(self.places), max(map(len, self.places), default=0)), -1, dtype=np.int64)
+        for line, place in zip(table, self.places, strict=True):
+            line[: len(place)] = place
+        return table
 
 
 @dataclass(frozen=True, eq=False)
