@@ -143,6 +143,14 @@ def test_features_can_be_copied_after_use(schema: Schema) -> None:
     assert copy.deepcopy(schema) == schema
 
 
+def test_equal_features_with_levels_of_other_types_write_their_own() -> None:
+    for levels in ((0, 1), (0.0, 1.0), (False, True)):
+        schema = Schema((Feature("n", "categorical", levels=levels),))
+        for rows in ([1], [0, 1]):
+            (first, *_) = schema.table({"n": np.array(rows)})["n"].tolist()
+            assert type(first) is type(levels[0])
+
+
 def test_replace_names_an_unknown_field() -> None:
     with pytest.raises(SchemaError, match="Did you mean 'mutable'"):
         SCHEMA.replace("age", mutabel=False)

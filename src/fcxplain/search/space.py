@@ -64,7 +64,7 @@ class Space:
         self.is_number = np.array([f.is_number for f in self.features])
         self.unit = np.array([task.units[f.name] if f.is_number else 1.0 for f in self.features])
         self.step = np.array([float(f.step or 1) if f.is_number else 0.0 for f in self.features])
-        self._per_code = np.where(self.is_number & self.movable, self.step / self.unit, 0.0)
+        self._moving = np.flatnonzero(self.is_number & self.movable)
         self.difficulty = _difficulties(self.names, difficulty or {})
 
     def present(self, natural: Natural, wanted: Codes) -> Present:
@@ -107,12 +107,12 @@ class Space:
 
     def distance(self, present: Present, row: Codes, codes: Codes) -> Floats:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
-        away = np.abs(codes - present.codes[row])
-        moved = away * self._per_code
-        for i in np.flatnonzero(present.strange & self.is_number & self.movable):
+        moved, which = np.zeros(codes.shape), self._moving
+        moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
+        for i in which[np.asarray(present.strange)[which]]:
             exact = np.abs(self.features[i].at(codes[:, i]) - present.natural[self.names[i]][row]) / self.unit[i]
-            moved[:, i] = np.where(away[:, i] == 0, 0.0, exact)
-        return np.asarray(moved)
+            moved[:, i] = np.where(moved[:, i] == 0, 0.0, exact)
+        return moved
 
 
 def _difficulties(names: tuple[str, ...], given: Mapping[str, float]) -> Floats:
