@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -348,6 +349,37 @@ def test_values_off_the_grid_stay_or_land_on_the_grid_inside_the_rules():
     values = np.where(kept, natural["income"], task.schema["income"].at(drawn[:, 1]))
     assert 0 < kept.mean() < 1
     assert (values >= natural["income"]).all()
+
+
+@pytest.mark.parametrize("rules", [loans.RULES, "", "abs(income' - income) <= 900\njob' == cook => degree' != none"])
+@pytest.mark.parametrize("variance", ["sigmoid", "softplus"])
+def test_inference_decides_as_the_network_with_its_heads_does(rules: str, variance: Any):
+    task, rows = loans.task(rules), loans.table(70, 6)
+    model = untrained(task, architecture=dataclasses.replace(DEFAULT, variance=variance)).double()
+    _used(model.encoder), _used(model.decoder)
+    proposer, natural, wanted = (
+        Proposer(model, task, seed=5),
+        task.schema.natural(rows),
+        torch.ones(70, dtype=torch.long),
+    )
+    noise, jitter = (torch.from_numpy(bank) for bank in proposer._bank(8))
+    x, allowed = task.encoder.encode(rows).double(), RuleBoxes(task).of(natural).repeated(8)
+    with torch.no_grad():
+        mean, spread = model.encode(x, wanted)
+        z = (mean[:, None] + spread.sqrt()[:, None] * noise).flatten(0, 1)
+        drawn = model.decode(z, x.repeat_interleave(8, 0), wanted.repeat_interleave(8), allowed, jitter.repeat(70, 1))
+    expected = task.encoder.codes(task.encoder.decode(drawn)).reshape(70, 8, -1)
+    assert (proposer.draws(task.encoder.codes(rows), wanted.numpy(), 8) == expected).all()
+    assert (expected != expected[:, :1]).any()
+
+
+def _used(layers: torch.nn.Sequential) -> None:
+    """Batch norms as after some training."""
+    for layer in layers:
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            for tensor in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                assert tensor is not None
+                tensor.data.copy_(torch.rand(tensor.shape, generator=generator(1)) + 0.5)
 
 
 def test_a_row_without_any_way_out_is_left_alone_whatever_rows_are_beside_it():

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import strategies
 from fcxplain.errors import FcxWarning, SchemaError, some
 from fcxplain.schema import Feature, Schema
-from fcxplain.schema.column import column_of
 
 AGE = Feature("age", "integer", low=18, high=90)
 GPA = Feature("gpa", "continuous", low=0, high=4, decimals=1)
@@ -140,9 +139,16 @@ def test_codes_and_values_are_inverse_on_every_grid(feature: Feature, data: st.D
 
 @given(strategies.schemas())
 def test_features_can_be_copied_after_use(schema: Schema) -> None:
-    for feature in schema:
-        column_of(feature, feature.at(np.array([0])), object)
+    schema.table({f.name: f.at(np.array([0])) for f in schema}, dtypes=dict.fromkeys(schema.names, object))
     assert copy.deepcopy(schema) == schema
+
+
+def test_equal_features_with_levels_of_other_types_write_their_own() -> None:
+    for levels in ((0, 1), (0.0, 1.0), (False, True)):
+        schema = Schema((Feature("n", "categorical", levels=levels),))
+        for rows in ([1], [0, 1]):
+            (first, *_) = schema.table({"n": np.array(rows)})["n"].tolist()
+            assert type(first) is type(levels[0])
 
 
 def test_replace_names_an_unknown_field() -> None:
@@ -393,7 +399,7 @@ def test_a_dtype_too_narrow_for_the_schema_gives_way(feature: Feature, narrow: s
 
 def test_a_category_gains_the_levels_it_lacks_in_the_order_of_the_schema() -> None:
     ordered = pd.CategoricalDtype(["school", "master"], ordered=True)
-    column = column_of(DEGREE, np.array([1, 2, 0]), ordered)
+    column = Schema((DEGREE,)).table({"degree": np.array([1, 2, 0])}, dtypes={"degree": ordered})["degree"]
     assert list(column) == ["college", "master", "school"]
     assert list(column.cat.categories) == ["school", "college", "master"]
 

@@ -13,14 +13,15 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
-from torch import Tensor
 
 from .model.cvae import ConditionalVAE
+from .model.inference import Inference
 from .rule_boxes import RuleBoxes
 from .schema import Natural
 from .task import Task
 
 Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
 # Draws that go through the network at a time, so that they stay in the processor's cache.
 CHUNK = 4_096
 TINY = 2.0**-40
@@ -39,8 +40,13 @@ class Proposer:
     def __init__(self, model: ConditionalVAE, task: Task, *, seed: int = 0) -> None:
         # In double precision, so that the size of a batch never shows after rounding.
         self.model, self.task, self.seed = copy.deepcopy(model).double().eval(), task, seed
-        self.boxes = RuleBoxes(task) if model.heads is not None else None
-        self._banks: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self.inference = Inference(self.model) if model.heads is not None else None
+        self.boxes = RuleBoxes(task)
+        changing = [f for f, may in zip(task.schema, model.layout.mutable, strict=True) if may]
+        self._fixed = [i for i, may in enumerate(model.layout.mutable) if not may]
+        self._categories = [task.schema.names.index(f.name) for f in changing if f.is_category]
+        self._numbers = [f for f in changing if f.is_number]
+        self._banks: dict[int, tuple[Floats, Floats]] = {}
 
     @torch.no_grad()
     def draws(self, codes: Codes, y_target: NDArray[np.int64], n: int, natural: Natural | None = None) -> Codes:
@@ -50,41 +56,51 @@ class Proposer:
         rows that may lie off the grid; there an unchanged code means the present value.
         """
         natural = self.task.encoder.natural_of_codes(codes) if natural is None else natural
-        size = max(1, CHUNK // n)
+        size, chunk = max(1, CHUNK // n), self._freely if self.inference is None else self._gated
         found = np.empty((len(codes), n, codes.shape[1]), dtype=np.int64)
         for start in range(0, len(codes), size):
             part = slice(start, start + size)
             columns = {name: values[part] for name, values in natural.items()}
-            found[part] = self._chunk(columns, torch.from_numpy(np.asarray(y_target[part], dtype=np.int64)), n)
-        fixed = [i for i, may in enumerate(self.model.layout.mutable) if not may]
-        found[:, :, fixed] = codes[:, None, fixed]
+            wanted = np.asarray(y_target[part], dtype=np.int64)
+            found[part] = chunk(codes[part], columns, wanted, n).reshape(-1, n, codes.shape[1])
         return found
 
-    def _chunk(self, natural: Natural, y_target: Tensor, n: int) -> Codes:
-        encoder = self.task.encoder
-        x = encoder.encode_natural(natural).double()
-        noise, jitter = self._bank(n)
-        mean, variance = self.model.encode(x, y_target)
-        z = (mean[:, None] + variance.sqrt()[:, None] * noise).flatten(0, 1)
-        allowed = None if self.boxes is None else self.boxes.of(natural).repeated(n)
-        jitter = None if jitter is None else jitter.repeat(len(x), 1)
-        x_cf = self.model.decode(z, x.repeat_interleave(n, 0), y_target.repeat_interleave(n), allowed, jitter)
-        drawn = encoder.decode_natural(x_cf)
-        codes = np.stack([f.codes(drawn[f.name]) for f in self.task.schema], axis=1)
-        return codes.reshape(len(x), n, -1)
+    def _gated(self, codes: Codes, natural: Natural, y_target: Codes, n: int) -> Codes:
+        """Proposals of a generator with gates, `(r * n) x features`."""
+        assert self.inference is not None
+        x = self.task.encoder.encode_natural(natural).double().numpy()
+        drawn = self.inference.draws(x, y_target, *self._bank(n), self.boxes.of(natural))
+        found, places = np.repeat(codes, n, axis=0), self._categories
+        found[:, places] = np.where(drawn.new_level, drawn.level, found[:, places])
+        for j, feature in enumerate(self._numbers):
+            place, (low, spread) = self.task.schema.names.index(feature.name), self.task.encoder.scale_[feature.name]
+            new = feature.codes(drawn.value[:, j] * spread + low)
+            found[:, place] = np.where(drawn.new_value[:, j], new, found[:, place])
+        return found
 
-    def _bank(self, n: int) -> tuple[Tensor, Tensor | None]:
+    def _freely(self, codes: Codes, natural: Natural, y_target: Codes, n: int) -> Codes:
+        """Proposals of a generator without gates, `(r * n) x features`."""
+        encoder, wanted = self.task.encoder, torch.from_numpy(y_target)
+        x = encoder.encode_natural(natural).double()
+        mean, variance = self.model.encode(x, wanted)
+        z = (mean[:, None] + variance.sqrt()[:, None] * torch.from_numpy(self._bank(n)[0])).flatten(0, 1)
+        x_cf = self.model.decode(z, x.repeat_interleave(n, 0), wanted.repeat_interleave(n))
+        drawn = encoder.decode_natural(x_cf)
+        found = np.stack([f.codes(drawn[f.name]) for f in self.task.schema], axis=1)
+        found[:, self._fixed] = np.repeat(codes[:, self._fixed], n, axis=0)
+        return found
+
+    def _bank(self, n: int) -> tuple[Floats, Floats]:
         """Latent noise `n x latent` and noise on the choices, `n x outputs`; the first line of both is 0."""
         if n not in self._banks:
             latent, heads = self.model.architecture.latent, self.model.heads
             width = latent + (heads.width if heads is not None else 0)
             uniform = _sobol(n - 1, width, self.seed)
-            noise = torch.from_numpy(np.vstack([np.zeros(latent), ndtri(uniform[:, :latent])]))
-            jitter = None
+            noise = np.vstack([np.zeros(latent), ndtri(uniform[:, :latent])])
+            jitter = np.zeros((n, width - latent))
             if heads is not None:
-                loud = torch.from_numpy(np.resize(LOUDNESS, n - 1))
-                jitter = loud[:, None] * heads.jitter(torch.from_numpy(uniform[:, latent:]))
-                jitter = torch.cat([jitter.new_zeros(1, heads.width), jitter])
+                drawn = heads.jitter(torch.from_numpy(uniform[:, latent:])).numpy()
+                jitter[1:] = np.resize(LOUDNESS, n - 1)[:, None] * drawn
             self._banks[n] = noise, jitter
         return self._banks[n]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from .rules import Rule
 from .rules.boxes import BoxSearch
 from .rules.check import truth
 from .rules.nodes import Affine, Atom, Compare, refs_of
-from .rules.normal import primed_features
 from .rules.repair import Group, Repairer
 from .schema import Feature, Natural
 from .task import Task
@@ -32,6 +31,16 @@ SIGNS = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The features that a group of rules is about, and where their encoded columns are."""
+
+    categories: tuple[Feature, ...]
+    numbers: tuple[Feature, ...]
+    level_columns: Tensor
+    number_columns: Tensor
+
+
 class RuleBoxes:
     """The rules of a task that are boxes once the present row is known.
 
@@ -44,6 +53,8 @@ class RuleBoxes:
         narrow = [r for r in task.rules if not r.freezes and all(map(_fits, _groups([*freezing, r], task)))]
         groups = _groups([*freezing, *narrow], task)
         self.groups = tuple(g for g in groups if _fits(g))
+        self._sides = tuple(map(self._sides_of, self.groups))
+        self._ends = {name: self._trained(name) for name in self.schema.numbers}
         # Rules that fit alone may have too many alternatives together.
         crowded = {name for g in groups if not _fits(g) for name in g.names}
         kept = {r for r in narrow if not crowded & {ref.name for ref in refs_of(r.formula) if ref.primed}}
@@ -52,20 +63,29 @@ class RuleBoxes:
     def of(self, natural: Natural) -> Allowed:
         """What the rules allow rows, given as natural columns."""
         search = BoxSearch(self.schema, self.units, natural, natural)
-        return Allowed(tuple(self._boxes(group, search) for group in self.groups))
+        pairs = zip(self.groups, self._sides, strict=True)
+        return Allowed(tuple(self._boxes(group, sides, search) for group, sides in pairs))
 
-    def _boxes(self, group: Group, search: BoxSearch) -> Boxes:
-        features = [self.schema[name] for name in group.names]
-        categories, numbers = [f for f in features if f.is_category], [f for f in features if f.is_number]
-        parts = [self._box(atoms, categories, numbers, search) for atoms in group.boxes or ()]
-        columns = [c for f in categories for c in range(*self._span(f))]
+    def _boxes(self, group: Group, sides: Sides, search: BoxSearch) -> Boxes:
+        parts = [self._box(atoms, sides.categories, sides.numbers, search) for atoms in group.boxes or ()]
         stacked = {name: np.stack([part[name] for part in parts], axis=1) for name in parts[0]}
         # Alternatives that no row of these has need not be weighed; the choice among the rest is the same.
         useful = np.asarray(stacked["possible"].any(axis=0))
         useful[0] |= not useful.any()
         tensors = {name: torch.from_numpy(np.ascontiguousarray(value[:, useful])) for name, value in stacked.items()}
-        starts = [self._span(f)[0] for f in numbers]
-        return Boxes(_long(columns), _long(starts), **tensors)
+        return Boxes(sides.level_columns, sides.number_columns, **tensors)
+
+    def _sides_of(self, group: Group) -> Sides:
+        features = [self.schema[name] for name in group.names]
+        categories, numbers = [f for f in features if f.is_category], [f for f in features if f.is_number]
+        columns = [c for f in categories for c in range(*self._span(f))]
+        return Sides(tuple(categories), tuple(numbers), _long(columns), _long([self._span(f)[0] for f in numbers]))
+
+    def _trained(self, name: str) -> tuple[int, int]:
+        """The codes at the ends of the training range of a number."""
+        least, spread = self.encoder.scale_[name]
+        first, last = self.schema[name].codes(np.asarray([least, least + spread])).tolist()
+        return first, last
 
     def _box(
         self, atoms: Sequence[Atom], categories: Sequence[Feature], numbers: Sequence[Feature], search: BoxSearch
@@ -74,7 +94,7 @@ class RuleBoxes:
         own: dict[str, list[Atom]] = {f.name: [] for f in (*categories, *numbers)}
         possible = np.ones(search.rows, dtype=bool)
         for atom in atoms:
-            features = primed_features(atom)
+            features = atom.primed
             if features:
                 own[features[0].name].append(atom)
             else:
@@ -99,12 +119,10 @@ class RuleBoxes:
         """Encoded ends of a number's interval, inside the training range as far as the rules leave it there."""
         interval = search.interval(feature, atoms)
         least, spread = self.encoder.scale_[feature.name]
-        ends = feature.codes(np.asarray([least, least + spread]))
-        empty = interval.low > interval.high
-        low, high = (np.clip(end, interval.low, np.maximum(interval.low, interval.high)) for end in ends)
-        encoded = ((feature.at(codes) - least) / spread for codes in (low, high))
-        first, last = encoded
-        return first, np.where(empty, first - 1, last), interval.keeps
+        most = np.maximum(interval.low, interval.high)
+        ends = (np.minimum(np.maximum(end, interval.low), most) for end in self._ends[feature.name])
+        first, last = ((feature.at(codes) - least) / spread for codes in ends)
+        return first, np.where(interval.low > interval.high, first - 1, last), interval.keeps
 
     def _span(self, feature: Feature) -> tuple[int, int]:
         span = self.encoder.spans_[feature.name]

@@ -25,7 +25,7 @@ def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None)
     """
     validation.raise_on_faults(validation.column_faults(schema.features, rows))
     names = list(schema.names)
-    frame = (rows if list(rows.columns) == names else rows[names]).reset_index(drop=True)
+    frame = (rows if rows.columns.tolist() == names else rows[names]).reset_index(drop=True)
     dtypes = {} if encoder is None else encoder.dtypes_
     trained = {n: dtypes[n] for n in schema.categories if isinstance(dtypes.get(n), pd.CategoricalDtype)}
     changed = {n: _as_trained(frame[n], dtype) for n, dtype in trained.items() if frame[n].dtype != dtype}

@@ -85,29 +85,31 @@ class Checks:
 
 def check(
     task: Task,
-    before: pd.DataFrame,
+    before: pd.DataFrame | Natural,
     after: pd.DataFrame,
     wanted: NDArray[Any],
     own: Overrides | None = None,
     place: NDArray[np.int64] | None = None,
 ) -> Checks:
-    """Check each row of `after` as a counterfactual for the same line of `before`.
+    """Check each row of `after` as a counterfactual for the same line of `before`: a table, or its natural columns.
 
     `own` has rules of single rows, and `place` says which of its rows each line is about (the same by default).
     """
-    if not len(before) == len(after) == len(wanted):
-        raise DataError(f"{len(before):,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
+    first = task.schema.natural(before) if isinstance(before, pd.DataFrame) else before
+    rows = len(first[task.schema.names[0]])
+    if not rows == len(after) == len(wanted):
+        raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
     strange = sorted(str(w) for w in set(wanted.tolist()) if w not in task.classes)
     if strange:
         raise DataError(f"the class wanted, {some(strange)}, is none of the model's: {some(task.classes)}")
-    first, second = task.schema.natural(before), task.schema.natural(after)
+    second = task.schema.natural(after)
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(_changed(f, first[f.name], second[f.name]) for f in features)
     predicted, probability = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
-    kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], len(before))
+    kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
-        applies = own.applies(np.arange(len(before)) if place is None else place)
+        applies = own.applies(np.arange(rows) if place is None else place)
         kept = np.hstack([kept, _own_kept(own.rules, applies, features, first, second, legal)])
     return Checks(
         wanted=wanted,
@@ -116,8 +118,8 @@ def check(
         kept=kept,
         legal=legal,
         changed=changed,
-        immutables_kept=_kept(features, first, second, len(before)),
-        continuous=_distance(task, first, second, len(before)),
+        immutables_kept=_kept(features, first, second, rows),
+        continuous=_distance(task, first, second, rows),
     )
 
 

@@ -93,7 +93,7 @@ class Heads(nn.Module):
         for name, tensor in _places(layout).items():
             self.register_buffer(name, tensor, persistent=False)
         # No buffer, as it must stay in double precision whatever the weights are in: grids may be fine.
-        self._ranges = _ranges(layout)
+        self.ranges = _ranges(layout)
 
     @property
     def width(self) -> int:
@@ -165,7 +165,7 @@ class Heads(nn.Module):
 
     def _choices(self, present: Present) -> Choices:
         """What each row may become where no rule forbids anything: another level, a number in its range."""
-        low, high = (end.expand_as(present.numbers) for end in self._ranges[:2].to(present.numbers))
+        low, high = (end.expand_as(present.numbers) for end in self.ranges[:2].to(present.numbers))
         others = self.real & (present.levels < 0.5)
         stuck = _moveless(others, low, high, present)
         return self._settled(others, low, high, torch.zeros_like(stuck, dtype=torch.bool), stuck)
@@ -245,7 +245,7 @@ class Heads(nn.Module):
         low, width = choices.low, choices.high - choices.low
         place = ((present - low) / width.clamp_min(torch.finfo(width.dtype).tiny)).clamp(EDGE, 1 - EDGE)
         value: Tensor = low + width * (scores + place.logit()).sigmoid()
-        origin, _, step = self._ranges.to(value)
+        origin, _, step = self.ranges.to(value)
         rounded: Tensor = origin + step * ((value - origin) / step).round()
         return value + (rounded - value).detach() if value.requires_grad else rounded
 

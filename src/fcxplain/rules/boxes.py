@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ..schema import Feature, Natural, Schema
 from .check import ROUNDING, Bools, evaluate, sign_is, translation, truth
 from .nodes import Affine, Atom, Compare, Member, Ref, Same
-from .normal import primed_features
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -63,7 +62,7 @@ class BoxSearch:
         found = np.ones(self.rows, dtype=bool)
         of_feature: dict[str, list[Atom]] = {name: [] for name in names}
         for atom in atoms:
-            features = primed_features(atom)
+            features = atom.primed
             if not features:
                 found &= truth(atom, self.before, self.after)
             elif len(features) == 1:
@@ -121,7 +120,7 @@ class BoxSearch:
             return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
         allowed = self.levels(feature, atoms)
         moves = ~allowed[np.arange(self.rows), wanted]
-        distance = np.where(allowed[moves], _distances(feature)[wanted[moves]], np.inf)
+        distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
         chosen = wanted.copy()
         chosen[moves] = distance.argmin(axis=1)
         possible = ~moves
@@ -145,26 +144,22 @@ class BoxSearch:
         The boundary is rounded to the nearest code, and the comparison itself says on which side that lies.
         """
         weight, rest, size = self._split(atom, Ref(feature, primed=True))
-        one = feature.at(np.asarray([0, 1]))
+        start, second = feature.at(np.asarray([0, 1])).tolist()
         with np.errstate(over="ignore", invalid="ignore"):
-            boundary = np.nan_to_num((-rest / weight - one[0]) / (one[1] - one[0]), posinf=FAR, neginf=-FAR)
+            boundary = np.rint((-rest / weight - start) / (second - start))
         lowest, highest = code_bounds(feature)
-        code = np.clip(np.rint(boundary), lowest - 1, highest + 1).astype(np.int64)
+        # Unlike a clip, these two leave nothing that is no number.
+        code = np.fmin(np.fmax(boundary, lowest - 1), highest + 1).astype(np.int64)
 
         def test(values: Floats) -> Bools:
             part = weight * values
             return sign_is(part + rest, atom.op, ROUNDING * (np.abs(part) + size))
 
-        at_boundary = np.broadcast_to(test(feature.at(code)), (self.rows,))
-        code = np.broadcast_to(code, (self.rows,))
+        missed = ~test(feature.at(code))
         upper = (atom.op in ("<", "<=")) == (weight > 0)
-        low = np.full(self.rows, -FAR, dtype=np.int64)
-        high = np.full(self.rows, FAR, dtype=np.int64)
-        if atom.op == "==" or not upper:
-            low = np.where(at_boundary, code, code + 1)
-        if atom.op == "==" or upper:
-            high = np.where(at_boundary, code, code - 1)
-        return Interval(low, high, np.broadcast_to(test(self.before[feature.name]), (self.rows,)))
+        low = code + missed if atom.op == "==" or not upper else np.asarray(-FAR)
+        high = code - missed if atom.op == "==" or upper else np.asarray(FAR)
+        return Interval(low, high, test(self.before[feature.name]))
 
     def _mask_of(self, feature: Feature, atom: Atom) -> Bools:
         own = Ref(feature, primed=True)
@@ -184,7 +179,7 @@ class BoxSearch:
     def _split(self, atom: Compare, own: Ref) -> tuple[float, Floats, Floats]:
         """The weight of the value itself, and the value and size of all the rest."""
         weight = sum(w for w, a in atom.left.terms if a == own)
-        others = Affine(tuple((w, a) for w, a in atom.left.terms if a != own), atom.left.constant)
+        others = Affine(tuple(term for term in atom.left.terms if term[1] != own), atom.left.constant)
         return weight, *evaluate(others, self.before, self.after)
 
 
@@ -193,8 +188,8 @@ def code_bounds(feature: Feature) -> tuple[int, int]:
     return (-FAR if feature.low is None else 0), (FAR if feature.top is None else feature.top)
 
 
-def _distances(feature: Feature) -> Floats:
-    """How far levels are apart, for choosing among allowed ones: by rank, then by their order."""
+def level_distances(feature: Feature) -> Floats:
+    """How far levels are apart, `levels x levels`, for choosing among allowed ones: by rank, then by their order."""
     order = np.arange(len(feature.levels)) / (len(feature.levels) + 1)
     if feature.kind == "categorical":
         return np.broadcast_to(order, (len(order), len(order)))

@@ -27,8 +27,7 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
     Both are tables with the same number of rows, or natural columns as `Schema.natural` makes them.
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
-    refs = frozenset(ref for rule in rules for ref in rule.refs)
-    first, second = natural_of(before, refs, primed=False), natural_of(after, refs, primed=True)
+    first, second = natural_of(before, rules, primed=False), natural_of(after, rules, primed=True)
     if len(before) != len(after) and isinstance(before, pd.DataFrame) and isinstance(after, pd.DataFrame):
         raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
     result = np.ones(_length(before, after), dtype=bool)
@@ -40,8 +39,8 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
 def truth(formula: Formula, before: Natural, after: Natural) -> Bools:
     """Whether a formula holds, row by row, on natural columns (one answer for all where no column counts)."""
     match formula:
-        case Compare(left=left, op=op, right=right):
-            return compare(left - right, op, before, after)
+        case Compare(op=op):
+            return compare(formula.difference, op, before, after)
         case Member(ref=ref, values=values, negated=negated):
             return is_member(ref.feature, value_of(ref, before, after), values) ^ negated
         case Same(left=left, right=right, negated=negated):
@@ -125,11 +124,11 @@ def value_of(ref: Ref, before: Natural, after: Natural) -> NDArray[Any]:
     return (after if ref.primed else before)[ref.name]
 
 
-def natural_of(table: Table, refs: Iterable[Ref], *, primed: bool) -> Natural:
+def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
     """The columns that the names of one side need; missing and unknown values are refused."""
     if not isinstance(table, pd.DataFrame):
         return table
-    natural, faults = {}, []
+    refs, natural, faults = frozenset(ref for rule in rules for ref in rule.refs), {}, []
     for feature in {r.name: r.feature for r in refs if r.primed == primed}.values():
         if feature.name not in table.columns:
             faults.append(Fault(f"column {feature.name!r}", "is needed by a rule but is not in the table"))

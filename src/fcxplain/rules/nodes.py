@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 from ..schema import Feature
 
@@ -28,7 +28,11 @@ class Ref:
     def __repr__(self) -> str:
         return self.name + "'" * self.primed
 
-    @property
+    def __hash__(self) -> int:
+        # Names are looked up all the time, and one is as good as all that the feature is.
+        return hash((self.feature.name, self.primed))
+
+    @cached_property
     def name(self) -> str:
         """The feature's name."""
         return self.feature.name
@@ -71,17 +75,31 @@ class Abs:
     inside: Affine
 
 
+class _Plain:
+    """What all atoms have in common."""
+
+    @cached_property
+    def primed(self) -> tuple[Feature, ...]:
+        """The features whose counterfactual value the atom speaks of."""
+        return tuple({r.name: r.feature for r in refs_of(cast("Atom", self)) if r.primed}.values())
+
+
 @dataclass(frozen=True)
-class Compare:
+class Compare(_Plain):
     """A comparison of two expressions, all numbers or all ordinals."""
 
     left: Affine
     op: Op
     right: Affine
 
+    @cached_property
+    def difference(self) -> Affine:
+        """What is compared with 0."""
+        return self.left - self.right
+
 
 @dataclass(frozen=True)
-class Member:
+class Member(_Plain):
     """Whether a value is one of a set: level codes of a category, or numbers."""
 
     ref: Ref
@@ -90,7 +108,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Same:
+class Same(_Plain):
     """Whether two categories have the same level."""
 
     left: Ref

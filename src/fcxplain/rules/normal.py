@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from ..schema import Feature
 from .nodes import (
     OPPOSITE,
     Abs,
@@ -27,7 +26,6 @@ from .nodes import (
     Or,
     Ref,
     Same,
-    refs_of,
 )
 
 TRUE = And(())
@@ -160,11 +158,6 @@ def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Form
     return distinct[0] if len(distinct) == 1 else kind(distinct)
 
 
-def primed_features(atom: Atom) -> tuple[Feature, ...]:
-    """The features whose counterfactual value an atom speaks of."""
-    return tuple({r.name: r.feature for r in refs_of(atom) if r.primed}.values())
-
-
 def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, ...]] | None:
     """The disjunctive form of a normal form, or None where it has more than `limit` disjuncts."""
     atoms: dict[Atom, int] = {}
@@ -252,7 +245,7 @@ def _least(found: set[frozenset[int]]) -> list[frozenset[int]]:
 
 def _as_boxes(atom: Atom) -> Formula | None:
     """An atom on several counterfactual categories, written out over the levels of one of them."""
-    features = primed_features(atom)
+    features = atom.primed
     if len(features) < 2 or features[0].is_number:
         return None
     pairs = 1

@@ -20,7 +20,7 @@ from ..schema import Natural, Schema, natural_column
 from .boxes import BoxSearch, Floats, Nearest
 from .check import Bools, truth
 from .nodes import And, Atom, Formula, Ref, Rule, refs_of
-from .normal import TRUE, disjuncts, normal_form, primed_features, substituted
+from .normal import TRUE, disjuncts, normal_form, substituted
 from .program import SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
@@ -211,7 +211,7 @@ def _group(formulas: Sequence[Formula]) -> Group:
     formula = normal_form(And(tuple(formulas)))
     boxes = disjuncts(formula)
     names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
-    wide = boxes is None or any(len(primed_features(a)) > 1 for atoms in boxes for a in atoms)
+    wide = boxes is None or any(len(a.primed) > 1 for atoms in boxes for a in atoms)
     return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 

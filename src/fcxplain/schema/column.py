@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ FEW = 16
 
 def is_numeric(column: pd.Series) -> bool:
     """Whether a column holds numbers (not booleans, not text), whatever its dtype."""
+    if _is_plain(column.dtype):
+        return True
     if pd.api.types.is_bool_dtype(column.dtype):
         return False
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -52,11 +53,15 @@ def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
     return numbers(feature, column) if feature.is_number else level_codes(feature, column)
 
 
-def column_of(feature: Feature, values: NDArray[Any], dtype: Any = None) -> pd.Series:
-    """Natural values as a column of `dtype`; one that cannot hold every legal value gives way to another."""
+def column_of(feature: Feature, values: NDArray[Any], index: pd.Index, dtype: Any = None) -> Any:
+    """Natural values as a column of `dtype`, for a table; one that cannot hold every legal value gives way to another.
+
+    An array, which a table takes as it is, unlike a series, whose index it looks at.
+    """
     fitting = fitting_dtype(feature, dtype)
-    # Without its dtype a series of bare objects would be taken for text.
-    return pd.Series(written(feature, values, fitting), dtype=fitting, copy=False)
+    column = written(feature, values, fitting)
+    # Without its dtype an array of bare objects would be taken for text.
+    return pd.Series(column, index=index, dtype=fitting, copy=False) if _is_object(fitting) else column
 
 
 def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
@@ -76,7 +81,7 @@ def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
 
 def float64(column: pd.Series) -> NDArray[np.float64]:
     """Numbers of any dtype in double precision; missing is NaN."""
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":
+    if _is_plain(column.dtype):
         return np.asarray(column.to_numpy().astype(np.float64, copy=False))
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
@@ -107,8 +112,10 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
     """The codes of a few values, if all are levels: for these, looking them up beats sorting them out."""
+    is_text = isinstance(column.dtype, pd.StringDtype)
+    values = column.array.to_numpy(dtype=object).tolist() if is_text else column.tolist()
     try:
-        found = [feature.code_of_level[value] for value in column.tolist()]
+        found = [feature.code_of_level[value] for value in values]
     except (KeyError, TypeError):
         return None
     return np.asarray(found, dtype=np.int64)
@@ -117,27 +124,51 @@ def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | Non
 def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
     """Natural values as a column of a dtype that can hold them."""
     if feature.is_number:
-        whole = pd.api.types.is_integer_dtype(dtype) or (
-            feature.kind == "integer" and pd.api.types.is_object_dtype(dtype)
-        )
-        return pd.array(np.rint(natural).astype(np.int64) if whole else natural, dtype=dtype)
+        return _written_number(feature, natural, dtype)
     if isinstance(dtype, pd.CategoricalDtype):
         places = {level: i for i, level in enumerate(dtype.categories)}
         codes = np.asarray([places[level] for level in feature.levels], dtype=np.int64)
         return pd.Categorical.from_codes(codes[natural], dtype=dtype)
-    levels = np.empty(len(feature.levels), dtype=object)
-    levels[:] = feature.levels
-    return pd.array(levels, dtype=dtype).take(natural)
+    levels = _levels_as(feature, dtype)
+    # A single one is cut out: taking it costs many times as much.
+    return levels[natural[0] : natural[0] + 1].copy() if len(natural) == 1 else levels.take(natural)
+
+
+def _written_number(feature: Feature, natural: NDArray[np.float64], dtype: Any) -> Any:
+    is_whole = pd.api.types.is_integer_dtype(dtype) or (feature.kind == "integer" and _is_object(dtype))
+    values = np.rint(natural).astype(np.int64) if is_whole else natural
+    return values.astype(dtype) if _is_plain(dtype) else pd.array(values, dtype=dtype)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether a column is numpy's own numbers."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+
+
+def _is_object(dtype: Any) -> bool:
+    return bool(pd.api.types.is_object_dtype(dtype))
+
+
+def _levels_as(feature: Feature, dtype: Any) -> Any:
+    """A category's levels as an array of a dtype, made once."""
+    key = ("levels", dtype)
+    if key not in feature.by_dtype:
+        levels = np.empty(len(feature.levels), dtype=object)
+        levels[:] = feature.levels
+        feature.by_dtype[key] = pd.array(levels, dtype=dtype)
+    return feature.by_dtype[key]
 
 
 def fitting_dtype(feature: Feature, wanted: Any) -> Any:
     """`wanted` if every legal value survives it, else the nearest dtype that holds them all."""
     if isinstance(wanted, pd.CategoricalDtype) and feature.is_category:
         return _widened(feature, wanted)
-    return _fitting_dtype(feature, wanted)
+    key = ("fitting", wanted)
+    if key not in feature.by_dtype:
+        feature.by_dtype[key] = _fitting_dtype(feature, wanted)
+    return feature.by_dtype[key]
 
 
-@lru_cache(maxsize=1024)
 def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:

@@ -95,12 +95,12 @@ class Feature:
             return [(problem, "Choose a smaller step or wider bounds.")]
         return []
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         """Whether the feature is an integer or continuous."""
         return self.kind in ("integer", "continuous")
 
-    @property
+    @cached_property
     def is_category(self) -> bool:
         """Whether the feature is categorical or ordinal."""
         return not self.is_number
@@ -148,6 +148,14 @@ class Feature:
     def level_of_text(self) -> dict[str, int]:
         """The index of each level by its written form, as rules and files name it."""
         return {str(level): i for i, level in enumerate(self.levels)}
+
+    @cached_property
+    def by_dtype(self) -> dict[Any, Any]:
+        """What was worked out once for columns of a dtype (see `column`).
+
+        It is kept here since equal features need not be alike: 1, 1.0 and True are equal levels.
+        """
+        return {}
 
     @cached_property
     def _grid(self) -> tuple[int, int, int]:

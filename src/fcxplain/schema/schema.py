@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Schema:
         if not names:
             raise SchemaError("a schema needs at least one feature")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The features' names, in order."""
         return tuple(f.name for f in self.features)
@@ -69,10 +70,14 @@ class Schema:
         """Names of the categorical and ordinal features."""
         return tuple(f.name for f in self.features if f.is_category)
 
+    @cached_property
+    def _by_name(self) -> dict[str, Feature]:
+        return {f.name: f for f in self.features}
+
     def __getitem__(self, name: str) -> Feature:
-        for feature in self.features:
-            if feature.name == name:
-                return feature
+        feature = self._by_name.get(name)
+        if feature is not None:
+            return feature
         raise SchemaError(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
 
     def __contains__(self, name: object) -> bool:
@@ -176,9 +181,9 @@ class Schema:
     ) -> pd.DataFrame:
         """The inverse of `natural`: a table with the schema's columns, of the given dtypes if they fit."""
         kept = {} if dtypes is None else dict(dtypes)
-        columns = {f.name: column.column_of(f, natural[f.name], kept.get(f.name)) for f in self.features}
-        table = pd.DataFrame(columns, copy=False)
-        return table if index is None else table.set_axis(index, axis=0)
+        index = pd.RangeIndex(len(natural[self.names[0]])) if index is None else index
+        columns = {f.name: column.column_of(f, natural[f.name], index, kept.get(f.name)) for f in self.features}
+        return pd.DataFrame(columns, index=index, copy=False)
 
     def units(self, table: pd.DataFrame) -> dict[str, float]:
         """What one unit of cost is for each number: its median absolute deviation in the table.

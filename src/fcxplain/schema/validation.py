@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_integer_dtype
+from pandas.api.types import is_bool_dtype
 
 from ..errors import Fault, SchemaError, did_you_mean, some
 from .column import first_label, is_numeric, natural
@@ -34,9 +34,10 @@ def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, 
     """Natural columns and every fault, in one go: reading text is most of the work of checking it."""
     natural: dict[str, NDArray[Any]] = {}
     found = column_faults(features, table)
-    count = Counter(table.columns) if isinstance(table, pd.DataFrame) else Counter()
+    count = Counter(table.columns) if found and isinstance(table, pd.DataFrame) else Counter()
+    unread = {f.name for f in features if count[f.name] != 1} if found else set()
     for feature in features:
-        if count[feature.name] == 1:
+        if feature.name not in unread:
             natural[feature.name], new = _read(feature, table[feature.name])
             found += new
     return natural, found
@@ -46,7 +47,10 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
     """Columns that are absent or stand twice."""
     if not isinstance(table, pd.DataFrame):
         return [Fault("table", f"is a {type(table).__name__}, not a pandas DataFrame")]
-    found, names, count = [], [f.name for f in features], Counter(table.columns)
+    found, names, given = [], [f.name for f in features], table.columns.tolist()
+    if given == names:
+        return []
+    count = Counter(given)
     for name in names:
         if count[name] == 0:
             spare = [c for c in table.columns if c not in names]
@@ -69,7 +73,7 @@ def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault
         return values, []
     if feature.is_category:
         return values, [] if values.min() >= 0 else list(_level_faults(feature, column, values))
-    is_whole = feature.kind != "integer" or is_integer_dtype(column.dtype) or _all_whole(values)
+    is_whole = feature.kind != "integer" or column.dtype.kind in "iu" or _all_whole(values)
     low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
     is_clean = is_whole and low <= values.min() and values.max() <= high
     return values, [] if is_clean else list(_number_faults(feature, column, values))

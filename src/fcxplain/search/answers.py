@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import ClassifierError
 from ..explanation.checks import Checks, check
+from ..schema import Natural
 from .found import Found
 from .pool import HOW, Pool, joined
 from .pool import within as turn_of
@@ -24,9 +25,8 @@ from .space import Codes, Present, Space
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Rows that need an answer: as a table and made ready, and the class wanted for each."""
+    """Rows that need an answer, made ready, and the class wanted for each."""
 
-    table: pd.DataFrame
     present: Present
     wanted: NDArray[Any]
 
@@ -34,7 +34,7 @@ class Question:
         """Some of the rows."""
         if which.start == 0 and which.stop >= len(self.present):
             return self
-        return Question(self.table.iloc[which], self.present.take(which), self.wanted[which])
+        return Question(self.present.take(which), self.wanted[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,7 @@ class _Checker:
             return pool.row
         table = self.space.table(self.question.present, pool.row, pool.codes)
         try:
-            before = self.question.table if self._is_whole(pool.row) else self.question.table.iloc[pool.row]
-            found = check(self.space.task, before, table, self.question.wanted[pool.row])
+            found = check(self.space.task, self._before(pool.row), table, self.question.wanted[pool.row])
         except ClassifierError as error:
             return self._halves(pool, str(error), everything=everything)
         self.calls += len(pool)
@@ -96,8 +95,9 @@ class _Checker:
         self.kept.append((pool, table, found))
         return pool.row
 
-    def _is_whole(self, row: Codes) -> bool:
-        return len(row) == len(self.question.table) and bool((row == np.arange(len(row))).all())
+    def _before(self, row: Codes) -> Natural:
+        """The rows as they were read from the user's table."""
+        return {name: values[row] for name, values in self.question.present.natural.items()}
 
     def _halves(self, pool: Pool, message: str, *, everything: bool) -> Codes:
         """The two halves of candidates on which the model failed; a single one is given up."""
@@ -122,13 +122,14 @@ class _Checker:
         has = np.bincount(pool.row, minlength=len(self.question.present)) > 0
         failures = {row: message for row, message in self.failures.items() if not has[row]}
         how = np.asarray(HOW)[pool.how]
-        return Answers(pool.row, table.reset_index(drop=True), found, how, unsteady, failures, self.calls)
+        if not table.index.equals(pd.RangeIndex(len(table))):
+            table = table.reset_index(drop=True)
+        return Answers(pool.row, table, found, how, unsteady, failures, self.calls)
 
     def _nothing(self) -> tuple[Pool, pd.DataFrame, Checks]:
         none = Pool.empty(len(self.space.names))
         table = self.space.table(self.question.present, none.row, none.codes)
-        before, wanted = self.question.table.iloc[none.row], self.question.wanted[none.row]
-        return none, table, check(self.space.task, before, table, wanted)
+        return none, table, check(self.space.task, self._before(none.row), table, self.question.wanted[none.row])
 
 
 def together(parts: Sequence[Checks]) -> Checks:

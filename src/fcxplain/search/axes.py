@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .ledger import Ledger
-from .legal import Legal
-from .oracle import Oracle
-from .space import Bools, Codes, Floats, Present, Space
+from .bench import Bench
+from .space import Bools, Codes, Floats, Space
 
 # Most values of one feature, tried from above until all moves together are few enough.
 THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
@@ -26,6 +24,24 @@ class Moves:
 
     def __len__(self) -> int:
         return len(self.feature)
+
+    @cached_property
+    def features(self) -> Codes:
+        """The features that have moves, rising."""
+        return np.unique(self.feature)
+
+    @cached_property
+    def places(self) -> tuple[Codes, ...]:
+        """The places of the moves of each of these features."""
+        return tuple(np.flatnonzero(self.feature == i) for i in self.features)
+
+    @cached_property
+    def table(self) -> Codes:
+        """The same as lines of one length, `features x values`, padded with -1."""
+        table = np.full((len(self.places), max(map(len, self.places), default=0)), -1, dtype=np.int64)
+        for line, place in zip(table, self.places, strict=True):
+            line[: len(place)] = place
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,30 +120,30 @@ def moves_of(space: Space, known: Grids, most: int) -> Moves:
     return Moves(np.concatenate([none, *feature]), np.concatenate([none, *grids]), every)
 
 
-def explore(legal: Legal, oracle: Oracle, present: Present, base: Codes, moves: Moves, ledger: Ledger) -> Axes:
+def explore(bench: Bench, base: Codes, moves: Moves) -> Axes:
     """Try every move of every row from its base."""
-    start = oracle.ask(present, np.arange(len(present)), base, ledger)
+    start = bench.ask(np.arange(len(base)), base)
     row, move = np.nonzero(base[:, moves.feature] != moves.code)
     codes = base[row]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
-    kept, repaired = _mend(legal, present, row, codes, moves, move)
+    kept, repaired = _mend(bench, row, codes, moves, move)
     if not kept.all():
         row, move, codes, repaired = row[kept], move[kept], codes[kept], repaired[kept]
-    asked = oracle.ask(present, row, codes, ledger)
+    asked = bench.ask(row, codes)
     line = np.full((len(base), len(moves)), -1, dtype=np.int64)
     line[row, move] = np.arange(len(row))
     return Axes(moves, base, start.margin, start.valid, line, row, codes, asked.margin, asked.valid, repaired)
 
 
-def _mend(legal: Legal, present: Present, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
+def _mend(bench: Bench, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
     """Repair candidates where they are; which of them keep the rules, and which were repaired.
 
     A feature that no rule names needs no repair, since the base keeps the rules.
     """
     kept, repaired = np.ones(len(row), dtype=bool), np.zeros(len(row), dtype=bool)
-    ruled = np.flatnonzero(legal.ruled[moves.feature][move])
+    ruled = np.flatnonzero(bench.legal.ruled[moves.feature][move])
     if len(ruled):
-        mended, kept[ruled] = legal.mend(present, row[ruled], codes[ruled])
+        mended, kept[ruled] = bench.mend(row[ruled], codes[ruled])
         repaired[ruled] = (mended != codes[ruled]).any(axis=1)
         # A repair that takes the move back is no move.
         kept[ruled] &= mended[np.arange(len(ruled)), moves.feature[move[ruled]]] == moves.code[move[ruled]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .ledger import Ledger
+from .leeway import Leeway
 from .legal import Legal
 from .oracle import Asked, Oracle
 from .pool import Pool
@@ -24,6 +25,16 @@ class Bench:
     present: Present
     ledger: Ledger
     weights: Weights
+    leeway: Leeway | None = None
+    """What the rules leave to the rows, where that could be told (see `Legal.leeway`)."""
+
+    def keeps(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep all rules."""
+        return self.legal.keeps(self.present, row, codes, self.leeway)
+
+    def mend(self, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
+        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        return self.legal.mend(self.present, row, codes, self.leeway)
 
     def ask(self, row: Codes, codes: Codes) -> Asked:
         """What the model says of candidates."""
@@ -31,7 +42,7 @@ class Bench:
 
     def good(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules and get the class wanted; the model is asked about the former only."""
-        kept = self.legal.keeps(self.present, row, codes)
+        kept = self.keeps(row, codes)
         which = np.flatnonzero(kept)
         kept[which] = self.ask(row[which], codes[which]).valid
         return kept
@@ -48,14 +59,18 @@ class Bench:
     def tried(self, row: Codes, codes: Codes, how: int) -> Pool:
         """The good ones of proposals of any kind: put inside the domain, repaired, asked about."""
         codes = self.space.inside(self.present, row, codes)
-        codes, kept = self.legal.mend(self.present, row, codes)
+        codes, kept = self.mend(row, codes)
         row, codes = row[kept], codes[kept]
         valid = self.ask(row, codes).valid
         return self.priced(row[valid], codes[valid], how)
 
     def of(self, rows: Codes) -> Bench:
-        """The same work on some of the rows; what they spend is told by `settle`."""
-        return replace(self, present=self.present.take(rows), ledger=self.ledger.of(rows))
+        """The same work on some of the rows, which rise; what they spend is told by `settle`."""
+        ledger = self.ledger.of(rows)
+        if len(rows) == len(self.present):
+            return replace(self, ledger=ledger)
+        leeway = None if self.leeway is None else self.leeway.take(rows)
+        return replace(self, present=self.present.take(rows), ledger=ledger, leeway=leeway)
 
     def settle(self, part: Bench, rows: Codes) -> None:
         """Take over what a part of the rows has spent."""

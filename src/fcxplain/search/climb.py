@@ -64,11 +64,10 @@ def _unsettled(bench: Bench, pool: Pool) -> Bools:
 def _starts(axes: Axes) -> Codes:
     """Places of the candidates with the best margins, each of another feature, `rows x STARTS`; -1 for none."""
     margin = np.round(axes.spread(axes.margin, -np.inf), 9)
-    features = np.unique(axes.moves.feature)
-    best = np.full((len(margin), max(len(features), STARTS)), -np.inf)
+    places = axes.moves.places
+    best = np.full((len(margin), max(len(places), STARTS)), -np.inf)
     line = np.full(best.shape, -1, dtype=np.int64)
-    for i, feature in enumerate(features):
-        which = np.flatnonzero(axes.moves.feature == feature)
+    for i, which in enumerate(places):
         top = margin[:, which].argmax(axis=1)
         best[:, i] = margin[np.arange(len(margin)), which[top]]
         line[:, i] = axes.line[np.arange(len(margin)), which[top]]

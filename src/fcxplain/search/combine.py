@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from .axes import Axes
-from .ladders import Ladders, first_at_least, first_reached
+from .ladders import Ladders, first_reached, reached
 from .space import Bools, Codes, Floats
 
 # Points of a number's ladder that may be combined, as shares of the most it gains.
@@ -36,26 +36,27 @@ class Combinations:
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """Rungs that may be combined, `rows x points`; the last point is no change at all. `slot` has one per point."""
+    """Rungs that may be combined, `rows x points`; the last point is no change at all."""
 
     gain: Floats
     price: Floats
     move: Codes
-    slot: tuple[int, ...]
 
 
 def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     """The cheapest combinations that should bring what each row needs, or else those that bring the most."""
-    points = _points(ladders)
-    slots, numbers = ladders.gain.shape[1], range(ladders.categories, ladders.gain.shape[1])
-    sets = _sets(points.slot, slots)
-    gain, price = points.gain[:, sets].sum(axis=2), points.price[:, sets].sum(axis=2)
-    price = np.where(_clash(ladders, points, sets), np.inf, price)
+    points, sets = _points(ladders), _sets(ladders.categories, ladders.gain.shape[1])
+    gain, price = sets.sums(points.gain), sets.sums(points.price)
+    same = _same(ladders)
+    price = np.where(_clash(same, sets), np.inf, price)
     lacks = need[:, None] + BEYOND - gain
-    worth = _dearest(price, lacks, most)
-    ends = [_ended(ladders, slot, lacks, price, worth, _uses(ladders, points, sets, slot)) for slot in numbers]
-    gains, prices = [gain, *(gain + more for more, _, _ in ends)], [price, *(price + cost for _, cost, _ in ends)]
-    return _best(points, sets, np.stack([m for _, _, m in ends], axis=1) if ends else None, gains, prices, need, most)
+    more, cost, move = _ended(
+        ladders, lacks, price, _dearest(price, lacks, most), _used(same, sets, ladders.categories)
+    )
+    shape = (len(need), move.shape[1] * len(sets))
+    gains = np.concatenate([gain, (gain[:, None] + more).reshape(shape)], axis=1)
+    prices = np.concatenate([price, (price[:, None] + cost).reshape(shape)], axis=1)
+    return _best(points, sets, move, gains, prices, need, most)
 
 
 def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
@@ -66,78 +67,101 @@ def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
     return np.asarray(np.partition(enough, most - 1, axis=1)[:, most - 1 : most])
 
 
-def _ended(
-    ladders: Ladders, slot: int, lacks: Floats, price: Floats, worth: Floats, used: Bools
-) -> tuple[Floats, Floats, Codes]:
-    """Gain, price and move of the first rung that makes up for what each set lacks, `rows x sets`.
+def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> tuple[Floats, Floats, Codes]:
+    """Gain, price and move of the first rung of each number that makes up for what each set lacks.
 
-    Looked up only where there is such a rung and the whole is not too dear; elsewhere the price is infinite.
+    All are `rows x numbers x sets`. Looked up only where there is such a rung and the whole is not too dear; elsewhere
+    the price is infinite.
     """
-    gain, cost, move = np.zeros(lacks.shape), np.full(lacks.shape, np.inf), np.full(lacks.shape, -1)
-    reached = (lacks > 0) & (lacks <= ladders.gain[:, slot, -1:])
-    row, which = np.nonzero(reached & (price + ladders.price[:, slot, :1] <= worth) & np.isfinite(price) & ~used)
-    rung = first_reached(ladders.gain[:, slot], row, lacks[row, which])
-    gain[row, which], cost[row, which] = ladders.gain[row, slot, rung], ladders.price[row, slot, rung]
-    move[row, which] = ladders.move[row, slot, rung]
+    first = ladders.categories
+    gain, cost, move = np.zeros(used.shape), np.full(used.shape, np.inf), np.full(used.shape, -1)
+    reach, lowest = ladders.gain[:, first:, -1:], ladders.price[:, first:, :1]
+    useful = (lacks > 0) & np.isfinite(price)
+    row, number, which = np.nonzero(
+        (lacks[:, None] <= reach) & (price[:, None] + lowest <= worth[:, None]) & useful[:, None] & ~used
+    )
+    slot, length = first + number, ladders.gain.shape[2]
+    line = row * ladders.gain.shape[1] + slot
+    rung = first_reached(ladders.gain.reshape(-1, length), line, lacks[row, which])
+    gain[row, number, which], cost[row, number, which] = ladders.gain[row, slot, rung], ladders.price[row, slot, rung]
+    move[row, number, which] = ladders.move[row, slot, rung]
     return gain, cost, move
 
 
 def _best(
-    points: _Points,
-    sets: Codes,
-    ends: Codes | None,
-    gains: list[Floats],
-    prices: list[Floats],
-    need: Floats,
-    most: int,
+    points: _Points, sets: _Sets, ends: Codes, gain: Floats, price: Floats, need: Floats, most: int
 ) -> Combinations:
-    gain, price = np.concatenate(gains, axis=1), np.concatenate(prices, axis=1)
     # Where nothing reaches far enough, what comes nearest is the best start for whatever follows.
     short = np.where(np.isfinite(gain), np.maximum(need[:, None] - gain, 0.0), np.inf)
     key = np.where(gain >= need[:, None] + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
     most = min(most, key.shape[1])
     chosen = np.argpartition(key, most - 1, axis=1)[:, :most] if most < key.shape[1] else np.argsort(key, axis=1)
-    order = np.lexsort((chosen, np.take_along_axis(key, chosen, axis=1)), axis=1)
-    chosen = np.take_along_axis(chosen, order, axis=1)
-    which, last = chosen % len(sets), chosen // len(sets) - 1
     rows = np.arange(len(need))[:, None]
-    lines = points.move[rows[:, :, None], sets[which]]
-    end = np.full(which.shape, -1) if ends is None else np.where(last >= 0, ends[rows, last, which], -1)
-    reach = np.take_along_axis(key, chosen, axis=1)
-    picked = np.where(np.isfinite(reach), np.take_along_axis(price, chosen, axis=1), np.inf)
-    return Combinations(
-        np.concatenate([lines, end[:, :, None]], axis=2), np.take_along_axis(gain, chosen, axis=1), picked
-    )
+    chosen = chosen[rows, np.lexsort((chosen, key[rows, chosen]), axis=1)]
+    last, which = np.divmod(chosen, len(sets))
+    lines = points.move[rows[:, :, None], sets.points[which]]
+    # Those without an end come first, so that the others count from one.
+    end = np.full(which.shape, -1)
+    ended = np.nonzero(last > 0)
+    end[ended] = ends[ended[0], last[ended] - 1, which[ended]]
+    picked = np.where(np.isfinite(key[rows, chosen]), price[rows, chosen], np.inf)
+    return Combinations(np.concatenate([lines, end[:, :, None]], axis=2), gain[rows, chosen], picked)
 
 
 def _points(ladders: Ladders) -> _Points:
-    rows, slots = ladders.feature.shape
-    gains, prices, moves, slot_of = [], [], [], []
-    for slot in range(slots):
-        shares = SHARES if slot >= ladders.categories else SHARES[:1]
-        best = ladders.gain[:, slot, -1:]
-        rung = first_at_least(ladders.gain[:, slot], np.where(best > 0, best * np.array(shares), best))
-        gain, price, move = ladders.at(slot, rung)
-        useless = ~(gain > 0)
-        # A share that falls on the rung of a larger one is no point of its own.
-        useless[:, 1:] |= rung[:, 1:] == rung[:, :-1]
-        gains.append(np.where(useless, 0.0, gain))
-        prices.append(np.where(useless, np.inf, price))
-        moves.append(move)
-        slot_of += [slot] * len(shares)
-    nothing = np.zeros((rows, 1))
-    return _Points(
-        np.concatenate([*gains, nothing], axis=1),
-        np.concatenate([*prices, nothing], axis=1),
-        np.concatenate([*moves, np.full((rows, 1), -1)], axis=1),
-        (*slot_of, -1),
+    """The best rung of each category, and for each number the rungs that bring shares of its best."""
+    first = ladders.categories
+    parts = [_shared(ladders, slice(None, first), SHARES[:1]), _shared(ladders, slice(first, None), SHARES)]
+    nothing = np.zeros((len(ladders.feature), 1))
+    gain, price = (np.concatenate([parts[0][i], parts[1][i], nothing], axis=1) for i in (0, 1))
+    return _Points(gain, price, np.concatenate([parts[0][2], parts[1][2], nothing.astype(np.int64) - 1], axis=1))
+
+
+def _shared(ladders: Ladders, slots: slice, shares: tuple[float, ...]) -> tuple[Floats, Floats, Codes]:
+    """Rungs of some slots, `rows x (slots x shares)`."""
+    gain, best = ladders.gain[:, slots], ladders.gain[:, slots, -1:]
+    rung = reached(gain, np.where(best > 0, best * np.array(shares), best))
+    there, price, move = (
+        np.take_along_axis(values[:, slots], rung, axis=2) for values in (ladders.gain, ladders.price, ladders.move)
     )
+    useless = ~(there > 0)
+    # A share that falls on the rung of a larger one is no point of its own.
+    useless[..., 1:] |= rung[..., 1:] == rung[..., :-1]
+    shape = (len(gain), gain.shape[1] * len(shares))
+    there, price = np.where(useless, 0.0, there), np.where(useless, np.inf, price)
+    return there.reshape(shape), price.reshape(shape), move.reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Sets of points of different slots; `points`, `sets x parts`, is padded with the point that is no change.
+
+    `by_size` has the points of the sets of each size, in order; `slots`, `sets x slots`, the slots that a set uses.
+    """
+
+    points: Codes
+    by_size: tuple[Codes, ...]
+    slots: Bools
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def sums(self, values: Floats) -> Floats:
+        """The sum of the points' values over each set, `rows x sets`."""
+        parts = []
+        for points in self.by_size:
+            total = np.zeros((len(values), len(points)))
+            for place in points.T:
+                total = total + values[:, place]
+            parts.append(total)
+        return np.concatenate(parts, axis=1)
 
 
 @lru_cache(maxsize=64)
-def _sets(slot_of: tuple[int, ...], slots: int) -> Codes:
-    """Sets of points of different slots, padded with the point that is no change: one, two, three of them, ..."""
-    points, nothing = range(len(slot_of) - 1), len(slot_of) - 1
+def _sets(categories: int, slots: int) -> _Sets:
+    """One point, two, three of them, ...: a category has one point, a number one for each share."""
+    slot_of = [s for s in range(slots) for _ in (SHARES if s >= categories else SHARES[:1])]
+    points, nothing = range(len(slot_of)), len(slot_of)
     highest = [slot_of.index(s) for s in range(slots)]
     found: list[tuple[int, ...]] = [(), *((p,) for p in points)]
     found += [pair for pair in itertools.combinations(points, 2) if slot_of[pair[0]] != slot_of[pair[1]]]
@@ -145,30 +169,32 @@ def _sets(slot_of: tuple[int, ...], slots: int) -> Codes:
         found += list(itertools.combinations(highest, size))
     found += [tuple(highest[:size]) for size in range(5, slots + 1)]
     width = max(len(s) for s in found)
-    return np.array([(*s, *[nothing] * (width - len(s))) for s in found], dtype=np.int64)
+    padded = np.array([(*s, *[nothing] * (width - len(s))) for s in found], dtype=np.int64)
+    groups = (list(own) for _, own in itertools.groupby(found, key=len))
+    by_size = tuple(np.array(own, dtype=np.int64).reshape(len(own), -1) for own in groups)
+    uses = [[slot in {slot_of[p] for p in s} for slot in range(slots)] for s in found]
+    return _Sets(padded, by_size, np.array(uses, dtype=bool).reshape(len(found), slots))
 
 
-def _clash(ladders: Ladders, points: _Points, sets: Codes) -> Bools:
+def _same(ladders: Ladders) -> Bools:
+    """Which slots change the same feature, `rows x slots x slots`."""
+    feature = ladders.feature
+    return np.asarray((feature[:, :, None] == feature[:, None, :]) & (feature >= 0)[:, :, None])
+
+
+def _clash(same: Bools, sets: _Sets) -> Bools:
     """Sets in which a feature stands twice, `rows x sets`."""
-    slots = ladders.feature.shape[1]
-    clash = np.zeros((len(ladders.feature), len(sets)), dtype=bool)
-    slot_of = np.array(points.slot)[sets]
-    for a, b in itertools.combinations(range(slots), 2):
-        same = (ladders.feature[:, a] == ladders.feature[:, b]) & (ladders.feature[:, a] >= 0)
-        if same.any():
-            both = (slot_of == a).any(axis=1) & (slot_of == b).any(axis=1)
-            clash |= same[:, None] & both
+    clash = np.zeros((len(same), len(sets)), dtype=bool)
+    for a, b in np.argwhere(np.triu(same.any(axis=0), 1)):
+        clash |= same[:, a, b, None] & (sets.slots[:, a] & sets.slots[:, b])
     return clash
 
 
-def _uses(ladders: Ladders, points: _Points, sets: Codes, slot: int) -> Bools:
-    """Sets that change the feature of a slot already, `rows x sets`."""
-    slot_of = np.array(points.slot)[sets]
-    used = np.zeros((len(ladders.feature), len(sets)), dtype=bool)
-    for other in range(ladders.feature.shape[1]):
-        same = ladders.feature[:, other] == ladders.feature[:, slot]
-        if same.any():
-            used |= same[:, None] & (slot_of == other).any(axis=1)
+def _used(same: Bools, sets: _Sets, categories: int) -> Bools:
+    """Sets that change the feature of each number already, `rows x numbers x sets`."""
+    used = np.zeros((len(same), same.shape[1] - categories, len(sets)), dtype=bool)
+    for number, other in np.argwhere(same[:, categories:].any(axis=0)):
+        used[:, number] |= same[:, categories + number, other, None] & sets.slots[:, other]
     return used
 
 

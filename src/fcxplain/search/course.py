@@ -76,14 +76,15 @@ class Course:
         budget = self.settings.budget
         deadline = np.inf if budget.seconds is None else time.monotonic() + budget.seconds * len(present)
         ledger = Ledger(budget.calls, np.zeros(len(present), dtype=np.int64), deadline)
-        return Bench(self.parts.space, self.parts.legal, self.parts.oracle, present, ledger, self.weights)
+        legal, oracle = self.parts.legal, self.parts.oracle
+        return Bench(self.parts.space, legal, oracle, present, ledger, self.weights, legal.leeway(present))
 
     def _found(self, bench: Bench) -> tuple[Pool, Pool, NDArray[Any]]:
         """Good candidates, what came nearest, and the status of rows without any."""
         status = np.full(len(bench.present), Status.NOT_FOUND, dtype=object)
         if not len(bench.present):
             return bench.nothing(), bench.nothing(), status
-        base, possible = bench.legal.base(bench.present)
+        base, possible = bench.legal.base(bench.present, bench.leeway)
         rows = np.flatnonzero(possible)
         part = bench.of(rows)
         pool, nearly = self._searched(part, base[rows])

@@ -23,6 +23,8 @@ FAR = 1e3
 APART = 2.0
 # Combinations whose neighbourhood is remembered.
 REMEMBERED = 2_000
+# Among fewer candidates than this, equal ones are not worth looking for.
+FEW = 8
 # Distances held at a time.
 CELLS = 4_000_000
 
@@ -64,11 +66,16 @@ class Density:
         """The local outlier factor of each candidate; 1 is as dense as its neighbours."""
         if len(self.points) < 2 or not len(codes):
             return np.ones(len(codes))
+        if len(codes) <= FEW:
+            return self._lof(codes)
         first, inverse = distinct(codes)
-        distance, place = self._neighbours(codes[first], own=False)
-        reach = np.maximum(distance, self._reference[0][place]).mean(axis=1) + 1e-10
-        ratio = self._reference[1][place].mean(axis=1) * reach
-        return np.asarray(np.round(ratio, 9)[inverse])
+        return self._lof(codes[first])[inverse]
+
+    def _lof(self, codes: Codes) -> Floats:
+        distance, place = self._neighbours(codes, own=False)
+        last, density = self._reference
+        reach = np.maximum(distance, last[place]).mean(axis=1) + 1e-10
+        return np.round(density[place].mean(axis=1) * reach, 9)
 
     @cached_property
     def points(self) -> Codes:

@@ -15,8 +15,8 @@ from .axes import Axes
 from .bench import Bench
 from .combine import BEYOND
 from .density import Density
-from .ladders import Ladders, first_at_least
-from .pool import DONOR, REPAIR, Pool, joined, within
+from .ladders import Ladders, first_reached
+from .pool import DONOR, REPAIR, Pool, joined
 from .shrink import shrunk
 from .space import Codes, Floats, Space
 from .sparsify import sparsified
@@ -37,7 +37,7 @@ def profiled(bench: Bench, axes: Axes, known: Ladders, density: Density) -> Pool
     if not len(usual) or not len(density.categories):
         return bench.nothing()
     row, codes = _nearest_profiles(bench, usual, density.categories)
-    codes, kept = bench.legal.mend(bench.present, row, codes)
+    codes, kept = bench.mend(row, codes)
     row, codes = row[kept], codes[kept]
     asked = bench.ask(row, codes)
     good = asked.valid
@@ -63,27 +63,17 @@ def _nearest_profiles(bench: Bench, usual: Codes, categories: Codes) -> tuple[Co
 
 def _with_a_number(bench: Bench, axes: Axes, known: Ladders, row: Codes, codes: Codes, lacks: Floats) -> Pool:
     """Candidates that fall short, each with the change of one number that should make up for it."""
-    lines, rows, length = [], [], known.gain.shape[2]
-    need = padded(row, lacks, len(bench.present))
-    for slot in range(known.categories, min(known.gain.shape[1], known.categories + NUMBERS)):
-        rung = first_at_least(known.gain[:, slot], need + BEYOND)[row, within(row)]
-        there = np.flatnonzero((rung < length) & (known.feature[row, slot] >= 0))
-        move = axes.codes[known.move[row[there], slot, rung[there]]]
-        base = axes.base[row[there]]
-        lines.append(np.where(move != base, move, codes[there]))
-        rows.append(row[there])
-    if not lines:
+    slots, length = known.gain.shape[1:]
+    slot = np.arange(known.categories, min(slots, known.categories + NUMBERS))
+    if not len(slot) or not len(row):
         return bench.nothing()
-    line, order = np.concatenate(rows), np.argsort(np.concatenate(rows), kind="stable")
-    return bench.tried(line[order], np.concatenate(lines)[order], REPAIR)
-
-
-def padded(row: Codes, values: Floats, rows: int) -> Floats:
-    """Values of candidates in lines, one for each row, as long as the longest; what is missing is infinite."""
-    place = within(row)
-    table = np.full((rows, int(place.max(initial=-1)) + 1), np.inf)
-    table[row, place] = values
-    return table
+    need = np.broadcast_to(lacks + BEYOND, (len(slot), len(row)))
+    rung = first_reached(known.gain.reshape(-1, length), row * slots + slot[:, None], need)
+    which, there = np.nonzero((rung < length) & (known.feature[row, slot[:, None]] >= 0))
+    move = axes.codes[known.move[row[there], slot[which], rung[which, there]]]
+    lines = np.where(move != axes.base[row[there]], move, codes[there])
+    order = np.argsort(row[there], kind="stable")
+    return bench.tried(row[there][order], lines[order], REPAIR)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,8 @@ def classes_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> t
     while left:
         which = left.pop()
         try:
-            classes[which] = oracle.classes(rows.iloc[which], _taken(natural, which, len(rows)))
+            some = rows if len(which) == len(rows) else rows.iloc[which]
+            classes[which] = oracle.classes(some, _taken(natural, which, len(rows)))
         except ClassifierError as error:
             if len(which) > 1:
                 left += [which[: len(which) // 2], which[len(which) // 2 :]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..rules import Repairer, holds
+from .leeway import Leeway, leeway_of
 from .pool import within
 from .space import Bools, Codes, Present, Space
 
@@ -27,15 +28,23 @@ class Legal:
         self._names = refs
         self._rules = [rule for rule in space.task.rules if not rule.freezes]
 
-    def keeps(self, present: Present, row: Codes, codes: Codes) -> Bools:
-        """Whether candidates keep all rules."""
+    def leeway(self, present: Present) -> Leeway | None:
+        """What the rules leave to rows, if that can be told once for all candidates."""
+        return leeway_of(self.repairer, present)
+
+    def keeps(self, present: Present, row: Codes, codes: Codes, leeway: Leeway | None = None) -> Bools:
+        """Whether candidates keep all rules; with the leeway of the rows, if it is known, that is told quickly."""
+        if leeway is not None:
+            return leeway.keeps(row, codes)
         if not self._rules or not len(row):
             return np.ones(len(row), dtype=bool)
         before = {n: present.natural[n][row] for n in self._names}
         return np.asarray(holds(self._rules, before, self.space.natural(present, row, codes, self._names)))
 
-    def mend(self, present: Present, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
+    def mend(self, present: Present, row: Codes, codes: Codes, leeway: Leeway | None = None) -> tuple[Codes, Bools]:
         """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        if leeway is not None:
+            return leeway.mend(row, codes)
         kept = self.keeps(present, row, codes)
         broken = np.flatnonzero(~kept)
         if self.wide:
@@ -53,9 +62,11 @@ class Legal:
             kept[broken] &= self.keeps(present, row[broken], codes[broken])
         return codes, kept
 
-    def base(self, present: Present) -> tuple[Codes, Bools]:
+    def base(self, present: Present, leeway: Leeway | None = None) -> tuple[Codes, Bools]:
         """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
         row = np.arange(len(present))
+        if leeway is not None:
+            return leeway.mend(row, present.codes)
         kept = self.keeps(present, row, present.codes)
         codes, found = present.codes.copy(), kept.copy()
         broken = np.flatnonzero(~kept)

@@ -21,11 +21,11 @@ FEATURES_ASKING, CHOSEN_ASKING = 12, 5
 
 def paired(bench: Bench, axes: Axes) -> Pool:
     """Good pairs of changes. Which are asked about is guessed from what each brings alone."""
-    features = np.unique(axes.moves.feature)
-    if len(features) < 2 or not len(axes.base):
+    places = axes.moves.places
+    if len(places) < 2 or not len(axes.base):
         return bench.nothing()
     gain = np.round(axes.spread(axes.margin, -np.inf) - np.maximum(axes.base_margin, -1e9)[:, None], 9)
-    some = [_values(axes, gain, int(f)) for f in features]
+    some = [_values(axes, gain, which) for which in places]
     most, chosen = (FEATURES, CHOSEN) if bench.oracle.cheap else (FEATURES_ASKING, CHOSEN_ASKING)
     pairs = list(itertools.combinations(some, 2))
     lines, guess = np.full((len(gain), len(pairs), chosen, 2), -1), np.full((len(gain), len(pairs), chosen), -np.inf)
@@ -41,9 +41,8 @@ def paired(bench: Bench, axes: Axes) -> Pool:
     return _asked(bench, axes, lines, guess, top)
 
 
-def _values(axes: Axes, gain: Floats, feature: int) -> tuple[Codes, Floats]:
+def _values(axes: Axes, gain: Floats, which: Codes) -> tuple[Codes, Floats]:
     """Some values of a feature, evenly spread in what they bring: places in `axes.codes` and gains, `rows x values`."""
-    which = np.flatnonzero(axes.moves.feature == feature)
     order = np.argsort(-gain[:, which], axis=1, kind="stable")
     if len(which) > VALUES:
         order = order[:, np.linspace(0, len(which) - 1, VALUES).round().astype(np.int64)]

@@ -111,13 +111,13 @@ class Search:
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""
-        asked, table = inquiry.asked, inquiry.table
-        if len(asked) < len(table):
-            table, natural = table.iloc[asked], {n: v[asked] for n, v in natural.items()}
+        asked = inquiry.asked
+        if len(asked) < len(inquiry.table):
+            natural = {n: v[asked] for n, v in natural.items()}
         wanted = inquiry.wanted[asked]
         places = {name: i for i, name in enumerate(self.task.classes)}
         present = self.parts.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
-        return Question(table, present, wanted)
+        return Question(present, wanted)
 
     def _in_parts(self, question: Question, k: int, *, best_effort: bool) -> list[Part]:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""

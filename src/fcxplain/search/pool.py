@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,7 @@ class Pool:
 
     def best(self, most: int) -> Pool:
         """At most so many of each row, cheapest first, each once; ties go by the codes themselves."""
-        mark = np.zeros(len(self), dtype=np.uint64)
-        with np.errstate(over="ignore"):
-            for column in self.codes.T:
-                mark = (mark + column.astype(np.uint64)) * SPREAD
+        mark = self.codes.astype(np.uint64) @ _powers(self.codes.shape[1])
         found = self.take(np.lexsort((mark, self.price, self.row)))
         again = np.zeros(len(found), dtype=bool)
         again[1:] = (found.row[1:] == found.row[:-1]) & (found.codes[1:] == found.codes[:-1]).all(axis=1)
@@ -69,6 +67,12 @@ class Pool:
         return found
 
 
+@lru_cache(maxsize=64)
+def _powers(count: int) -> NDArray[np.uint64]:
+    """Powers of the spread, the highest first: what they weigh sums up to a hash."""
+    return np.array([pow(int(SPREAD), count - i, 2**64) for i in range(count)], dtype=np.uint64)
+
+
 def joined(pools: Sequence[Pool]) -> Pool:
     """Several pools of the same rows as one."""
     return Pool(*(np.concatenate([getattr(p, name) for p in pools]) for name in ("row", "codes", "price", "how")))
@@ -79,6 +83,8 @@ def within(row: Codes) -> Codes:
     if not len(row):
         return np.empty(0, dtype=np.int64)
     if (row[1:] >= row[:-1]).all():
+        if row[0] == row[-1]:
+            return np.arange(len(row))
         starts = np.flatnonzero(np.diff(row, prepend=row[0] - 1))
         return np.asarray(np.arange(len(row)) - np.repeat(starts, np.diff(starts, append=len(row))))
     order = np.argsort(row, kind="stable")

@@ -27,7 +27,7 @@ SINGLES, BETWEEN = 24, 6
 
 def singles(bench: Bench, base: Codes, moves: Moves) -> tuple[Axes, Pool]:
     """Every single change from each row's base, and those that do."""
-    axes = explore(bench.legal, bench.oracle, bench.present, base, moves, bench.ledger)
+    axes = explore(bench, base, moves)
     rows, good = np.flatnonzero(axes.base_valid), np.flatnonzero(axes.valid)
     found = bench.priced(axes.row[good], axes.codes[good], REPAIR).cheapest(SINGLES)
     return axes, joined([bench.priced(rows, base[rows], REPAIR), found])
@@ -89,7 +89,7 @@ def _guessed(bench: Bench, axes: Axes, known: Ladders, need: Floats, rows: Bools
     chosen = combine(known, need, COMBINATIONS)
     there = np.isfinite(chosen.price) & rows[:, None] & (need > 0)[:, None]
     row, place = np.nonzero(there)
-    codes, kept = bench.legal.mend(bench.present, row, applied(axes, row, chosen.lines[row, place]))
+    codes, kept = bench.mend(row, applied(axes, row, chosen.lines[row, place]))
     row, codes = row[kept], codes[kept]
     asked = bench.ask(row, codes)
     short = np.full(len(need), -np.inf)

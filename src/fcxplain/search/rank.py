@@ -120,6 +120,8 @@ def measured(weights: Weights, density: Density, pool: Pool, k: int) -> Pool:
     for first, last in itertools.pairwise(sorted({0, *(t for t in (k, k + 2, k + 5) if t < most), most})):
         # Nothing hangs on how lonely the only candidate of a row is.
         which = np.flatnonzero((turn >= first) & (turn < last) & (pool.price < limit[pool.row]) & ~alone[pool.row])
+        if not len(which):
+            continue
         lonely = np.log(np.maximum(density.lof(pool.codes[which]), DENSE) / DENSE)
         price[which] = np.round(pool.price[which] + weights.density * lonely, 9)
         held = np.full((rows, max(most, k)), np.inf)

@@ -19,7 +19,6 @@ from ..rules import Repairer
 from ..rules.boxes import BoxSearch, Interval
 from ..rules.check import ROUNDING, evaluate, truth
 from ..rules.nodes import Affine, Atom, Compare, Formula, Ref, Rule
-from ..rules.normal import primed_features
 from ..schema import Feature, Natural, Schema
 
 Bools = NDArray[np.bool_]
@@ -116,7 +115,7 @@ def _box(search: BoxSearch, atoms: Sequence[Atom], names: Sequence[str]) -> Box:
     own: dict[str, list[Atom]] = {name: [] for name in names}
     is_open, wide = np.ones(search.rows, dtype=bool), []
     for atom in atoms:
-        features = primed_features(atom)
+        features = atom.primed
         if not features:
             is_open &= truth(atom, search.before, search.before)
         elif len(features) == 1:

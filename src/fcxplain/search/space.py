@@ -40,7 +40,7 @@ class Present:
     @cached_property
     def strange(self) -> list[bool]:
         """Of which features some row has a value off the grid."""
-        return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
+        return self.off_grid.any(axis=0).tolist()
 
     def take(self, which: NDArray[Any] | slice) -> Present:
         """Some of the rows."""
@@ -64,12 +64,15 @@ class Space:
         self.is_number = np.array([f.is_number for f in self.features])
         self.unit = np.array([task.units[f.name] if f.is_number else 1.0 for f in self.features])
         self.step = np.array([float(f.step or 1) if f.is_number else 0.0 for f in self.features])
+        self._moving = np.flatnonzero(self.is_number & self.movable)
         self.difficulty = _difficulties(self.names, difficulty or {})
 
     def present(self, natural: Natural, wanted: Codes) -> Present:
         """Rows made ready."""
         codes = np.stack([f.codes(natural[f.name]) for f in self.features], axis=1)
-        off_grid = np.stack([np.asarray(~f.on_grid(natural[f.name])) for f in self.features], axis=1)
+        off_grid = np.zeros(codes.shape, dtype=bool)
+        for i in np.flatnonzero(self.is_number):
+            off_grid[:, i] = ~self.features[i].on_grid(natural[self.names[i]])
         return Present(codes, natural, wanted, off_grid)
 
     def inside(self, present: Present, row: Codes, codes: Codes) -> Codes:
@@ -104,14 +107,11 @@ class Space:
 
     def distance(self, present: Present, row: Codes, codes: Codes) -> Floats:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
-        moved = np.zeros(codes.shape)
-        for i in np.flatnonzero(self.is_number & self.movable):
-            away = np.abs(codes[:, i] - present.codes[row, i])
-            if not present.strange[i]:
-                moved[:, i] = away * (self.step[i] / self.unit[i])
-                continue
+        moved, which = np.zeros(codes.shape), self._moving
+        moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
+        for i in which[np.asarray(present.strange)[which]]:
             exact = np.abs(self.features[i].at(codes[:, i]) - present.natural[self.names[i]][row]) / self.unit[i]
-            moved[:, i] = np.where(away == 0, 0.0, exact)
+            moved[:, i] = np.where(moved[:, i] == 0, 0.0, exact)
         return moved
 
 

@@ -60,7 +60,7 @@ def _changed(bench: Bench, codes: Codes, train: Codes, keys: Keys, share: Floats
 def _tried(bench: Bench, row: Codes, codes: Codes, best: Codes, margin: Floats) -> Pool:
     """Good ones of some candidates; whatever comes nearer than the best of its row takes its place."""
     codes = bench.space.inside(bench.present, row, codes)
-    codes, kept = bench.legal.mend(bench.present, row, codes)
+    codes, kept = bench.mend(row, codes)
     row, codes = row[kept], codes[kept]
     asked = bench.ask(row, codes)
     near = np.round(asked.margin, 9)

@@ -1,0 +1,76 @@
+"""What the rules leave to rows in codes: the same as the exact reading and the repair say of every candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import loans
+from fcxplain.errors import RuleError
+from fcxplain.rules import Repairer, holds, parse_rules
+from fcxplain.schema import Natural, Schema
+from fcxplain.search.leeway import leeway_of
+from fcxplain.search.space import Codes, Present, Space
+from rule_texts import every_row, rule_texts, small_schemas
+
+calm = settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def natural_of(schema: Schema, codes: Codes) -> Natural:
+    return {f.name: f.at(codes[:, i]) for i, f in enumerate(schema)}
+
+
+@calm
+@given(st.data())
+def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) -> None:
+    schema = data.draw(small_schemas())
+    try:
+        rules = parse_rules(data.draw(st.lists(rule_texts(schema), min_size=1, max_size=3)), schema)
+    except RuleError:
+        assume(False)
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    every = np.stack(
+        [f.codes(v) for f, v in zip(schema, schema.natural(every_row(schema)).values(), strict=True)], axis=1
+    )
+    rows = every[random.integers(len(every), size=6)]
+    off_grid = np.zeros(rows.shape, dtype=bool)
+    present = Present(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid)
+    repairer = Repairer(rules, schema)
+    leeway = leeway_of(repairer, present)
+    assume(leeway is not None)
+    assert leeway is not None
+    row = random.integers(6, size=120)
+    still = [i for i, f in enumerate(schema) if f.name in repairer.frozen]
+    codes = every[random.integers(len(every), size=120)]
+    codes[:, still] = rows[row][:, still]
+    before, wanted = natural_of(schema, rows[row]), natural_of(schema, codes)
+    assert (leeway.keeps(row, codes) == holds(rules, before, wanted)).all()
+    expected = repairer.nearest(before, wanted)
+    mended, found = leeway.mend(row, codes)
+    assert (found == expected.found).all()
+    for i, feature in enumerate(schema):
+        assert (mended[found, i] == feature.codes(expected.natural[feature.name])[found]).all(), feature.name
+    some = np.array([1, 4])
+    mine = np.flatnonzero(np.isin(row, some))
+    part = leeway.take(some).keeps(np.searchsorted(some, row[mine]), codes[mine])
+    assert (part == leeway.keeps(row, codes)[mine]).all()
+
+
+@pytest.mark.parametrize(
+    ("rules", "shift", "told"),
+    [
+        ("age' >= age", 0.0, True),
+        ("age' >= age", 0.3, True),
+        ("income' >= income", 0.3, False),
+        ("income' + 100 * age' <= 9000", 0.0, False),
+    ],
+)
+def test_codes_cannot_tell_of_sums_nor_of_ruled_values_off_the_grid(rules: str, shift: float, told: bool) -> None:
+    task = loans.task(rules)
+    rows = loans.table(5).assign(income=lambda t: t["income"] + shift)
+    present = Space(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
+    assert (leeway_of(Repairer(task.rules, task.schema, task.units), present) is not None) == told
