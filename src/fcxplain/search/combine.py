@@ -121,9 +121,9 @@ def _shared(ladders: Ladders, slots: slice, shares: tuple[float, ...]) -> tuple[
     """Rungs of some slots, `rows x (slots x shares)`."""
     gain, best = ladders.gain[:, slots], ladders.gain[:, slots, -1:]
     rung = reached(gain, np.where(best > 0, best * np.array(shares), best))
-    there, price, move = (
-        np.take_along_axis(values[:, slots], rung, axis=2) for values in (ladders.gain, ladders.price, ladders.move)
-    )
+    there = np.take_along_axis(gain, rung, axis=2)
+    price = np.take_along_axis(ladders.price[:, slots], rung, axis=2)
+    move = np.take_along_axis(ladders.move[:, slots], rung, axis=2)
     useless = ~(there > 0)
     # A share that falls on the rung of a larger one is no point of its own.
     useless[..., 1:] |= rung[..., 1:] == rung[..., :-1]

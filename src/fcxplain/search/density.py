@@ -75,7 +75,7 @@ class Density:
         distance, place = self._neighbours(codes, own=False)
         last, density = self._reference
         reach = np.maximum(distance, last[place]).mean(axis=1) + 1e-10
-        return np.round(density[place].mean(axis=1) * reach, 9)
+        return np.asarray(np.round(density[place].mean(axis=1) * reach, 9))
 
     @cached_property
     def points(self) -> Codes:

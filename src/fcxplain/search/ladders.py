@@ -106,8 +106,8 @@ def _chosen(made: Ladders, need: Floats, most: int) -> Ladders:
     gain, price, move, feature = made.gain, made.price, made.move, made.feature
     if gain.shape[1] > most:
         best = _promising(gain, price, need)[:, :most]
-        gain, price, move = (np.take_along_axis(a, best[:, :, None], axis=1) for a in (gain, price, move))
-        feature = np.take_along_axis(feature, best, axis=1)
+        rows = np.arange(len(need))[:, None]
+        gain, price, move, feature = gain[rows, best], price[rows, best], move[rows, best], feature[rows, best]
     return Ladders(gain, price, move, np.where(np.isfinite(gain[:, :, -1]), feature, -1), 0)
 
 

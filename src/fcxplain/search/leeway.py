@@ -27,8 +27,9 @@ MOST_WAYS = 16
 class Side(Protocol):
     """What each way of keeping a group's rules leaves of one feature."""
 
-    place: int
-    """The feature's column among the codes."""
+    @property
+    def place(self) -> int:
+        """The feature's column among the codes."""
 
     @property
     def open(self) -> Bools:

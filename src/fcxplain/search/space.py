@@ -40,7 +40,7 @@ class Present:
     @cached_property
     def strange(self) -> list[bool]:
         """Of which features some row has a value off the grid."""
-        return self.off_grid.any(axis=0).tolist()
+        return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
 
     def take(self, which: NDArray[Any] | slice) -> Present:
         """Some of the rows."""
