@@ -21,7 +21,7 @@ ORDER = (
     ("metrics", "rule_boxes", "persistence"),
     ("model_view",),
     ("drawing", "proposals", "streaming"),
-    ("answering",),
+    ("answering", "presets"),
     ("explainer",),
     ("contract",),
     ("methods", "plots"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, overload
+from typing import Any, Self, get_args, overload
 
 import pandas as pd
 import torch
@@ -15,7 +15,7 @@ from . import model_view
 from .answering import DRAWS, Answering, Wishes, refuse_wishes
 from .causal import CausalGraph, discover
 from .classifier import differentiable
-from .datasets import DATASETS, DEFAULT_DATASET
+from .datasets import DEFAULT_DATASET
 from .drawing import drawn_answers
 from .errors import ClassifierError, DataError, Fault, FcxError, FormatError, NotFittedError, did_you_mean
 from .explanation import Explanation
@@ -30,23 +30,13 @@ from .model_view import Hard
 from .persistence import Checkpoint, Saved, read, resume, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
 from .persistence.weights import below
+from .presets import ARCHITECTURE, SCHEDULE, TERMS, WEIGHTS, Constraint, Rate, as_published
 from .rule_boxes import RuleBoxes
 from .search import PREFERENCES, Budget, as_budget
 from .streaming import Streamed, stream
 from .task import Task
 
 KIND = "fcx"
-Constraint = Literal["unary", "binary"]
-# The default generator; chosen on validation rows of several data sets.
-ARCHITECTURE = Architecture(hidden=(64, 64), variance="softplus", skip=True, gates=True)
-TERMS = TermSettings(number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates")
-WEIGHTS = Weights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
-SCHEDULE = Schedule(epochs=20, batch=1024, learning_rate=5e-3, steps=400, patience=4)
-# What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
-# sets together, one set for all of them. See docs/reproduction.md.
-PUBLISHED_WEIGHTS = Weights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
-PUBLISHED_TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
-PUBLISHED_SCHEDULE = Schedule(batch=1024)
 
 
 class FCx:
@@ -93,27 +83,14 @@ class FCx:
         dataset: str = DEFAULT_DATASET,
         seed: int = 0,
         *,
-        learning_rate: float | Literal["paper"] = 1e-2,
+        learning_rate: Rate = 1e-2,
     ) -> FCx:
         """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
 
         `constraint` chooses the settings for the unary or the binary model. The default learning rate is that
         of the authors' code; `learning_rate="paper"` takes the ones that the paper names (0.1 and 0.2).
         """
-        spec = DATASETS.get(dataset)
-        if spec is None or constraint not in spec.published:
-            raise DataError("FCx.as_published", _unknown(constraint, dataset))
-        known = spec.published[constraint]
-        rate = known.learning_rate if learning_rate == "paper" else learning_rate
-        return cls(
-            architecture=Architecture(latent=known.latent),
-            weights=PUBLISHED_WEIGHTS,
-            terms=replace(PUBLISHED_TERMS, lof_k=known.lof_k),
-            schedule=replace(PUBLISHED_SCHEDULE, epochs=known.epochs, learning_rate=rate),
-            hard="hinge",
-            search=False,
-            seed=seed,
-        )
+        return cls(**as_published(constraint, dataset, learning_rate), seed=seed)
 
     def __repr__(self) -> str:
         state = "fitted" if hasattr(self, "model_") else "not fitted"
@@ -426,13 +403,3 @@ def _device_faults(device: object) -> list[Fault]:
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were before JSON made lists of tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-
-
-def _unknown(constraint: str, dataset: str) -> list[Fault]:
-    faults = []
-    if dataset not in DATASETS:
-        remedy = did_you_mean(dataset, DATASETS) or f"The paper has settings for {', '.join(DATASETS)}."
-        faults.append(Fault(f"dataset {dataset!r}", "is not one of the paper's", remedy))
-    if constraint not in ("unary", "binary"):
-        faults.append(Fault(f"constraint {constraint!r}", "is not known", "Choose unary or binary."))
-    return faults

@@ -18,7 +18,8 @@ from .work import working
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
-    from ..explainer import Constraint, FCx
+    from ..explainer import FCx
+    from ..presets import Constraint
     from ..task import Task
     from .sources import Source
 

@@ -143,7 +143,7 @@ class Room:
             return np.asarray(every[np.argsort(every != now, kind="stable")])
         limits = box.intervals[name]
         values = feature.at(every[(every >= limits.low[self.row]) & (every <= limits.high[self.row])])
-        if limits.keeps[self.row] and own[grid.of(feature, now)] and not feature.on_grid(np.asarray([now]))[0]:
+        if limits.keeps[self.row] and own[grid.of(feature, now)] and now not in values:
             values = np.append(values, now)
         return np.asarray(values[np.argsort(np.abs(values - now), kind="stable")])
 
