@@ -704,10 +704,21 @@ def test_methods_are_numbered_points_that_do_not_hide_each_other():
     )
     first, second = figure.axes
     assert [note.get_text() for note in first.texts] == ["1", "2", "3"]
-    assert first.texts[0].xy[0] < first.texts[1].xy[0]
+    assert [note.xy for note in first.texts[:2]] == [(2.0, 100.0)] * 2, "dots stand where they belong"
+    boxes = [note.get_window_extent() for note in first.texts]
+    assert not boxes[0].overlaps(boxes[1]), "their numbers stand apart"
     assert [note.get_text() for note in second.texts] == ["1", "3"]
     with pytest.raises(DataError, match="no column 'speed'"):
         plots.trade_off(table.drop(columns="speed"), y="success", xs={"speed": "speed"})
+
+
+def test_a_method_has_the_same_number_in_the_panels_of_every_rule_set():
+    table = pd.DataFrame(
+        {"method": ["a", "b", "b", "c"], "rules": ["u", "u", "v", "v"], "success": [9.0, 8.0, 7.0, 6.0], "changes": 2.0}
+    )
+    figure = plots.trade_off(table, y="success", xs={"changes": "changes"}, by="rules")
+    assert [[note.get_text() for note in ax.texts] for ax in figure.axes] == [["1", "2"], ["2", "3"]]
+    assert [ax.get_ylabel().splitlines()[0] for ax in figure.axes] == ["u", "v"]
 
 
 def test_methods_as_points_fit_into_axes_for_one_figure():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from . import published, reproduction
 from .comparison import Beside, besides, not_ahead
 from .markdown import number, spread, table
+from .plan import METHODS
 from .reproduction import MethodRuns
 from .summary import Setup, summarised
 
@@ -32,9 +33,16 @@ def _has_others(group: Beside) -> bool:
     return OURS in names and any(not name.startswith(OURS) for name in names)
 
 
+def _methods(groups: Sequence[Beside]) -> list[str]:
+    """The methods that were run, in the order in which they are registered; a user's own come last."""
+    found = dict.fromkeys(run.method for group in groups for run in group.runs)
+    known = list(METHODS)
+    return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
+
+
 def _of_methods(groups: Sequence[Beside], shown: Callable[[Beside, MethodRuns], str]) -> str:
     """A line for each method, a column for each data set and rule set."""
-    names = list(dict.fromkeys(run.method for group in groups for run in group.runs))
+    names = _methods(groups)
     heads = [f"{group.setup.data}, {group.rules}" for group in groups]
     lines = [(name, *(_cell(group, name, shown) for group in groups)) for name in names]
     return table(("method", *heads), lines) if groups else ""
@@ -53,7 +61,7 @@ def _spread(run: MethodRuns, figure: str, *, digits: int) -> str:
 def _speed(groups: Sequence[Beside]) -> str:
     """CPU milliseconds for one counterfactual, beside what public implementations take on Adult, where known."""
     setups = list(dict.fromkeys(group.setup for group in groups))
-    names = list(dict.fromkeys(run.method for group in groups for run in group.runs))
+    names = _methods(groups)
     head = ("method", "public code, ms", *(f"{setup.data}, ms" for setup in setups))
     lines = [
         (name, number(_public(name)), *(number(_milliseconds(groups, setup, name)) for setup in setups))

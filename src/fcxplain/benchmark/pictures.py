@@ -69,8 +69,9 @@ def draw_methods(runs: list[MethodRuns], folder: Path) -> list[Path]:
     for setup in dict.fromkeys(run.setup for run in runs):
         table = _points([run for run in runs if run.setup == setup])
         if len(table) > 1 and table["success"].notna().any():
-            ours = [name for name in table["method"] if name.split(",")[0] in DEFAULT]
-            figure = plots.trade_off(table, y="success", xs=AGAINST, logarithmic=SPEEDS, own=ours, title=setup.title)
+            figure = plots.trade_off(
+                table, y="success", xs=AGAINST, by="rules", logarithmic=SPEEDS, own=DEFAULT, title=setup.title
+            )
             path = folder / f"{picture_name(setup)}.svg"
             plots.save(figure, path)
             written.append(path)
@@ -79,7 +80,7 @@ def draw_methods(runs: list[MethodRuns], folder: Path) -> list[Path]:
 
 def _points(runs: list[MethodRuns]) -> pd.DataFrame:
     lines = [
-        {"method": method_title(run.method, run.rules)}
+        {"method": run.method, "rules": f"{run.rules} rules"}
         | {name: summarised(run.results, name).mean for name in ("success", *AGAINST)}
         for run in runs
     ]
