@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from fcxplain import plots
@@ -705,7 +706,7 @@ def test_methods_are_numbered_points_that_do_not_hide_each_other():
     first, second = figure.axes
     assert [note.get_text() for note in first.texts] == ["1", "2", "3"]
     assert [note.xy for note in first.texts[:2]] == [(2.0, 100.0)] * 2, "dots stand where they belong"
-    boxes = [note.get_window_extent() for note in first.texts]
+    boxes = [Text.get_window_extent(note) for note in first.texts]
     assert not boxes[0].overlaps(boxes[1]), "their numbers stand apart"
     assert [note.get_text() for note in second.texts] == ["1", "3"]
     with pytest.raises(DataError, match="no column 'speed'"):
