@@ -114,6 +114,18 @@ def test_where_one_change_does_the_answer_is_the_cheapest_one(kind):
     assert sparse_price(answer.checks)[one] == pytest.approx(best[one])
 
 
+@pytest.mark.parametrize("kind", ["paper", "logistic", "boosting"])
+def test_the_fewest_changes_are_two_where_two_suffice(kind):
+    problem = task(kind)
+    rows = refused(problem, 12)
+    changes = Search(problem, prefer="fewest").explain(rows).checks.changes
+    one, two = (
+        np.isfinite(cheapest(problem, rows, list(itertools.combinations(SCHEMA.mutable, size)))) for size in (1, 2)
+    )
+    assert (changes[one] == 1).all()
+    assert (changes[two & ~one] == 2).all()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_budget_is_kept_and_counted(kind):
     problem = task(kind)

@@ -49,7 +49,8 @@ class FCx:
     alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
     search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
         every draw is handed out, as in the paper.
-    prefer: what answers are to be where `explain` is not told: "sparse", "balanced" or "plausible".
+    prefer: what answers are to be where `explain` is not told: "fewest", "sparse", "balanced" or
+        "plausible"; see `explain`.
     device: where the network is trained, e.g. "cpu" or "cuda".
 
     `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, weights__density=0)`.
@@ -252,7 +253,8 @@ class FCx:
         rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
             a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite` and `on_chunk` are as for
             `streaming.stream`.
-        prefer: "sparse" (few changes), "balanced", or "plausible" (like rows that there are).
+        prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
+            "plausible" (like rows that there are).
         budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
             or `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
         overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns

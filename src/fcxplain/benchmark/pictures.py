@@ -32,7 +32,7 @@ LOGARITHMIC = ("pc-alpha",)
 # What the methods' success is drawn against.
 AGAINST = {"sparsity": "features changed", "rows_per_cpu_second": "rows explained in a CPU second"}
 SPEEDS = ("rows_per_cpu_second",)
-DEFAULT = ("fcx", "fcx-sparse", "fcx-plausible")
+DEFAULT = ("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible")
 
 
 def draw(runs: list[MethodRuns], studies: list[StudyRuns], folder: Path) -> list[Path]:

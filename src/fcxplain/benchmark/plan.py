@@ -60,6 +60,7 @@ def _compared(name: str) -> Entry:
 # The default by each of its preferences, the paper's two models, and what they are compared with.
 OURS: dict[str, Entry] = {
     "fcx": _preferring("balanced"),
+    "fcx-fewest": _preferring("fewest"),
     "fcx-sparse": _preferring("sparse"),
     "fcx-plausible": _preferring("plausible"),
     "fcx-u": Entry(_published, ("unary",)),

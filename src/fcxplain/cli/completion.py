@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables")
 RULES = ("unary", "binary")
 CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
-PREFERENCES = ("sparse", "balanced", "plausible")
+PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
 CONVENTIONS = ("ours", "authors")
 METHODS = (
-    *("fcx", "fcx-sparse", "fcx-plausible", "fcx-u", "fcx-b"),
+    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-u", "fcx-b"),
     *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
 )
 STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")

@@ -41,7 +41,7 @@ def explain(
     prefer: Annotated[
         str | None,
         typer.Option(
-            help="sparse (few changes), balanced, or plausible (like rows that there are).",
+            help="fewest (changes), sparse (few, none large), balanced, or plausible (like rows that there are).",
             autocompletion=completion.preferences,
         ),
     ] = None,

@@ -41,7 +41,8 @@ CHUNK_ASKING, CHUNKS_ASKING = 256, 1
 class Search:
     """Finds counterfactuals that pass every check, or says of a row that there is none to be found.
 
-    prefer: "sparse" (few changes), "balanced", or "plausible" (like rows that there are).
+    prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or "plausible"
+        (like rows that there are).
     weights: what each part of the cost counts for, in place of the preference's; see `Weights`.
     difficulty: what changing a feature costs in comparison with others, 1 by default.
     draws: proposals of a network, if there is one; see `propose.Draws`.

@@ -19,7 +19,7 @@ from .space import Bools, Codes, Floats, Present, Space
 LOOKED_AT, DENSE = 8, 1.0
 # What is dearer than anything else.
 MOST = 1e6
-Prefer = Literal["sparse", "balanced", "plausible"]
+Prefer = Literal["fewest", "sparse", "balanced", "plausible"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ class Weights:
 
 
 # One change more counts as much as so many units of distance. Sparse answers with a single change come before all
-# others, however far a number has to move.
+# others, however far a number has to move; with the fewest changes, that is so of two changes before three, and so on.
 PREFERENCES: dict[str, Weights] = {
+    "fewest": Weights(several=MOST, change=1000.0),
     "sparse": Weights(several=MOST, change=4.0, category=0.65),
     "balanced": Weights(change=2.0, density=1.0, support=0.5, coherence=0.1),
     "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=5.0, coherence=0.1),
