@@ -387,17 +387,28 @@ def test_epochs_that_are_named_are_meant(bank: Path, tmp_path: Path):
 # Ctrl-C
 
 
+# Seconds after which a command that did not end is a failure, and not waited for any longer.
+PATIENCE = 120
+
+
 def interrupted(
     folder: Path, *arguments: object, when: Callable[[subprocess.Popen[str]], None]
 ) -> tuple[int, list[str]]:
     """The exit code and the last words of a command that gets Ctrl-C at some moment."""
-    command = [sys.executable, "-m", "fcxplain", *map(str, arguments)]
+    # A suite that was started in the background hands on that Ctrl-C is ignored; a person's terminal does not.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    started = f"{listening}; import runpy; runpy.run_module('fcxplain', run_name='__main__', alter_sys=True)"
+    command = [sys.executable, "-c", started, *map(str, arguments)]
     streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     # In a session of its own, so that the signal is the command's alone.
     with subprocess.Popen(command, cwd=folder, start_new_session=True, **streams) as process:
         when(process)
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read() if process.stderr else ""
+        try:
+            _, said = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     return process.returncode, said.splitlines()
 
 
