@@ -32,7 +32,7 @@ demo: $(STAMP)
 	$(BIN)/fcxplain demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 test-pandas2:
 	$(MAKE) test VENV=.venv-pandas2 ALSO="'pandas<3'"

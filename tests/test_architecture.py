@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import fcxplain
@@ -44,6 +45,7 @@ ONLY_IN = {
 NOT_IN = {"pandas": {"model", "causal"}}
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
