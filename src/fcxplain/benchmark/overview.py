@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from . import published, reproduction
 from .comparison import Beside, besides, not_ahead
 from .markdown import number, spread, table
 from .plan import METHODS
 from .reproduction import MethodRuns
-from .summary import Setup, summarised
+from .summary import Setup, place, summarised
 
 OURS = "fcx"
 
@@ -18,8 +18,8 @@ def tables(runs: Sequence[MethodRuns]) -> dict[str, str]:
     """Tables by name, for pages that have a place for them; see `pages`."""
     compared = [group for group in besides(runs) if _has_others(group)]
     found = {
-        "success": _of_methods(compared, lambda group, run: _spread(run, "success", digits=1)),
-        "changes": _of_methods(compared, lambda group, run: _spread(run, "sparsity", digits=2)),
+        "success": _of_methods(compared, "success", digits=1),
+        "changes": _of_methods(compared, "sparsity", digits=2),
         "speed": _speed(compared),
         "not ahead": not_ahead(compared),
         "feasibility": reproduction.in_one_table(reproduction.published_runs(runs)),
@@ -36,26 +36,20 @@ def _has_others(group: Beside) -> bool:
 def _methods(groups: Sequence[Beside]) -> list[str]:
     """The methods that were run, in the order in which they are registered; a user's own come last."""
     found = dict.fromkeys(run.method for group in groups for run in group.runs)
-    known = list(METHODS)
-    return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
+    return sorted(found, key=lambda name: place(name, METHODS))
 
 
-def _of_methods(groups: Sequence[Beside], shown: Callable[[Beside, MethodRuns], str]) -> str:
+def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:
     """A line for each method, a column for each data set and rule set."""
     names = _methods(groups)
     heads = [f"{group.setup.data}, {group.rules}" for group in groups]
-    lines = [(name, *(_cell(group, name, shown) for group in groups)) for name in names]
+    lines = [(name, *(_cell(group, name, figure, digits) for group in groups)) for name in names]
     return table(("method", *heads), lines) if groups else ""
 
 
-def _cell(group: Beside, name: str, shown: Callable[[Beside, MethodRuns], str]) -> str:
+def _cell(group: Beside, name: str, figure: str, digits: int) -> str:
     run = next((run for run in group.runs if run.method == name), None)
-    return "" if run is None else shown(group, run)
-
-
-def _spread(run: MethodRuns, figure: str, *, digits: int) -> str:
-    found = summarised(run.results, figure)
-    return "none" if found.mean is None else spread(found, digits=digits)
+    return "" if run is None else spread(summarised(run.results, figure), digits=digits)
 
 
 def _speed(groups: Sequence[Beside]) -> str:

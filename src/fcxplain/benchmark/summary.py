@@ -90,10 +90,11 @@ def order(job: Job) -> tuple[object, ...]:
     """Where a job stands: data sets and methods as they are registered, those that are not after them by name."""
     size = (job.rows is not None, job.rows or 0, job.classifier != "paper", job.classifier)
     limit = (job.explained != EXPLAINED, job.explained or 0)
-    return (_place(job.data, DATASETS), *size, *limit, _place(job.method, METHODS), job.rules, job.study, job.seed)
+    return (place(job.data, DATASETS), *size, *limit, place(job.method, METHODS), job.rules, job.study, job.seed)
 
 
-def _place(name: str, known: Iterable[str]) -> tuple[int, str]:
+def place(name: str, known: Iterable[str]) -> tuple[int, str]:
+    """Where a name stands: as it is registered, and after all of these by name."""
     listed = list(known)
     return (listed.index(name) if name in listed else len(listed), name)
 
