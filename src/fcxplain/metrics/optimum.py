@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..explanation import Explanation, Prices
 from ..rules import holds
-from ..schema import Feature, Natural, Schema
+from ..schema import Feature, Natural
 from ..task import Task
 from .counterfactuals import Places, first, sampled, taken
 from .distance import unit_notes
 from .figure import Figure, absent
+from .spaces import CHUNK, Space, classes_in, spaces_of
 
 Floats = NDArray[np.float64]
 
@@ -26,49 +23,8 @@ Floats = NDArray[np.float64]
 LEGAL_ROWS = 2_000_000
 # The optimum is looked for in at most so many of the rows asked.
 ROWS = 200
-# Legal rows handled at a time: shown to the model, or held against the rules.
-CHUNK = 65_536
 # Two sums of the same prices may differ by rounding.
 ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Space:
-    """All legal rows that share what cannot change: the product of each feature's legal values."""
-
-    schema: Schema
-    fixed: dict[str, Any]
-    """Natural values that stay."""
-    extra: dict[str, Any]
-    """Present values off the grid, which are legal as they are."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each feature has."""
-        return tuple(
-            1 if f.name in self.fixed else (f.top or 0) + 1 + (f.name in self.extra) for f in self.schema.features
-        )
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return math.prod(self.shape)
-
-    @cached_property
-    def values(self) -> dict[str, NDArray[Any]]:
-        """The natural values of each feature. Only for a space that is small: a grid may have billions."""
-        return {f.name: self._values(f) for f in self.schema}
-
-    def _values(self, feature: Feature) -> NDArray[Any]:
-        if feature.name in self.fixed:
-            return np.asarray([self.fixed[feature.name]])
-        grid = feature.at(np.arange((feature.top or 0) + 1))
-        return np.append(grid, self.extra[feature.name]) if feature.name in self.extra else grid
-
-    def natural(self, places: Places) -> dict[str, NDArray[Any]]:
-        """Natural columns of some of the rows."""
-        codes = np.unravel_index(places, self.shape)
-        return {n: v[c] for (n, v), c in zip(self.values.items(), codes, strict=True)}
 
 
 def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
@@ -88,7 +44,7 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
         return absent("no answer passed every check", notes)
     solved = sampled(solved, rows, task.seed)
     before = task.schema.natural(answer.before.iloc[solved])
-    spaces = _spaces(task, before)
+    spaces = spaces_of(task, before)
     total = sum(space.size for space, _ in spaces)
     if total > limit:
         return absent(f"{total:,} legal rows are too many to try them all (limit {limit:,})")
@@ -116,26 +72,6 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
     return Figure(100 * float(np.mean((cost[dear] - best[dear]) / best[dear])), notes=notes)
 
 
-def _spaces(task: Task, before: Natural) -> list[tuple[Space, list[int]]]:
-    """The legal rows, apart for each combination of values that stay, and the rows compared in each."""
-    frozen = {*task.schema.immutable, *(r.freezes for r in task.rules if r.freezes)}
-    found: dict[tuple[Any, ...], tuple[Space, list[int]]] = {}
-    for row in range(len(before[task.schema.names[0]])):
-        now = {name: values[row].item() for name, values in before.items()}
-        fixed = {name: value for name, value in now.items() if name in frozen}
-        extra = {f.name: now[f.name] for f in task.schema if f.name not in frozen and _is_extra(f, now[f.name])}
-        key = (*fixed.values(), *extra.items())
-        found.setdefault(key, (Space(task.schema, fixed, extra), []))[1].append(row)
-    return list(found.values())
-
-
-def _is_extra(feature: Feature, now: float) -> bool:
-    """Whether a present value is legal without being on the grid."""
-    if feature.is_category or feature.low is None or feature.high is None:
-        return False
-    return feature.low <= now <= feature.high and not feature.on_grid(np.asarray([now]))[0]
-
-
 def _cheapest(
     task: Task,
     prices: Prices,
@@ -147,25 +83,13 @@ def _cheapest(
     """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
     best = cost.copy()
     for space, rows in spaces:
-        classes = _classes(task, space)
+        classes = classes_in(task, space)
         for row in rows:
             priced = _priced(task, prices, space, before, row)
             is_wanted = classes == task.classes.index(wanted[row])
             cheaper = np.flatnonzero(is_wanted & (priced < cost[row] - ROUNDING))
             best[row] = _lowest(task, space, taken(before, np.array([row])), cheaper, priced, cost[row])
     return best
-
-
-def _classes(task: Task, space: Space) -> NDArray[np.int16]:
-    """The model's answer to each row of a space, as the place of the class."""
-    # A dtype learnt from the training rows need not hold a value off the grid.
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(space.values[n]).all()}
-    found = np.empty(space.size, dtype=np.int16)
-    for start in range(0, space.size, CHUNK):
-        places = np.arange(start, min(start + CHUNK, space.size))
-        table = task.schema.table(space.natural(places), dtypes=dtypes)
-        found[places] = chosen(task.classifier.probabilities(table), task.classifier.threshold)
-    return found
 
 
 def _priced(task: Task, prices: Prices, space: Space, before: Natural, row: int) -> Floats:

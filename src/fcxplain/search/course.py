@@ -19,6 +19,7 @@ from .bench import Bench
 from .climb import climbed
 from .diverse import diverse, undominated
 from .donors import profiled
+from .few import few_first, with_few
 from .finish import finished
 from .found import Found
 from .ledger import Ledger
@@ -129,7 +130,8 @@ class Course:
         if len(lacking) and not bench.ledger.is_late:
             pools.append(self.parts.common.donors.moved(bench, lacking))
         found = joined(pools)
-        return joined([found, finished(bench, joined([pool, found]), self.parts.moves)])
+        found = joined([found, finished(bench, joined([pool, found]), self.parts.moves)])
+        return joined([found, with_few(bench, axes, joined([pool, found]), self.parts.moves)])
 
     def _proved(self, bench: Bench, rows: Codes, status: NDArray[Any]) -> Pool:
         """Candidates that a proof turned up for rows without any; where it proves there is none, the status says so."""
@@ -174,6 +176,7 @@ class Course:
         if self.weights.coherence:
             extra = self.weights.coherence * incoherence(changed, self.parts.effects) + extra
         pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
+        pool = few_first(bench, self.weights, pool)
         if self.weights.support:
             pool = supported(self.weights, self.parts.common.density, pool)
         most = self.k + SPARE + (LOOKED_AT + self.k if self.weights.density else 0)

@@ -93,7 +93,7 @@ def prove(
     if len(wanted) != len(rows):
         raise DataError(f"{len(rows):,} rows, but a class wanted for {len(wanted):,}")
     before = task.schema.checked(rows)
-    network, encoder, notes = _own_network(task, rows, before)
+    network, encoder, notes = own_network(task, rows, before)
     trees, problems = own_trees(task) if len(rows) else (None, ())
     repairer = Repairer(task.rules, task.schema, task.units)
     step = max(16, min(MOST_ROWS, CELLS // max(1, width_of_boxes(repairer))))
@@ -237,7 +237,7 @@ def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArra
     return found
 
 
-def _own_network(task: Task, rows: pd.DataFrame, before: Natural) -> tuple[Network | None, TableEncoder, list[str]]:
+def own_network(task: Task, rows: pd.DataFrame, before: Natural) -> tuple[Network | None, TableEncoder, list[str]]:
     """The classifier's own module as numbers, if it can be read, and the columns that it reads."""
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder

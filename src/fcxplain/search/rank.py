@@ -31,6 +31,8 @@ class Weights:
     density: the logarithm of how much lonelier than its neighbours an answer is.
     support: categories that stand together in few training rows or none. coherence: each effect in the causal graph
     that stays as it is although its cause changes.
+    times: more than two changes come behind two, unless numbers then had to move more than so many times as far; with
+    0 the price alone decides.
     """
 
     several: float = 0.0
@@ -40,6 +42,7 @@ class Weights:
     density: float = 0.0
     support: float = 0.0
     coherence: float = 0.0
+    times: float = 0.0
 
     @property
     def looks_at_data(self) -> bool:
@@ -51,7 +54,7 @@ class Weights:
 # others, however far a number has to move; with the fewest changes, that is so of two changes before three, and so on.
 PREFERENCES: dict[str, Weights] = {
     "fewest": Weights(several=MOST, change=1000.0),
-    "sparse": Weights(several=MOST, change=4.0, category=0.65),
+    "sparse": Weights(several=MOST, change=4.0, category=0.65, times=3.0),
     "balanced": Weights(change=2.0, density=1.0, support=0.5, coherence=0.1),
     "plausible": Weights(change=1.0, distance=0.5, density=4.0, support=5.0, coherence=0.1),
 }
