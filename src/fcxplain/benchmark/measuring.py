@@ -89,7 +89,7 @@ def measure(job: Job) -> Result:
     """Fit the method, explain, and take every figure; whatever goes wrong is raised."""
     with one_thread(), threadpool_limits(limits=1):
         prepared = prepare(job.data, job.seed, job.rows, job.classifier)
-        rows = _chosen(prepared.refused, job)
+        rows = chosen_rows(prepared.refused, job.data, job.seed, job.explained)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
@@ -119,13 +119,14 @@ def measure(job: Job) -> Result:
     )
 
 
-def _chosen(refused: pd.DataFrame, job: Job) -> pd.DataFrame:
+def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -> pd.DataFrame:
+    """At most so many of the refused rows, the same for every method."""
     if not len(refused):
         raise DataError("the black box gives every test row the class wanted: there is nothing to explain")
-    if job.explained is None or job.explained >= len(refused):
+    if most is None or most >= len(refused):
         return refused
-    order = np.random.default_rng(part_seed(job.seed, "explained", job.data)).permutation(len(refused))
-    return refused.iloc[np.sort(order[: job.explained])]
+    order = np.random.default_rng(part_seed(seed, "explained", data)).permutation(len(refused))
+    return refused.iloc[np.sort(order[:most])]
 
 
 def _sample_note(rows: int, of: int) -> str:

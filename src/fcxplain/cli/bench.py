@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from . import completion, speed
+from . import completion, limits, speed
 from .console import Json, Seed, err, out, print_json, split, table_of
 from .manners import App
 from .work import working
@@ -251,6 +251,7 @@ def bench_classifiers(
 
 
 bench_app.command("speed")(speed.bench_speed)
+bench_app.command("limits")(limits.bench_limits)
 
 
 @bench_app.command("graphs")
