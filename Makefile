@@ -28,11 +28,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]' $(ALSO)
 	@touch $(STAMP)
 
+# What single targets need beside, e.g. $(VENV)/.installed-docs.
+$(STAMP)-%: $(STAMP)
+	$(INSTALL) -e '.[$*]'
+	@touch $@
+
 demo: $(STAMP)
 	$(BIN)/fcxplain demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-pandas2:
 	$(MAKE) test VENV=.venv-pandas2 ALSO="'pandas<3'"
@@ -51,12 +56,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
 
-docs: $(STAMP)
-	$(INSTALL) -e '.[docs]'
+docs: $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-package: $(STAMP)
-	$(INSTALL) -e '.[package]'
+package: $(STAMP)-package
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(BIN)/check-wheel-contents dist/*.whl

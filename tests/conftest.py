@@ -1,5 +1,24 @@
-"""Settings for every test: one torch thread, so that two workers share two cores without quarrel."""
+"""Settings for every test: one torch thread, so that two workers share two cores, and the longest files first."""
 
+import pytest
 import torch
 
 torch.set_num_threads(1)
+
+# A worker takes whole files. If the longest came last, the other worker would wait for them.
+LONGEST = (
+    "test_docs.py",
+    "test_cli.py",
+    "test_methods.py",
+    "test_determinism.py",
+    "test_plots.py",
+    "test_cli_models.py",
+    "test_cli_manners.py",
+    "test_benchmark.py",
+    "test_examples.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))

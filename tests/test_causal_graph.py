@@ -1,4 +1,4 @@
-"""Causal graphs: what they refuse (soundness), what they know, and their other forms (exchange, dot)."""
+"""Causal graphs: what they refuse (soundness), what they know, and their other forms (exchange, dot, given)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fcxplain.causal import CausalGraph, Knowledge
+from fcxplain.causal import CausalGraph, Knowledge, as_graph
 from fcxplain.errors import DataError, FormatError
 
 HOSTILE = (
@@ -358,3 +359,20 @@ def test_knowledge_of_the_wrong_shape_is_refused(wrong: dict[str, object]):
 def test_unknown_features_of_knowledge_are_named():
     with pytest.raises(DataError, match="Did you mean 'age'"):
         Knowledge(roots=("aeg",)).check(("age", "job"))
+
+
+def test_a_graph_may_be_given_in_any_form(tmp_path: Path):
+    names = ("age", "income")
+    graph = CausalGraph(names, directed=(("age", "income"),))
+    graph.to_csv(tmp_path / "graph.csv")
+    graph.to_dot(tmp_path / "graph.dot")
+    matrix = graph.to_matrix()
+    turned = pd.DataFrame(matrix[::-1, ::-1], columns=names[::-1])
+    forms = [graph, tmp_path / "graph.csv", str(tmp_path / "graph.dot"), matrix, matrix.tolist(), turned]
+    for form in [*forms, graph.to_networkx()]:
+        assert as_graph(form, names).directed == graph.directed
+
+
+def test_a_given_graph_with_a_strange_node_is_refused():
+    with pytest.raises(DataError, match=r"'incme'.*no feature of the table.*Did you mean 'income'"):
+        as_graph(CausalGraph(("age", "incme")), ("age", "income"))

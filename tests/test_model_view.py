@@ -16,7 +16,6 @@ from fcxplain.errors import DataError, TrainingError
 from fcxplain.model.noise import row_noise
 from fcxplain.model.training import Rows
 from fcxplain.model_view import (
-    as_graph,
     causal_masks,
     layout,
     parted,
@@ -73,14 +72,6 @@ def test_masks_join_features_not_the_columns_of_one():
     assert not (joined | apart)[:, spans["born"]].any()  # what may not change makes no pair
     # Every other pair of columns of different features that may change, once.
     assert int((joined | apart).sum()) == 1 * 1 + 2 * (3 + 3) + 3 * 3
-
-
-def test_a_graph_may_come_as_a_file(tmp_path):
-    graph = CausalGraph(("age", "income"), directed=(("age", "income"),))
-    graph.to_csv(tmp_path / "graph.csv")
-    graph.to_dot(tmp_path / "graph.dot")
-    for name in ("graph.csv", "graph.dot"):
-        assert as_graph(tmp_path / name, ("age", "income")).directed == graph.directed
 
 
 def test_the_papers_hinges_are_taken_where_a_rule_has_their_shape():

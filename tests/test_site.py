@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_no_page_fetches_anything_from_the_network(site: Path):
     assert pages
     assert [page.name for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))] == []
     assert not [sheet for sheet in site.rglob("*.css") if "url(http" in sheet.read_text(encoding="utf-8")]
+
+
+def test_pages_can_be_searched_when_they_are_opened_from_disk(site: Path):
+    # A page from disk may fetch no data, but it may load scripts: the index is one, and so is what replaces the worker.
+    index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    assert "rules.html" in {doc["location"] for doc in json.loads(index.removeprefix("var __index = "))["docs"]}
+    for page in (site / "index.html", site / "reproduction" / "methods.html"):
+        scripts = re.findall(r'<script src="([^"]+)"', page.read_text(encoding="utf-8"))
+        assert "iframe-worker.js" in {Path(script).name for script in scripts}
+        assert all((page.parent / script).exists() for script in scripts)
 
 
 def test_the_reference_has_every_public_name(site: Path):

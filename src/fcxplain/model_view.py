@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from .causal import CausalGraph
 from .encoding import TableEncoder
-from .errors import DataError, Fault, TrainingError, did_you_mean
+from .errors import DataError, TrainingError
 from .model.layout import Layout, Range
 from .model.losses import binary_hinge, correlation, unary_hinge
 from .model.objective import NumberUnit, Penalty
@@ -82,27 +81,6 @@ def parted(rows: Rows, seed: int) -> tuple[Rows, Rows]:
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     here = rows.x.device
     return rows.take(order[count:], here), rows.take(order[:count], here)
-
-
-def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
-    """A graph over the features from a graph, an adjacency matrix, a networkx graph, or a CSV or DOT file."""
-    match given:
-        case CausalGraph():
-            graph = given
-        case str() | Path():
-            read = CausalGraph.from_dot if str(given).endswith((".dot", ".gv")) else CausalGraph.from_csv
-            graph = read(given)
-        case pd.DataFrame():
-            graph = CausalGraph.from_matrix(given.to_numpy(), [str(c) for c in given.columns])
-        case np.ndarray() | list() | tuple():
-            graph = CausalGraph.from_matrix(given, names)
-        case _:
-            graph = CausalGraph.from_networkx(given)
-    strange = [n for n in graph.nodes if n not in names]
-    if strange:
-        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in strange]
-        raise DataError("the causal graph does not fit the table", faults)
-    return graph
 
 
 def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from .datasets import DATASETS
+from .datasets import DATASETS, DEFAULT_DATASET
 from .errors import DataError, Fault, did_you_mean
 from .model.cvae import Architecture
 from .model.objective import TermSettings, Weights
@@ -23,6 +23,8 @@ SCHEDULE = Schedule(epochs=20, batch=1024, learning_rate=5e-3, steps=400, patien
 PUBLISHED_WEIGHTS = Weights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
 PUBLISHED_TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
 PUBLISHED_SCHEDULE = Schedule(batch=1024)
+# Whose settings are taken where no data set is named.
+PUBLISHED_DATASET = DEFAULT_DATASET
 
 
 def as_published(constraint: str, dataset: str, learning_rate: Rate) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Causal graphs: given by a person, read from a file, or discovered over features."""
 
 from .discovery import discover, pc
+from .given import as_graph
 from .graph import CausalGraph, EdgeScore
 from .independence import IndependenceTest, causal_learn, chi_square, wilks
 from .knowledge import Knowledge
@@ -10,6 +11,7 @@ __all__ = [
     "EdgeScore",
     "IndependenceTest",
     "Knowledge",
+    "as_graph",
     "causal_learn",
     "chi_square",
     "discover",

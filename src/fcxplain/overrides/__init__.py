@@ -2,5 +2,6 @@
 
 from .files import read_overrides
 from .overrides import Overrides
+from .reading import as_table
 
-__all__ = ["Overrides", "read_overrides"]
+__all__ = ["Overrides", "as_table", "read_overrides"]

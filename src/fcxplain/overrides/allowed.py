@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from ..errors import did_you_mean, some
+from ..rules import notation
 from ..rules.binding import MAX_NUMBER
 from ..schema import Feature, Schema
 from ..schema.definition import is_missing
 from ..schema.feature import plain
-from . import notation
 from .cells import LISTS, SETS, Problem, Unreadable, is_number, named, refuse
 
 _RANGE = re.compile(rf"({notation.NUMBER})?\s*\.\.\s*({notation.NUMBER})?")

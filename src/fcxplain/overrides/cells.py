@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ..errors import did_you_mean, some
-from ..rules import Rule
+from ..rules import Rule, notation
 from ..schema import Schema, level_named
 from ..schema.definition import is_missing
 from ..schema.feature import plain
-from . import notation
 
 LISTS = (list, tuple, np.ndarray, pd.Index, pd.Series)
 SETS = (set, frozenset)

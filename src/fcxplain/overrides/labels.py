@@ -29,8 +29,8 @@ def positions(table: pd.DataFrame, rows: pd.DataFrame, faults: list[Fault]) -> N
         remedy = "Set overrides.index = rows.index where both are in the same order, else give it their labels."
         faults.append(Fault("index of the overrides", problem, remedy))
         return np.full(len(table), -1, dtype=np.int64)
-    exact, written = _places(rows.index, plain), _places(rows.index, _written)
-    found = [exact.get(plain(label)) or written.get(_written(label)) or [] for label in table.index.tolist()]
+    exact, written = _places(rows.index, plain), _places(rows.index, as_written)
+    found = [exact.get(plain(label)) or written.get(as_written(label)) or [] for label in table.index.tolist()]
     faults += _label_faults(table.index, found, rows)
     return np.array([place[0] if len(place) == 1 else -1 for place in found], dtype=np.int64)
 
@@ -48,7 +48,7 @@ def _places(index: pd.Index, key: Any) -> dict[Hashable, list[int]]:
     return places
 
 
-def _written(label: Hashable) -> str:
+def as_written(label: Hashable) -> str:
     """A label as a file has it: 7 and 7.0 are written alike, and a day without its midnight."""
     label = plain(label)
     if isinstance(label, float) and label.is_integer():

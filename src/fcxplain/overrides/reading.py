@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import DataError, Fault, RuleError, did_you_mean, some
+from ..errors import DataError, Fault, RuleError, SchemaError, did_you_mean, some
 from ..rules import Rule, read_rules
+from ..schema.validation import not_a_table
 from ..task import Task
 from . import cells
 from .allowed import allowed
@@ -50,10 +51,24 @@ class Said:
 NOTHING = Said(RowOverrides())
 
 
+def as_table(given: pd.DataFrame | Mapping[Any, Mapping[str, Any]]) -> pd.DataFrame:
+    """Overrides as a table: a table itself, or made of what a mapping says of each label."""
+    if isinstance(given, pd.DataFrame):
+        return given
+    if isinstance(given, Mapping) and all(isinstance(one, Mapping) for one in given.values()):
+        columns = dict.fromkeys(str(name) for one in given.values() for name in one)
+        cells = {name: [one.get(name) for one in given.values()] for name in columns}
+        return pd.DataFrame(cells, index=pd.Index(list(given)), dtype=object)
+    remedy = "Give a DataFrame with the rows' labels as its index, or a mapping {label: {column: value}}."
+    problem = f"is a {type(given).__name__}, which does not say what holds for which row"
+    raise DataError("", [Fault("overrides", problem, remedy)])
+
+
 def read_table(table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> tuple[list[RowOverrides], list[Fault]]:
     """What the table says of each of the rows, and all that is wrong with it."""
-    if not isinstance(table, pd.DataFrame):
-        raise DataError(f"overrides is a {type(table).__name__}, not a pandas DataFrame")
+    table = as_table(table)
+    if not isinstance(rows, pd.DataFrame):
+        raise SchemaError("the rows to explain", [not_a_table(rows)])
     reader, faults = Reader(task), list[Fault]()
     places = positions(table, rows, faults).tolist()
     # One more than there are rows: a line without a row is read too (place -1), so that its faults are told at once.

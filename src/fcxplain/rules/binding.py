@@ -29,6 +29,7 @@ from .nodes import (
     Same,
     refs_of,
 )
+from .remedies import ORDERED, multiplied
 
 MAX_DEPTH = 60
 MAX_NUMBER = 1e15
@@ -110,6 +111,7 @@ class Binder:
         return And(())
 
     def _compare(self, left: Any, op: Op, right: Any) -> Formula:
+        self._check_quotients(left, op, right)
         for side, other, sign in ((left, right, op), (right, left, MIRRORED[op])):
             ref = self._category(side)
             word = self._word(other) if ref is not None else None
@@ -119,11 +121,21 @@ class Binder:
         if first and second and "categorical" in (first.feature.kind, second.feature.kind):
             if op not in ("==", "!="):
                 name = first.name if first.feature.kind == "categorical" else second.name
-                raise _mistaken(left, f"{name!r} is categorical: it has no order", "Use ==, != or in.")
+                raise _mistaken(left, f"{name!r} is categorical: it has no order", ORDERED)
             return Same(first, second, negated=op == "!=")
         comparison = Compare(self._affine(left, 0), op, self._affine(right, 0))
         _check_kinds(left, comparison)
         return comparison
+
+    def _check_quotients(self, left: Any, op: Op, right: Any) -> None:
+        """A side that is divided by a feature is no sum of features, but may be easy to write as one."""
+        for side, other, sign in ((left, right, op), (right, left, MIRRORED[op])):
+            last = side.children[-1] if side.data == "product" and str(side.children[-2]) == "/" else None
+            name = _name(last)[0] if last is not None and last.data in ("name", "primed") else None
+            if name in self.schema:
+                is_number = not any(t.data in ("name", "primed") for t in other.iter_subtrees())
+                written = multiplied(self._slice(side), sign, self._slice(other), self.schema[str(name)])
+                raise _mistaken(last, f"a rule cannot divide by a feature, {name!r}", written if is_number else "")
 
     def _against_level(self, ref: Ref, op: Op, word: Word) -> Formula:
         self._check_misspelt_feature(ref.feature, word)
@@ -131,8 +143,8 @@ class Binder:
         if op in ("==", "!="):
             return Member(ref, (code,), negated=op == "!=")
         if ref.feature.kind == "categorical":
-            remedy = "Use ==, != or in, or make it ordinal in the schema."
-            raise _Mistaken(Mistake(word.column, f"{ref.name!r} is categorical: it has no order", remedy))
+            problem = f"{ref.name!r} is categorical: it has no order"
+            raise _Mistaken(Mistake(word.column, problem, ORDERED))
         ranks = ref.feature.ranks
         return Member(ref, tuple(i for i, rank in enumerate(ranks) if _TEST[op](rank, ranks[code])))
 
@@ -186,7 +198,7 @@ class Binder:
         feature = self.schema[name]
         if feature.kind == "categorical" and not alone:
             problem = f"{name!r} is categorical and has no place in arithmetic or order"
-            raise _mistaken(tree, problem, "Use ==, != or in.")
+            raise _mistaken(tree, problem, ORDERED)
         return Ref(feature, primed)
 
     def _category(self, tree: Any) -> Ref | None:
@@ -243,7 +255,8 @@ def _summed(_: Any, total: Affine, sign: str, part: Affine) -> Affine:
 def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:
     if sign == "/":
         if part.terms or not part.constant:
-            raise _mistaken(tree, "only division by a number other than 0 is possible")
+            remedy = "Multiply instead: a <= 3 * b says what a / b <= 3 would." if part.terms else ""
+            raise _mistaken(tree, "only division by a number other than 0 is possible", remedy)
         return total * (1.0 / part.constant)
     if part.terms and total.terms:
         raise _mistaken(tree, "two features are multiplied", "One factor must be a number.")

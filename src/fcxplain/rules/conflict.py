@@ -26,6 +26,8 @@ PAIRS = 10_000
 SECONDS = 5.0
 # Each rule is held against all others; beyond this many that takes longer than anybody waits.
 MOST_COMPARED = 100
+# What to say of a rule without a primed name.
+NO_PRIME = "speaks of the present row only: no change can keep or break it (is a prime missing?)"
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,7 @@ def lint(rules: Iterable[Rule], schema: Schema, table: pd.DataFrame | None = Non
 
 def _alone(rule: Rule, schema: Schema) -> list[Finding]:
     if not any(r.primed for r in rule.refs):
-        problem = "speaks of the present row only: no change can keep or break it (is a prime missing?)"
-        return [Finding("warning", problem, (rule,), "no prime")]
+        return [Finding("warning", NO_PRIME, (rule,), "no prime")]
     if satisfiable([rule], schema) is False:
         return [Finding("error", "no legal row can keep it", (rule,), "unsatisfiable")]
     if rule.freezes is not None:

@@ -16,6 +16,7 @@ from ..errors import Fault, RuleError
 from ..schema import Schema
 from .binding import Binder, Mistake
 from .nodes import Rule
+from .remedies import spoken
 
 MAX_LENGTH = 10_000
 MAX_RULES = 1_000
@@ -173,6 +174,8 @@ def _stray(text: str, number: int, column: int) -> RuleError:
 
 
 def _token_hint(error: UnexpectedToken, text: str) -> str:
+    if spoken(text):
+        return spoken(text)
     if error.token.type in ("NAME", "PRIMED", "NUMBER"):
         return 'Quote a level that has blanks: "like this"; put such a name in backticks: `like this`.'
     if error.token.type == "_ARROW":

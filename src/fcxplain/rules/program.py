@@ -11,16 +11,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
 
 from ..schema import Feature
 from .boxes import code_bounds
 from .check import measure
 from .nodes import Affine, And, Compare, Formula, Member, Or, Ref, Same
+
+# The solver is loaded when a program is first solved: most rules are read, worded and checked without one.
+if TYPE_CHECKING:
+    from scipy.optimize import LinearConstraint
 
 # Grids without end are searched this many steps from the origin, so that indicators have a finite reach.
 REACH = 10**6
@@ -96,6 +98,8 @@ class Program:
         if not self._cost:
             empty = any(low > 0 or high < 0 for _, low, high in self._rows)
             return Solution("none") if empty else Solution("found", {}, 0.0)
+        from scipy.optimize import Bounds, milp
+
         result = milp(
             np.asarray(self._cost),
             integrality=np.asarray(self._whole),
@@ -112,6 +116,9 @@ class Program:
     def _constraints(self) -> list[LinearConstraint]:
         if not self._rows:
             return []
+        from scipy.optimize import LinearConstraint
+        from scipy.sparse import coo_array
+
         at = [(i, v, w) for i, (row, _, _) in enumerate(self._rows) for v, w in row.items()]
         rows, columns, weights = zip(*at, strict=True) if at else ((), (), ())
         shape = (len(self._rows), len(self._cost))

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from ..overrides.notation import level as quoted
-from ..overrides.notation import name as written_name
-from ..overrides.notation import number
+from ..rules.notation import level as quoted
+from ..rules.notation import name as written_name
+from ..rules.notation import number
 from ..schema import Schema
 from .columns import Bools, Column
 

@@ -1,4 +1,4 @@
-"""Names, levels and numbers as the rule language writes them, and lists as people write them in a cell."""
+"""How a rule is written: names, levels and numbers as the language has them, and lists of these in a cell."""
 
 from __future__ import annotations
 
