@@ -423,6 +423,39 @@ class TestScikitLearn:
         with pytest.raises(ClassifierError, match="fitted on 9 columns without names, but the schema has 3"):
             as_classifier(model, schema=SCHEMA)
 
+    @pytest.mark.parametrize(("mark", "option"), [("_", ""), ("=", ", prefix_sep='='")])
+    def test_one_hot_columns_are_recognised_and_told_in_one_line_that_works(self, mark, option):
+        rows = people()
+        encoded = pd.get_dummies(rows, columns=["job"], prefix_sep=mark)
+        model = LogisticRegression(max_iter=2000).fit(encoded, labels(rows))
+        with pytest.raises(ClassifierError) as caught:
+            as_classifier(model, schema=SCHEMA)
+        (fault,) = caught.value.faults
+        levels = len(SCHEMA["job"].levels)
+        assert f"it looks one-hot encoded: {levels} columns job{mark}*. Put the encoder into a pipeline" in str(fault)
+        written = f"lambda rows: model.predict_proba(pd.get_dummies(rows, columns=['job']{option})"
+        assert f"{written}.reindex(columns=model.feature_names_in_, fill_value=0)), classes=model.classes_" in str(
+            fault
+        )
+
+        def callable_of_the_remedy(rows):
+            made = pd.get_dummies(rows, columns=["job"], prefix_sep=mark)
+            return model.predict_proba(made.reindex(columns=model.feature_names_in_, fill_value=0))
+
+        remedied = as_classifier(callable_of_the_remedy, schema=SCHEMA, classes=model.classes_)
+        assert np.allclose(remedied.probabilities(rows.head(1)), model.predict_proba(encoded.head(1)))
+
+    def test_names_that_only_look_like_one_hot_columns_are_told_one_by_one(self):
+        rows = people().assign(job_title=1, aeg=2)
+        encoded = pd.get_dummies(rows, columns=["job"])
+        with pytest.raises(ClassifierError) as caught:
+            as_classifier(LogisticRegression().fit(encoded[["job_title"]], labels(rows)), schema=SCHEMA)
+        assert [f.place for f in caught.value.faults] == ["column 'job_title'"]
+        with pytest.raises(ClassifierError) as caught:
+            as_classifier(LogisticRegression(max_iter=2000).fit(encoded, labels(rows)), schema=SCHEMA)
+        places = [f.place for f in caught.value.faults]
+        assert places == ["it looks one-hot encoded", "column 'job_title'", "column 'aeg'"]
+
     @pytest.mark.parametrize(
         ("model", "message"),
         [
@@ -758,6 +791,16 @@ class TestTraining:
         assert torch.equal(torch.random.get_rng_state(), before[0])
         assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
         assert random.getstate() == before[2]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_epochs_of_networks_are_told_and_change_nothing(self, kind):
+        seen: list[tuple[int, int]] = []
+        told = train_classifier(data(), kind=kind, seed=0, on_epoch=lambda *step: seen.append(step))
+        assert np.array_equal(told.probabilities(people()), trained(kind).probabilities(people()))
+        assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+        if kind in ("paper", "mlp"):
+            (most,) = {total for _, total in seen}
+            assert 1 < len(seen) <= most
 
     def test_another_seed_gives_other_weights(self):
         other = train_classifier(data(), seed=1).module[0].weight

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import small_problems
 from fcxplain import Explanation, Task
-from fcxplain.errors import FcxError, NotFittedError
+from fcxplain.errors import DataError, FcxError, NotFittedError, SchemaError
 from fcxplain.explanation import Status
 from fcxplain.methods import METHODS
 from fcxplain.methods.cchvae import CCHVAE
@@ -298,3 +298,22 @@ def test_an_explanation_tells_its_method_and_effort(name):
     assert explanation.method
     assert explanation.effort.calls >= len(explanation) + len(explanation.answers)
     assert explanation.effort.cpu_seconds > 0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rows_that_lack_a_column_or_are_no_table_are_refused_in_words(name):
+    rows = small_problems.rows("mixed")
+    with pytest.raises(SchemaError, match="column 'age': is not in the table"):
+        fitted(name, "mixed").explain(rows.drop(columns="age"))
+    with pytest.raises(SchemaError, match=r"is a Series, not a pandas DataFrame.*rows.iloc\[\[0\]\]"):
+        fitted(name, "mixed").explain(rows.iloc[0])
+
+
+def test_an_unknown_method_is_offered_the_nearest_and_stays_a_key_error():
+    with pytest.raises(DataError, match=r"no method 'dice'. Did you mean 'dice-random'\? There are 'mahajan-unary'"):
+        METHODS["dice"]
+    with pytest.raises(KeyError):
+        METHODS["nothing like it"]
+    assert METHODS.get("dice") is None
+    assert "dice" not in METHODS
+    assert set(METHODS) == set(dict(METHODS))

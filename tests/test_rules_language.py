@@ -156,6 +156,16 @@ def test_a_missing_value_is_refused_and_named():
         ("age' - age' >= 3", 1, "nothing but numbers"),
         ("age' > 1 => age' > 2 => age' > 3", 22, "parentheses"),
         ("`marital-status`' == Never married", 28, "Quote a level"),
+        ("if age' > 30 then loan' > 5", 4, "Write age' > 30 => loan' > 5"),
+        ("If age' > 30, THEN loan' > 5", 4, "Write age' > 30 => loan' > 5"),
+        ("loan' / age' <= 3", 9, "cannot divide by a feature, 'age'. Write loan' <= 3 * age'."),
+        ("2 + 1 >= loan'/age", 16, "Write loan' <= (2 + 1) * age."),
+        ("loan' / age' <= age", 9, "a rule cannot divide by a feature, 'age'."),
+        ("loan' / (age' + 1) <= 3", 1, "Multiply instead: a <= 3 * b says what a / b <= 3 would."),
+        ("loan' / aeg' <= 3", 9, "no feature 'aeg'. Did you mean 'age'?"),
+        ("race' >= race", 1, 'make it kind = "ordinal" in the schema, with its levels from lowest to highest'),
+        ("race' >= White", 10, 'make it kind = "ordinal" in the schema'),
+        ("race' + 1 >= 2", 1, 'make it kind = "ordinal" in the schema'),
         ("hours_per_week' in {lots}", 21, "is no number"),
         ("'Sales' == 'Sales'", 1, "only beside a category"),
         ("(age' >= 3", 11, "unexpected the end"),
@@ -352,3 +362,9 @@ def test_a_rule_is_bound_to_the_schema_it_is_read_with():
     assert {r.feature for r in rule.refs} == {SCHEMA["age"]}
     assert str(rule) == "age' >= age"
     assert np.array_equal(holds([rule], table(), table()), [True])
+
+
+def test_a_quotient_by_what_may_be_negative_is_rewritten_with_a_condition():
+    schema = Schema((Feature("a", "integer", low=0, high=9), Feature("b", "integer", low=-9, high=9)))
+    with pytest.raises(RuleError, match=r"Write a' <= 3 \* b', which is the same where b' is above 0\."):
+        parse("a' / b' <= 3", schema)

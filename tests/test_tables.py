@@ -11,7 +11,7 @@ import pytest
 
 from fcxplain.datasets import load_table, read_table
 from fcxplain.encoding import TableEncoder
-from fcxplain.errors import DataError, FcxError, SchemaError
+from fcxplain.errors import DataError, FcxError, FcxWarning, SchemaError
 from fcxplain.schema import Feature, Schema
 
 N = 40
@@ -231,10 +231,11 @@ def test_infinite_numbers_are_refused(write, bad):
 
 
 def test_every_unusable_column_is_reported_at_once(write):
-    body = [f"2020-01-{i % 28 + 1:02};id{i};{i};{i % 2}" for i in range(1500)]
+    body = [f"2020-01-{i % 28 + 1:02};id{i % 1200};{i};{i % 2}" for i in range(3000)]
     with pytest.raises(SchemaError) as caught:
         load_table(write(["day;id;n;y", *body]), label="y")
     assert [f.place for f in caught.value.faults] == ["column 'day'", "column 'id'"]
+    assert "ignore=['day', 'id']" in str(caught.value)
 
 
 def test_columns_of_one_name_are_an_error(write):
@@ -416,3 +417,69 @@ def test_file_cut_anywhere_is_read_or_refused_with_an_error_of_ours(write):
     for end in range(0, len(good), 37):
         with contextlib.suppress(FcxError):
             load_table(write(good[:end]), label="approved")
+
+
+def with_numbers(count=N):
+    """The loan table with a customer's number before each row."""
+    head, *body = lines(count=count)
+    return [f"customer,{head}", *(f"C{100 + i},{line}" for i, line in enumerate(body))]
+
+
+def test_an_identifier_is_left_out_with_a_warning_and_a_note(write):
+    with pytest.warns(FcxWarning, match=r"ignore=\['customer'\].*--ignore customer.*index='customer'"):
+        data = load_table(write(with_numbers()), label="approved")
+    assert "customer" not in data.schema
+    assert "customer" not in data.train
+    assert data.notes[0] == f"Left out 'customer', which has {N} different values in {N} rows."
+
+
+def test_columns_to_ignore_are_dropped_without_a_word_and_cost_no_rows(write):
+    body = with_numbers()
+    body[3] = body[3].replace("C102", "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = load_table(write(body), label="approved", ignore=["customer"])
+    assert data.features == ("age", "income", "job")
+    assert len(data) == N
+
+
+def test_rows_are_called_by_their_index(write):
+    path = write(with_numbers())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = load_table(path, label="approved", index="customer")
+    assert data.features == ("age", "income", "job")
+    assert sorted(whole(data).index) == [f"C{100 + i}" for i in range(N)]
+    assert whole(data).loc["C107", "income"] == 1000 + 37 * 7
+    assert read_table(path, index="customer").index.tolist() == [f"C{100 + i}" for i in range(N)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"index": "custmer"}, "index 'custmer': is not a column. Did you mean 'customer'?"),
+        ({"index": "job"}, "index 'job': calls several rows the same, e.g. 'clerk' (37 rows, first at index 3)"),
+        ({"ignore": ["custmer"]}, "ignore 'custmer': is not a column. Did you mean 'customer'?"),
+        ({"ignore": ["approved"]}, "ignore 'approved': is named as the label or as a feature too"),
+        ({"ignore": "age", "immutable": ["age"]}, "ignore 'age': is named as the label or as a feature too"),
+        ({"index": "age", "schema": Schema((Feature("age", "integer"),))}, "'age': is also a feature of the schema"),
+        ({"ignore": "age", "schema": Schema((Feature("age", "integer"),))}, "ignore 'age': is named as the label"),
+    ],
+)
+def test_names_of_an_index_or_of_columns_to_ignore_are_checked(write, arguments, message):
+    with pytest.raises(DataError) as caught:
+        load_table(write(with_numbers()), label="approved", **arguments)
+    assert message in str(caught.value)
+
+
+def test_an_index_with_an_empty_cell_is_refused(write):
+    body = with_numbers()
+    body[3] = body[3].replace("C102", "")
+    with pytest.raises(DataError, match=r"index 'customer': has an empty cell \(1 row, first at index 2\)"):
+        load_table(write(body), label="approved", index="customer")
+
+
+def test_a_table_in_memory_is_sent_to_the_task():
+    for reading in (lambda table: load_table(table, label="y"), read_table):
+        with pytest.raises(DataError, match=r"is a DataFrame, not the path of a file.*Task\(table, model"):
+            reading(pd.DataFrame({"x": [1, 2]}))

@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fcxplain import Schema, Task, load_dataset, train_classifier
+from fcxplain import FCx, Schema, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FcxError, FcxWarning, RuleError, SchemaError
+from fcxplain.rules.conflict import NO_PRIME
 
 
 def people(rows: int = 200) -> pd.DataFrame:
@@ -130,7 +131,7 @@ def test_a_row_to_explain_with_a_missing_value_is_refused_by_index_and_column():
     task = Task(table, pipeline(table), label="loan", target="yes")
     rows = table.drop(columns="loan").head(3).set_axis(["p", "q", "r"])
     rows.loc["q", "wage"] = np.nan
-    with pytest.raises(SchemaError, match=r"column 'wage': is missing \(1 row, first at index 'q'\)"):
+    with pytest.raises(SchemaError, match=r"column 'wage': has an empty cell \(1 row, first at index 'q'\)"):
         task.validate(rows)
 
 
@@ -264,3 +265,114 @@ def test_a_relaxed_task_keeps_the_classifier_where_no_bound_moves():
     assert freer.classifier is task.classifier
     assert "race" in freer.schema.mutable
     assert freer.encoder.schema_ == freer.schema
+
+
+def test_an_identifier_is_no_feature_of_a_task_and_can_be_ignored():
+    table = people()
+    model = pipeline(table)
+    table.insert(0, "id", [f"C{i}" for i in range(len(table))])
+    with pytest.warns(FcxWarning, match="column 'id' is left out"):
+        assert "id" not in Task(table, model, label="loan", target="yes").schema
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FcxWarning)
+        task = Task(table, model, target="yes", ignore=["id"])
+        assert task.schema.names == ("age", "wage", "job")
+        assert task.labels is not None
+    with pytest.raises(DataError, match=r"ignore 'di': is not a column. (The table has|Did you mean) 'id'"):
+        Task(table, model, label="loan", ignore=["di"])
+
+
+def test_a_model_that_reads_an_identifier_says_so():
+    table = people().assign(id=[f"C{i}" for i in range(200)])
+    with pytest.warns(FcxWarning), pytest.raises(ClassifierError, match="'id': is wanted by the model"):
+        Task(table, pipeline(table), label="loan", target="yes")
+
+
+class Numbered:
+    """A model whose classes are numbers, as XGBoost's are."""
+
+    def __init__(self, table, classes=(0, 1)):
+        self.model, self.classes_ = pipeline(table), np.array(classes)
+        self.feature_names_in_ = self.model.feature_names_in_
+
+    def predict_proba(self, rows):
+        return self.model.predict_proba(rows)
+
+
+@pytest.mark.parametrize("given", [{"label": "loan"}, {}, {"schema": Schema.infer(people(), label="loan")}])
+def test_a_target_by_the_names_of_the_table_says_how_the_model_gets_them(given):
+    table = people()
+    with pytest.raises(DataError) as caught:
+        Task(table, Numbered(table), target="yes", **given)
+    assert "The model calls its classes 0, 1, and the column 'loan' 'no', 'yes'" in str(caught.value)
+    assert "classes=('no', 'yes')" in str(caught.value)
+    assert "as which they agree on 100% of the rows" in str(caught.value)
+    task = Task(table, Numbered(table), target="yes", classes=("no", "yes"), **given)
+    assert task.labels is not None
+
+
+def test_the_names_are_offered_in_the_order_of_the_models_answers():
+    table = people()
+    model = Numbered(table)
+    model.predict_proba = lambda rows: model.model.predict_proba(rows)[:, ::-1]
+    with pytest.raises(DataError, match=r"classes=\('yes', 'no'\).*as which they agree"):
+        Task(table, model, label="loan", target="yes")
+
+
+def test_names_of_which_the_order_cannot_be_told_are_offered_as_such():
+    table = people()
+    model = Numbered(table)
+    model.predict_proba = lambda rows: np.tile([0.4, 0.6], (len(rows), 1))
+    with pytest.raises(DataError, match=r"classes=\('no', 'yes'\).*or in another order"):
+        Task(table.assign(loan=["no", "yes"] * 100), model, label="loan", target="yes")
+
+
+def test_a_target_that_no_column_holds_is_answered_with_the_classes():
+    table = people()
+    with pytest.raises(DataError, match=r"target 'maybe': is not one of the classes. They are 0, 1."):
+        Task(table, Numbered(table), label="loan", target="maybe")
+
+
+def test_classes_in_the_wrong_order_are_noticed_in_a_label_that_nobody_named():
+    table = people()
+    schema = Schema.infer(table, label="loan")
+    with pytest.warns(
+        FcxWarning,
+        match=r"on 0% of 200 .* and would on 100% with classes=\('no', 'yes'\); are the classes in the right",
+    ):
+        Task(table, Numbered(table), schema=schema, classes=("yes", "no"), target="yes")
+
+
+@pytest.mark.parametrize(("rule", "warns"), [("wage <= 20 * age", True), ("wage' <= 20 * age", False)])
+def test_a_rule_without_a_prime_is_warned_of_in_the_words_of_the_linter(rule, warns):
+    table = people()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Task(table, pipeline(table), label="loan", target="yes", rules=rule)
+    told = [str(w.message) for w in caught if issubclass(w.category, FcxWarning)]
+    assert told == [f"rule {rule!r} (line 1) {NO_PRIME}"] * warns
+
+
+def test_a_data_set_is_sent_to_its_training_part():
+    with pytest.raises(
+        DataError, match=r"train: is a Dataset, not a pandas DataFrame. Give its training part, data.train."
+    ):
+        Task(load_dataset("adult", rows=100), lambda rows: rows)
+
+
+def test_fit_teaches_that_it_takes_a_task():
+    rows = people().drop(columns="loan")
+    with pytest.raises(DataError, match="fit: takes a Task, not a DataFrame and a Series"):
+        FCx().fit(rows, people()["loan"])
+    with pytest.raises(DataError, match=r"takes a Task, not a DataFrame. .* Task\(rows, model, target=...\)"):
+        FCx().fit(rows)
+
+
+@pytest.mark.parametrize("ask", ["predict", "refused", "validate"])
+def test_rows_that_are_no_table_or_lack_a_column_are_refused_alike(ask):
+    table = people()
+    task, rows = Task(table, pipeline(table), label="loan", target="yes"), table.drop(columns="loan")
+    with pytest.raises(SchemaError, match="column 'wage': is not in the table"):
+        getattr(task, ask)(rows.drop(columns="wage"))
+    with pytest.raises(SchemaError, match=r"is a Series, not a pandas DataFrame.*rows.iloc\[\[0\]\]"):
+        getattr(task, ask)(rows.iloc[0])

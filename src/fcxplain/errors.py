@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 # A message lists so many faults; `error.faults` has them all.
 SHOWN = 50
+# A name of so many letters may be the beginning of the one that is meant.
+SHORTEST = 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def raise_all(errors: Sequence[FcxError], context: str) -> None:
 def did_you_mean(name: object, options: Iterable[object]) -> str:
     """A question that offers the nearest name, or nothing if none is near."""
     by_folded = {str(o).casefold(): str(o) for o in options}
-    near = difflib.get_close_matches(str(name).casefold()[:200], list(by_folded), n=1, cutoff=0.6)
+    folded = str(name).casefold()[:200]
+    begun = [o for o in by_folded if len(folded) >= SHORTEST and o.startswith(folded)]
+    near = difflib.get_close_matches(folded, list(by_folded), n=1, cutoff=0.6) or begun[: len(begun) == 1]
     return f"Did you mean {_short(repr(by_folded[near[0]]))}?" if near else ""
 
 

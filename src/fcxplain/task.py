@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .classifier import Classifier, as_classifier
+from .classifier.agreement import Agreement, agreement
+from .classifier.labels import called_otherwise, checked_target, classes_of, names_read, split_label
 from .classifier.protocol import CheckedClassifier
 from .encoding import TableEncoder
-from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, did_you_mean, raise_all, some
+from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
 from .markup import Glance, counted
 from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules, rules_grid
-from .schema import Schema, level_named
+from .rules.conflict import NO_PRIME
+from .schema import Schema
+from .schema.roles import without_ignored
+from .schema.schema import named
+from .schema.validation import not_a_table
 
 # So many training rows are enough to see what a model usually answers.
 PROBES = 2_000
@@ -44,6 +50,7 @@ class Task:
     threshold: with two classes, the probability from which the second is answered.
     encoder: one that was fitted already, on these features; its ranges and units are kept. By default one is
         fitted on `train`.
+    ignore: columns of `train` that are no features, such as an identifier.
 
     What is wrong with the rules, the target and the model is raised together; a table that does not fit its
     schema is told before, since nothing can be read without it.
@@ -62,10 +69,14 @@ class Task:
         classes: Iterable[Any] | None = None,
         threshold: float | None = None,
         encoder: TableEncoder | None = None,
+        ignore: Iterable[str] = (),
         seed: int = 0,
     ) -> None:
         self.seed, self.graph = seed, graph
-        train, self.labels, schema = _split_label(train, label, schema, classifier)
+        schema = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
+        named_classes = None if classes is None else tuple(classes)
+        whole = without_ignored(_checked_table(train), named(ignore), schema.names if schema else (), label)
+        train, self.labels = split_label(whole, label, schema, classifier, named_classes)
         schema = schema if schema is not None else Schema.infer(train)
         train, kept = _without_missing(train, schema)
         self.labels = None if self.labels is None else self.labels[kept]
@@ -81,13 +92,15 @@ class Task:
         except RuleError as error:
             faults.append(error)
         try:
-            known = classes if classes is not None else _classes_of(self.labels, classifier)
+            known = named_classes if named_classes is not None else classes_of(self.labels, classifier)
             self.classifier: Classifier = as_classifier(
                 classifier, schema=self.schema, encoder=self.encoder, classes=known, threshold=threshold
             )
             probes = _sample(len(self.train), seed)
             answers = self.classifier.predict(self.train.iloc[probes])
-            self.target = _checked_target(target, self.classifier.classes)
+            read = names_read(classifier) or self.schema.names
+            named_so = partial(called_otherwise, target, whole[kept].iloc[probes], read, self._places(answers))
+            self.target = checked_target(target, self.classes, named_so)
         except FcxError as error:
             faults.append(error)
         raise_all(faults, "this task cannot work")
@@ -137,6 +150,11 @@ class Task:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         return self.encoder.codes(self.train.iloc[np.sort(order[:SAMPLE])])
 
+    def _places(self, answers: NDArray[Any]) -> NDArray[np.int64]:
+        """Answers as places of the classifier's classes."""
+        place = {name: i for i, name in enumerate(self.classes)}
+        return np.array([place[answer] for answer in answers.tolist()], dtype=np.int64)
+
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The classifier's answer to each row."""
         return self.classifier.predict(rows)
@@ -171,7 +189,7 @@ class Task:
             other.__dict__.pop("sample", None)
             other.encoder = _refitted(self.encoder, schema)
             other.classifier = _reading_wider(self.classifier, schema)
-        other.target = self.target if target is None else _checked_target(target, self.classes)
+        other.target = self.target if target is None else checked_target(target, self.classes)
         return other
 
     def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> None:
@@ -181,45 +199,35 @@ class Task:
             if share < RARE:
                 seen = f"{share:.2%} of {len(probes):,} training rows"
                 _warn(f"the classifier answers the target {name!r} on {seen}; counterfactuals may be hard to find")
-        # A label may call the classes otherwise than the model does.
-        if self.labels is not None and len(self.classes) == 2 and self.labels.isin(list(self.classes)).any():
-            right = float(np.mean(answers == self.labels.iloc[probes].to_numpy()))
-            if right < 0.35:
-                seen = f"{right:.0%} of {len(probes):,} training rows"
-                _warn(f"the classifier agrees with the labels on {seen}; are the classes in the right order?")
+        for rule in self.rules:
+            if not any(ref.primed for ref in rule.refs):
+                _warn(f"rule {rule.text!r} (line {rule.line}) {NO_PRIME}")
+        found = None if self.labels is None else self._agreement(probes, answers)
+        if found is not None and found.is_other:
+            seen = f"{found.given:.0%} of {len(probes):,} training rows (every class counted alike)"
+            better = f"and would on {found.best:.0%} with classes={found.order!r}"
+            _warn(f"the classifier agrees with the labels on {seen}, {better}; are the classes in the right order?")
+
+    def _agreement(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> Agreement | None:
+        assert self.labels is not None
+        return agreement(self._places(answers), self.labels.iloc[probes], self.classes)
 
 
-def _split_label(
-    train: pd.DataFrame, label: str | None, schema: Schema | str | Path | None, classifier: Any
-) -> tuple[pd.DataFrame, pd.Series | None, Schema | None]:
-    """Features and true classes apart. A label that nobody named is recognised by what is left over."""
+def refuse_all_but_a_task(given: object, *others: object) -> None:
+    """Refuse what people pass to `fit` who know scikit-learn: rows and labels, without the model."""
+    if others or not isinstance(given, Task):
+        passed = " and ".join(f"a {type(one).__name__}" for one in (given, *others))
+        remedy = "Make one of the rows and the fitted model that is to be explained: Task(rows, model, target=...)."
+        raise DataError("", [Fault("fit", f"takes a Task, not {passed}", remedy)])
+
+
+def _checked_table(train: object) -> pd.DataFrame:
     if not isinstance(train, pd.DataFrame):
-        raise DataError(f"train is a {type(train).__name__}, not a pandas DataFrame")
-    if isinstance(schema, str | Path):
-        schema = Schema.from_toml(schema)
+        remedy = "Give its training part, data.train." if hasattr(train, "train") else not_a_table(train).remedy
+        raise DataError("", [Fault("train", f"is a {type(train).__name__}, not a pandas DataFrame", remedy)])
     if not len(train):
         raise DataError("train has no rows")
-    if label is None:
-        label = _leftover(train, schema, classifier)
-    if label is None:
-        return train, None, schema
-    if label not in train.columns:
-        remedy = did_you_mean(label, train.columns) or f"The table has {some(train.columns)}."
-        raise DataError("", [Fault(f"label {label!r}", "is not a column of train", remedy)])
-    if schema is not None and label in schema:
-        raise DataError("", [Fault(f"label {label!r}", "is also a feature of the schema", "Take it out of one.")])
-    return train.drop(columns=label), train[label], schema
-
-
-def _leftover(train: pd.DataFrame, schema: Schema | None, classifier: Any) -> str | None:
-    """The one column that is no feature and holds classes only, if there is just one."""
-    names = schema.names if schema is not None else tuple(getattr(classifier, "feature_names_in_", ()))
-    extra = [c for c in train.columns if c not in names] if names else []
-    classes = getattr(classifier, "classes", None) if isinstance(classifier, Classifier) else None
-    classes = classes if classes is not None else getattr(classifier, "classes_", None)
-    if len(extra) != 1 or classes is None:
-        return None
-    return extra[0] if train[extra[0]].dropna().isin(list(classes)).all() else None
+    return train
 
 
 def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataFrame) -> TableEncoder:
@@ -267,14 +275,6 @@ def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame,
     return train[~rows], ~rows
 
 
-def _classes_of(labels: pd.Series | None, classifier: Any) -> tuple[Any, ...] | None:
-    """The labels' classes in order, for models that do not name their own."""
-    if labels is None or isinstance(classifier, Classifier) or hasattr(classifier, "classes_"):
-        return None
-    values = labels.dropna().unique().tolist()
-    return tuple(sorted(values, key=lambda v: (str(type(v)), v))) if 2 <= len(values) <= 100 else None
-
-
 def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
     """The rules, unless some cannot be read or some contradict each other; then all of that at once."""
     rules, faults = read_rules(source, schema)
@@ -287,19 +287,6 @@ def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
     if faults:
         raise RuleError("the rules cannot be used", faults)
     return rules
-
-
-def _checked_target(target: Any, classes: tuple[Any, ...]) -> Any:
-    """The class that the target names; text such as '1' finds the class 1."""
-    if target is None:
-        if len(classes) > 2:
-            raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
-        return None
-    meant = level_named(target, classes)
-    if meant is None:
-        remedy = f"{did_you_mean(target, classes)} They are {some(classes)}.".strip()
-        raise DataError("", [Fault(f"target {target!r}", "is not one of the classes", remedy)])
-    return meant
 
 
 def _sample(rows: int, seed: int) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,9 @@ from ..errors import ClassifierError, Fault, did_you_mean
 from ..schema import Schema
 from .protocol import CheckedClassifier
 from .rows import matched
+
+# What stands between a feature's name and its level where tools name one-hot columns.
+MARKS = ("_", "=")
 
 
 @dataclass(frozen=True)
@@ -121,19 +124,43 @@ def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Asking
     source = matched(wanted, schema.names)
     lacking = [n for n in wanted if n not in source]
     if lacking:
-        remedy = "Fit the model on the schema's features only."
-        faults = [
-            Fault(
-                f"column {n!r}",
-                "is wanted by the model, but not in the schema",
-                did_you_mean(n, schema.names) or remedy,
-            )
-            for n in lacking
-        ]
-        raise ClassifierError(f"{name} was fitted on other columns", faults)
+        raise ClassifierError(f"{name} was fitted on other columns", list(_faults(lacking, schema)))
     columns = [source[n] for n in wanted]
     ready = _without_unused if _is_xgboost(model) else _as_is
     return Asking(model, lambda rows: ready(rows[columns].set_axis(wanted, axis=1)))
+
+
+def _faults(lacking: list[str], schema: Schema) -> Iterator[Fault]:
+    """What is wrong with columns that the schema does not have; those of one-hot encoded features in one fault."""
+    encoded = one_hot(lacking, schema)
+    if encoded:
+        shown = ", ".join(f"{len(columns)} columns {name}{mark}*" for (name, mark), columns in encoded.items())
+        yield Fault("it looks one-hot encoded", shown, _unencoded(encoded))
+    known = {column for columns in encoded.values() for column in columns}
+    for column in (n for n in lacking if n not in known):
+        remedy = did_you_mean(column, schema.names) or "Fit the model on the schema's features only."
+        yield Fault(f"column {column!r}", "is wanted by the model, but not in the schema", remedy)
+
+
+def one_hot(columns: list[str], schema: Schema) -> dict[tuple[str, str], list[str]]:
+    """Columns named after a level of a category, as `feature_level` or `feature=level`, by feature and mark."""
+    owners = {f"{f.name}{mark}{level}": (f.name, mark) for f in schema for mark in MARKS for level in f.levels}
+    found: dict[tuple[str, str], list[str]] = {}
+    for column in columns:
+        if column in owners:
+            found.setdefault(owners[column], []).append(column)
+    return found
+
+
+def _unencoded(encoded: dict[tuple[str, str], list[str]]) -> str:
+    names, mark = list(dict.fromkeys(name for name, _ in encoded)), next(iter(encoded))[1]
+    separator = "" if mark == "_" else f", prefix_sep={mark!r}"
+    made = f"pd.get_dummies(rows, columns={names}{separator})"
+    ask = f"lambda rows: model.predict_proba({made}.reindex(columns=model.feature_names_in_, fill_value=0))"
+    return (
+        "Put the encoder into a pipeline with the model, or give a callable that encodes: "
+        f"Task(table, {ask}, classes=model.classes_, ...)."
+    )
 
 
 def _is_xgboost(model: Any) -> bool:

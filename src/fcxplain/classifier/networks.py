@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,9 @@ from torch.nn.functional import cross_entropy
 
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
+
+OnEpoch = Callable[[int, int], None]
+"""Told after each epoch how many are done, and how many there are at most: a training may stop before."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +146,11 @@ def fit_network(
     validation: Examples,
     generator: torch.Generator,
     fitting: Fitting | None = None,
+    on_epoch: OnEpoch | None = None,
 ) -> None:
     """Adam on shuffled batches until the validation loss has stopped falling; the best weights are kept."""
     with one_thread():
-        _fit(model, train, validation, generator, (fitting or Fitting()).sized(len(train)))
+        _fit(model, train, validation, generator, (fitting or Fitting()).sized(len(train)), on_epoch)
 
 
 @contextmanager
@@ -163,15 +167,24 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _fit(model: nn.Module, train: Examples, validation: Examples, generator: torch.Generator, fitting: Fitting) -> None:
+def _fit(
+    model: nn.Module,
+    train: Examples,
+    validation: Examples,
+    generator: torch.Generator,
+    fitting: Fitting,
+    on_epoch: OnEpoch | None,
+) -> None:
     optimiser = torch.optim.Adam(model.parameters(), lr=fitting.learning_rate, fused=True)
     best, best_loss, waited = _weights(model), math.inf, 0
-    for _ in range(fitting.epochs):
+    for epoch in range(1, fitting.epochs + 1):
         _epoch(model, train.take(torch.randperm(len(train), generator=generator)), optimiser, fitting.batch)
         loss = mean_loss(model, validation)
         waited = 0 if loss < best_loss else waited + 1
         if loss < best_loss:
             best, best_loss = _weights(model), loss
+        if on_epoch is not None:
+            on_epoch(epoch, fitting.epochs)
         if waited >= fitting.patience:
             break
     model.load_state_dict(best)

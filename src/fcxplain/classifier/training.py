@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from ..errors import ClassifierError, DataError, Fault, did_you_mean
 from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators, torch_modules
-from .networks import Examples, fit_network, mlp, paper_network
+from .networks import Examples, OnEpoch, fit_network, mlp, paper_network
 from .protocol import CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
@@ -67,18 +67,22 @@ class Lesson:
     validation: Labelled
     """May be empty."""
     seed: int
+    on_epoch: OnEpoch | None = None
 
 
-def train_classifier(data: SplitTable, kind: str = "paper", seed: int = 0) -> Classifier:
+def train_classifier(
+    data: SplitTable, kind: str = "paper", seed: int = 0, *, on_epoch: OnEpoch | None = None
+) -> Classifier:
     """Train a classifier on a data set's training part.
 
     `kind` is "paper" (two linear layers, 10 units between them), "mlp" (32-32 with ReLUs), "logistic" or
-    "boosting" (scikit-learn's, on raw columns). The same seed gives the same model.
+    "boosting" (scikit-learn's, on raw columns). The same seed gives the same model. `on_epoch` is called after each
+    epoch of a network with how many are done and how many there are at most.
     """
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."
         raise ClassifierError(f"no kind {kind!r} of classifier. {near}")
-    made = KINDS[kind](_lesson(data, seed))
+    made = KINDS[kind](replace(_lesson(data, seed), on_epoch=on_epoch))
     made.trained_as = kind
     return made
 
@@ -124,7 +128,7 @@ def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClass
     train, validation = (
         Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
-    fit_network(model, train, validation, generator)
+    fit_network(model, train, validation, generator, on_epoch=lesson.on_epoch)
     return torch_modules.classifier(model, encoder, lesson.classes, None, "logits")
 
 

@@ -18,6 +18,8 @@ import pyarrow.parquet
 
 from ..errors import DataError, Fault, did_you_mean, some
 from ..schema import Feature, Level, Schema, level_named
+from ..schema.roles import called_by, without_identifiers, without_ignored
+from ..schema.schema import named
 from . import numerals, splitting
 from .base import Dataset
 from .delimited import read_delimited
@@ -45,14 +47,18 @@ def read_table(
     separator: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
+    index: str | None = None,
 ) -> pd.DataFrame:
-    """The rows of a file, such as rows to explain; nothing is dropped.
+    """The rows of a file, such as rows to explain; no row is dropped.
 
     CSV and its kin (.csv, .tsv, .csv.gz) or parquet. Separator, encoding and the notation of numbers are told
     from the content unless given. With a `schema` (or the path of one), categories are read as its levels, so
-    that a code such as '1' comes out as it was in training.
+    that a code such as '1' comes out as it was in training. `index` names the column by which rows are called, such as
+    an identifier: answers, pages, files and overrides name them so.
     """
-    return _read(Path(path), _schema(schema), separator, numerals.notations(decimal, thousands)).table
+    own, where = _schema(schema), _path(path)
+    reading = _read(where, own, separator, numerals.notations(decimal, thousands))
+    return called_by(reading.table, index, own, str(where))
 
 
 def load_table(
@@ -64,6 +70,8 @@ def load_table(
     rules: Rules | Mapping[str, Rules] | None = None,
     seed: int = 0,
     immutable: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    index: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
@@ -75,17 +83,23 @@ def load_table(
     lines or the `Path` of a rule file, kept under the name "own", or a mapping of such. `target` is the class
     wanted, if there is one. For the other arguments see `read_table`.
 
+    `ignore` names columns that are no features. One that cannot be any, since every row has another text in it, is
+    left out with a warning; as the `index`, such an identifier is what the rows are called by.
+
     Levels and bounds come from the whole cleaned table: they are the domain, not statistics. Minimum, maximum
     and MAD are learned by the encoder, from the training part only.
     """
-    path, own = Path(path), _schema(schema)
+    path, own = _path(path), _schema(schema)
     reading = _read(path, own, separator, numerals.notations(decimal, thousands))
-    table, notes = _cleaned(path, reading, label, own)
+    table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
+    table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
+    table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
+    table, notes = _cleaned(path, _Reading(table, (*reading.notes, *left_out)), label, own)
     wanted = None if target is None else _class(target, label, splitting.classes(table[label]))
     if own is None:
-        known = Schema.infer(table, label=label, immutable=_names(immutable))
+        known = Schema.infer(table, label=label, immutable=sure)
     else:
-        known = own.freeze(*_names(immutable)).complete(table)
+        known = own.freeze(*sure).complete(table)
         known.validate(table[[n for n in known.names if n in table.columns]])
     parts = splitting.split(table, label, np.random.default_rng(seed))
     return Dataset(
@@ -99,6 +113,14 @@ def load_table(
         rules=_rules(rules),
         notes=(*notes, *_constants(table, known)),
     )
+
+
+def _path(path: str | Path) -> Path:
+    """The path of a file; a table that is in memory already is sent where it can go."""
+    if isinstance(path, pd.DataFrame):
+        remedy = "A table in memory needs no file: Task(table, model, label=..., target=...) takes it as it is."
+        raise DataError("", [Fault("path", "is a DataFrame, not the path of a file", remedy)])
+    return Path(path)
 
 
 def _read(path: Path, schema: Schema | None, separator: str | None, allowed: tuple[numerals.Notation, ...]) -> _Reading:
@@ -182,10 +204,6 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
     return schema if schema is None or isinstance(schema, Schema) else Schema.from_toml(schema)
 
 
-def _names(names: Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
 def _cleaned(path: Path, reading: _Reading, label: str, schema: Schema | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Rows with a label and without missing values, and notes on the others."""
     table, notes = reading.table, list(reading.notes)
@@ -205,7 +223,7 @@ def _without_missing(path: Path, table: pd.DataFrame, label: str) -> tuple[pd.Da
     absent = table.isna()
     empty = [c for c in table.columns if absent[c].all()]
     if empty:
-        faults = [Fault(f"column {c!r}", "has no values at all", "Drop the column.") for c in empty]
+        faults = [Fault(f"column {c!r}", "has no values at all", f"Leave it out: ignore=[{c!r}].") for c in empty]
         raise DataError(str(path), faults)
     notes, counts = [], absent.drop(columns=label).loc[~absent[label]].sum()
     if absent[label].any():

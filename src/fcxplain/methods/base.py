@@ -96,8 +96,8 @@ class Outputs:
 
 def asked(task: Task, rows: pd.DataFrame) -> Asked:
     """Read rows, ask the model about them, and take those that have another class than the one wanted."""
-    table = rows[list(task.schema.names)] if set(task.schema.names) <= set(rows.columns) else rows
-    task.validate(table)
+    task.schema.checked(rows)
+    table = task.schema.columns_of(rows)
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)

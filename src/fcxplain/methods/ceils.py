@@ -17,10 +17,9 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from ..causal import CausalGraph, Knowledge, discover
+from ..causal import CausalGraph, Knowledge, as_graph, discover
 from ..classifier.networks import mlp, one_thread
 from ..explanation import Explanation
-from ..model_view import as_graph
 from ..task import Task
 from .base import Outputs, answered, asked, fitted, gradients
 from .columns import Columns

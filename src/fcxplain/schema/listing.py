@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import some
 from ..markup import Glance, counted, grid
 from .feature import Feature
-from .inference import Guess
+from .guessing import Guess
 
 HEAD = ("feature", "kind", "values", "unit", "may change")
 FEW = 6
@@ -26,8 +26,11 @@ def summary(features: Sequence[Feature]) -> str:
 def glance(features: Sequence[Feature], guesses: Sequence[Guess]) -> Glance:
     """A table with a line for each feature."""
     guessed = f"{counted(len(guesses), 'feature')} guessed from a table; report() says why" if guesses else ""
-    rows = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in features]
-    return Glance(f"Schema: {summary(features)}", (guessed,) if guessed else (), grids=(grid(HEAD, rows, "feature"),))
+    columns = [i for i, title in enumerate(HEAD) if title != "unit" or any(f.unit for f in features)]
+    cells = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in features]
+    rows = [tuple(row[i] for i in columns) for row in cells]
+    table = grid([HEAD[i] for i in columns], rows, "feature")
+    return Glance(f"Schema: {summary(features)}", (guessed,) if guessed else (), grids=(table,))
 
 
 def line(feature: Feature) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
 from . import column, inference, listing, toml, validation
 from .feature import Feature
-from .inference import Guess
+from .guessing import Guess
 
 Natural = Mapping[str, NDArray[Any]]
 """Columns by name: numbers in their own units as float64, categories as level codes."""
@@ -104,10 +104,21 @@ class Schema:
         return listing.summary(self.features)
 
     @classmethod
-    def infer(cls, table: pd.DataFrame, *, label: str | None = None, immutable: Iterable[str] = ()) -> Schema:
-        """Guess a schema from a table; `schema.report()` says what was guessed and why."""
-        features, guesses = inference.infer(table, label=label, immutable=tuple(immutable))
-        return cls(features, guesses)
+    def infer(
+        cls,
+        table: pd.DataFrame,
+        *,
+        label: str | None = None,
+        immutable: Iterable[str] = (),
+        ignore: Iterable[str] = (),
+    ) -> Schema:
+        """Guess a schema from a table; `schema.report()` says what was guessed and why.
+
+        Columns to `ignore` are no features. A column of text in which every row differs, such as an identifier, is left
+        out too, with a warning; any other column that cannot be a feature as it is, such as a date, is an error.
+        """
+        kept, left = named(immutable), named(ignore)
+        return cls(*inference.infer(table, label=label, immutable=kept, ignore=left))
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
@@ -168,6 +179,11 @@ class Schema:
         validation.raise_on_faults(faults)
         return natural
 
+    def columns_of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The features of a table in the schema's order; a table that lacks some is refused."""
+        validation.raise_on_faults(validation.column_faults(self.features, table))
+        return table if table.columns.tolist() == list(self.names) else table[list(self.names)]
+
     def missing(self, table: pd.DataFrame) -> pd.DataFrame:
         """Which cells of the schema's columns are missing, row by column."""
         return table[[n for n in self.names if n in table.columns]].isna()
@@ -191,6 +207,11 @@ class Schema:
         A MAD of 0 falls back to the standard deviation, and that to the step.
         """
         return {n: _unit(self[n], column.natural(self[n], table[n])) for n in self.numbers}
+
+
+def named(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of columns; a single one may stand alone."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _unit(feature: Feature, values: NDArray[np.float64]) -> float:

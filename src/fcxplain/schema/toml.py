@@ -12,7 +12,7 @@ import tomlkit
 from ..errors import Fault, SchemaError, did_you_mean
 from ..writing import write_whole
 from .feature import Feature
-from .inference import Guess
+from .guessing import Guess
 
 FIELDS = ("kind", "low", "high", "step", "decimals", "levels", "ranks", "mutable", "label", "unit")
 _HEADER = (

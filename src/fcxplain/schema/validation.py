@@ -16,6 +16,8 @@ from .column import first_label, is_numeric, natural
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
+EMPTY = "has an empty cell"
+"""What is wrong with a column in which a value is missing."""
 
 
 def raise_on_faults(faults: Iterable[Fault]) -> None:
@@ -23,6 +25,17 @@ def raise_on_faults(faults: Iterable[Fault]) -> None:
     found = tuple(faults)
     if found:
         raise SchemaError("the table does not fit the schema", found)
+
+
+def not_a_table(given: object) -> Fault:
+    """The fault of what stands where a table should, with the way to make one of it."""
+    ways = {
+        pd.Series: "A single row as a table is rows.iloc[[0]], or rows.loc[[label]].",
+        np.ndarray: "Give the rows with their names: pd.DataFrame(rows, columns=task.schema.names).",
+        dict: "A single row as a table is pd.DataFrame([row]).",
+    }
+    remedy = next((way for kind, way in ways.items() if isinstance(given, kind)), "")
+    return Fault("table", f"is a {type(given).__name__}, not a pandas DataFrame", remedy)
 
 
 def faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
@@ -46,7 +59,7 @@ def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, 
 def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
     """Columns that are absent or stand twice."""
     if not isinstance(table, pd.DataFrame):
-        return [Fault("table", f"is a {type(table).__name__}, not a pandas DataFrame")]
+        return [not_a_table(table)]
     found, names, given = [], [f.name for f in features], table.columns.tolist()
     if given == names:
         return []
@@ -136,7 +149,7 @@ def _level_remedy(feature: Feature, value: Any) -> str:
 
 
 def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> Fault:
-    return _fault(column, rows, "is missing", "Fill it in or leave the row out.")
+    return _fault(column, rows, EMPTY, "Fill it in or leave the row out.")
 
 
 def _fault(column: pd.Series, rows: NDArray[np.bool_], problem: str, remedy: str) -> Fault:
