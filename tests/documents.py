@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import runpy
@@ -16,6 +17,9 @@ import pytest
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 # Between the outputs of two blocks; nothing else prints it.
 MARK = "\x1e"
+# The first line of what a cell shows; pandas breaks the lines of its tables by the width of a terminal.
+HEAD = "'' if hasattr(_shown, 'iloc') else repr(_shown).splitlines()[0]"
+FRAME = 'class="dataframe"'
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,32 @@ def blocks_of_page(text: str) -> list[Block]:
 
 
 def blocks_of_notebook(text: str) -> list[Block]:
-    """The code cells of a notebook, and what they printed when it was made."""
+    """The code cells of a notebook, what they printed when it was made, and the first line of what they showed."""
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-    return [Block("".join(cell["source"]) + "\n", _streamed(cell["outputs"])) for cell in cells]
+    return [Block(_showing("".join(cell["source"])), _streamed(cell["outputs"])) for cell in cells]
+
+
+def _showing(code: str) -> str:
+    """The cell as a script that prints what a notebook would show: the head of its last line's value, if it has one."""
+    tree = ast.parse(code)
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr) or _is_call_of_print(tree.body[-1].value):
+        return code + "\n"
+    lines = code.splitlines()
+    start = tree.body[-1].lineno - 1
+    value = "\n".join(lines[start:])
+    return "\n".join([*lines[:start], f"_shown = (\n{value}\n)", f"print({HEAD})\n"])
+
+
+def _is_call_of_print(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print"
 
 
 def _streamed(outputs: Sequence[dict]) -> str:
-    return "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream" and o["name"] == "stdout")
+    """What was printed, and the first line of what was shown: the rest of it may be long, and hang on a library."""
+    printed = "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream" and o["name"] == "stdout")
+    shown = [o["data"] for o in outputs if o["output_type"] == "execute_result"]
+    heads = ["".join(d["text/plain"]).splitlines()[0] for d in shown if FRAME not in "".join(d.get("text/html", ""))]
+    return "\n".join([printed.rstrip("\n"), *heads])
 
 
 def printed(blocks: Sequence[Block], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:

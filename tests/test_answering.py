@@ -11,7 +11,9 @@ import pytest
 import loans
 from fcxplain import Budget, FCx, read_answers
 from fcxplain.errors import DataError
+from fcxplain.explanation import Explanation
 from fcxplain.model.training import Schedule
+from fcxplain.search import pipeline
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +47,79 @@ def test_who_cannot_is_told_why_not(fcx: FCx, refused: pd.DataFrame):
     reason = found.reasons[0]
     assert reason.relaxation is not None
     assert reason.relaxation.gone
-    assert "Blocked by" in reason.words
+    assert reason.words.startswith("Blocked")
     assert found.why_not.iloc[0] == reason.words
+
+
+def test_a_row_whose_budget_was_spent_is_said_not_to_be_looked_into(fcx: FCx, refused: pd.DataFrame):
+    found = fcx.explain(refused.iloc[:3], why_not=True, budget=1)
+    assert found.counts == {"timed_out": 3}
+    assert {reason.status for reason in found.reasons.values()} == {"timed_out"}
+    assert found.why_not.str.contains("not looked into, since the budget of the row was spent").all()
+    assert "not looked into" in found.to_html()
+    assert not fcx.explain(refused.iloc[:3], budget=1).reasons
+
+
+def test_rows_with_rules_of_their_own_are_said_to_be_cut_short_too(fcx: FCx, refused: pd.DataFrame):
+    told = pd.DataFrame({"freeze": [["job"]]}, index=refused.index[:1])
+    found = fcx.explain(refused.iloc[:4], overrides=told, budget=15)
+    assert found.cut_short.tolist() == [True] * 4
+    assert "budget of this row ended" in found.to_html()
+
+
+def steps(seen: list[tuple[int, int | None]], rows: int) -> list[int]:
+    """Rows done, as they were told; they rise to the last of them."""
+    assert {total for _, total in seen} == {rows}
+    done = [done for done, _ in seen]
+    assert done == sorted(set(done))
+    assert done[-1] == rows
+    return done
+
+
+def same(one: Explanation, other: Explanation) -> None:
+    pd.testing.assert_frame_equal(one.frame, other.frame)
+    assert [c.to_dict() for c in one.certificates] == [c.to_dict() for c in other.certificates]
+    assert (one.counts, one.notes, dict(one.reasons)) == (other.counts, other.notes, dict(other.reasons))
+
+
+def test_rows_are_told_batch_by_batch_and_the_answers_stay_the_same(fcx: FCx, monkeypatch: pytest.MonkeyPatch):
+    rows, seen = loans.table(60, seed=5), []
+    plain = fcx.explain(rows, k=2)
+    monkeypatch.setattr(pipeline, "CHUNK_ASKING", 10)
+    same(fcx.explain(rows, k=2, on_rows=lambda *step: seen.append(step)), plain)
+    fine = int((~plain.asked).sum())
+    assert steps(seen, 60) == [fine, *range(fine + 10, 60, 10), 60]
+
+
+def test_rows_with_rules_of_their_own_are_counted_on(fcx: FCx, refused: pd.DataFrame):
+    told = pd.DataFrame({"freeze": [["income"], ["job"]]}, index=refused.index[[3, 1]])
+    seen: list[tuple[int, int | None]] = []
+    found = fcx.explain(refused, overrides=told, on_rows=lambda *step: seen.append(step))
+    same(found, fcx.explain(refused, overrides=told))
+    assert len(steps(seen, len(refused))) == 3
+
+
+def test_a_row_without_an_answer_is_done_when_its_reason_is_known(fcx: FCx, refused: pd.DataFrame):
+    told = pd.DataFrame({"freeze": [["age", "income", "degree"]] * 4}, index=refused.index[:4])
+    seen: list[tuple[int, int | None]] = []
+    found = fcx.explain(refused, overrides=told, why_not=True, on_rows=lambda *step: seen.append(step))
+    same(found, fcx.explain(refused, overrides=told, why_not=True))
+    assert len(found.reasons) == 4
+    assert steps(seen, len(refused)) == [1, 2, 3, 4, len(refused)]
+
+
+def test_rows_that_are_drawn_are_told_too(refused: pd.DataFrame):
+    drawing, seen = FCx(schedule=Schedule(epochs=1, steps=5), search=False).fit(loans.task()), []
+    drawing.explain(refused, on_rows=lambda *step: seen.append(step))
+    assert seen == [(len(refused), len(refused))]
+
+
+def test_rows_of_a_file_are_told_as_they_are_done(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
+    refused.to_csv(tmp_path / "rows.csv", index=False)
+    seen: list[tuple[int, int | None]] = []
+    fcx.explain(tmp_path / "rows.csv", out=tmp_path / "a.parquet", chunk=7, on_rows=lambda *step: seen.append(step))
+    assert [done for done, _ in seen] == [*range(7, len(refused), 7), len(refused)]
+    assert {total for _, total in seen} == {None}
 
 
 def test_a_file_gives_the_answers_of_its_table(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
@@ -55,6 +128,51 @@ def test_a_file_gives_the_answers_of_its_table(fcx: FCx, refused: pd.DataFrame, 
     assert done.counts == {"verified": len(refused)}
     kept = read_answers(tmp_path / "answers.parquet", fcx.task_)
     pd.testing.assert_frame_equal(kept.answers, fcx.explain(refused, prefer="sparse").answers)
+
+
+FROZEN = [["income", "job"], ["age"]]
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers", "written", "csv"])
+def test_overrides_of_a_file_are_those_of_its_table(kind: str, fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
+    rows = refused if kind == "labels" else refused.reset_index(drop=True)
+    told = pd.DataFrame({"freeze": FROZEN}, index=rows.index[[12, 1]])
+    whole = fcx.explain(rows, overrides=told)
+    if kind == "written":
+        # As an index column of a CSV file may be read.
+        told.index = told.index.astype(str)
+    if kind == "csv":
+        rows.to_csv(tmp_path / "rows", index=False)
+    else:
+        rows.to_parquet(tmp_path / "rows")
+    fcx.explain(tmp_path / "rows", out=tmp_path / "answers.parquet", chunk=5, overrides=told)
+    kept = read_answers(tmp_path / "answers.parquet", fcx.task_)
+    pd.testing.assert_frame_equal(kept.answers, whole.answers, check_dtype=kind != "csv")
+    assert [[r.rule for r in c.rules] for c in kept.certificates] == [
+        [r.rule for r in c.rules] for c in whole.certificates
+    ]
+
+
+@pytest.mark.parametrize("written", ["parquet", "csv"])
+def test_overrides_of_no_row_of_a_file_are_told_before_anything_is_done(
+    written: str, fcx: FCx, refused: pd.DataFrame, tmp_path: Path
+):
+    source, rows = tmp_path / f"rows.{written}", refused.reset_index(drop=True)
+    rows.to_csv(source, index=False) if written == "csv" else rows.to_parquet(source)
+    told = pd.DataFrame({"freeze": [["age"], ["agee"], ["age"]]}, index=[999, 1, -3])
+    with pytest.raises(DataError) as error:
+        fcx.explain(source, out=tmp_path / "answers.parquet", overrides=told)
+    faults = {fault.place: fault.problem for fault in error.value.faults}
+    assert faults["row 999"] == faults["row -3"] == "is not one of the rows to explain"
+    assert "row 1, column 'freeze'" in faults
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_labels_that_a_file_has_twice_cannot_be_overridden(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
+    pd.concat([refused, refused.iloc[:1]]).to_parquet(tmp_path / "rows.parquet")
+    told = pd.DataFrame({"freeze": [["age"]]}, index=refused.index[:1])
+    with pytest.raises(DataError, match="is the label of 2 of the rows"):
+        fcx.explain(tmp_path / "rows.parquet", out=tmp_path / "answers.parquet", chunk=7, overrides=told)
 
 
 def test_a_file_needs_a_place_for_its_answers_and_a_table_none(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):

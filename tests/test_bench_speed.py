@@ -14,10 +14,10 @@ import loans
 from fcxplain import FCx, evaluate, plots
 from fcxplain.benchmark import versus
 from fcxplain.benchmark.dice_package import DicePackage, installed
-from fcxplain.benchmark.explaining import bare_draw, explaining_growth
+from fcxplain.benchmark.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
 from fcxplain.benchmark.graphs import measure, synthetic
 from fcxplain.benchmark.machine import this_machine
-from fcxplain.benchmark.speed import EPOCHS, FILES, Speed, measured
+from fcxplain.benchmark.speed import EPOCHS, FILES, Speed, jobs, measured
 from fcxplain.benchmark.training import Growth
 from fcxplain.errors import DataError
 from fcxplain.model.training import Schedule
@@ -46,6 +46,23 @@ def test_what_cannot_be_measured_is_named_with_every_other_fault():
     with pytest.raises(DataError, match="Did you mean 'tables'") as told:
         measured("adult", ["tabels"], up_to=10)
     assert [fault.place for fault in told.value.faults] == ["'tabels'", "up_to"]
+
+
+def test_measurements_are_told_by_name_when_they_begin():
+    seen: list[tuple[int, int, str]] = []
+    found = measured("adult", ["tables"], repeat=1, on_job=lambda *job: seen.append(job))
+    assert seen == [(0, 2, "encoding"), (1, 2, "repairing")]
+    assert [t.job for t in found.timings][:2] == ["encode", "decode"]
+
+
+def test_there_are_as_many_measurements_as_are_said(fcx, refused):
+    seen: list[str] = []
+    explaining_speed(fcx, refused.iloc[:2], repeat=1, on_job=seen.append)
+    explaining_growth(fcx, refused, sizes=(5, 10), on_job=seen.append)
+    versus.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_job=seen.append)
+    assert seen == [*JOBS, "file to file, 5 rows", "file to file, 10 rows", *versus.NAMES]
+    assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
+    assert (jobs(["memory"], 1_000), jobs(["growth"], 100_000), jobs(["training", "growth"], 10_000)) == (1, 3, 3)
 
 
 def test_every_way_explains_the_same_rows_and_is_judged_alike(contenders, fcx, refused):

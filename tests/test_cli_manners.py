@@ -27,7 +27,7 @@ from fcxplain.benchmark.plan import METHODS
 from fcxplain.benchmark.speed import ALONE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
-from fcxplain.cli import app, batches, completion, own_tables
+from fcxplain.cli import app, completion, own_tables
 from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, end
 from fcxplain.cli.work import SILENCE, Work
 from fcxplain.datasets import DATASETS
@@ -95,7 +95,7 @@ def test_there_are_the_commands_that_we_document():
     assert {" ".join(words) for words in COMMANDS} == {
         *("demo", "datasets", "schema", "fit", "explain", "verify", "evaluate", "graph"),
         *("rules check", "rules suggest"),
-        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs")),
+        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "limits", "graphs")),
     }
 
 
@@ -133,6 +133,7 @@ WRONG = {
     "bench report": ("--results nowhere --out report", "bench run"),
     "bench classifiers": ("--data adlut", "Did you mean 'adult'?"),
     "bench speed": ("--what tabels", "Did you mean 'tables'?"),
+    "bench limits": ("--data adlut", "Did you mean 'adult'?"),
     "bench graphs": ("--tables 0", "--tables"),
 }
 
@@ -254,15 +255,47 @@ def test_a_bar_with_the_time_left_is_shown_where_somebody_watches():
     assert screen.getvalue().count("\x1b[?25h") == screen.getvalue().count("\x1b[?25l") > 0
 
 
-def test_rows_explained_some_at_a_time_have_the_answers_of_the_whole(bank: Path, monkeypatch: pytest.MonkeyPatch):
-    fcx = FCx.load(bank / "model").set_params(search=True)
-    rows = table().dropna()[list(fcx.task_.schema.names)]
-    whole = fcx.explain(rows, k=2)
-    monkeypatch.setattr(batches, "ROWS", 50)
-    parts = batches.explained(fcx, rows, 2)
-    pd.testing.assert_frame_equal(parts.frame, whole.frame)
-    assert parts.counts == whole.counts
-    assert [c.to_dict() for c in parts.certificates] == [c.to_dict() for c in whole.certificates]
+def test_the_time_left_follows_the_pace_of_late():
+    clock = Clock()
+    work = Work("explaining", 1000, console=Console(file=io.StringIO()), clock=clock)
+    for step in range(1, 91):
+        clock.now = float(step)
+        work.move(10 * step)
+    assert work.state() == "900 of 1,000, 0:10 left"
+    for step in range(1, 14):
+        clock.now += 10.0
+        work.move(900 + step)
+    assert work.state() == "913 of 1,000, 14:30 left"
+
+
+def test_where_parts_are_uneven_the_time_so_far_is_told():
+    clock = Clock()
+    work = Work("measuring", 12, even=False, console=Console(file=io.StringIO()), clock=clock)
+    clock.now = 65.0
+    work.move(3)
+    assert work.state() == "3 of 12, 1:05 so far"
+
+
+def test_what_comes_next_may_be_counted_anew_or_not_at_all():
+    clock = Clock()
+    work = Work("training", 100, console=Console(file=io.StringIO()), clock=clock)
+    clock.now = 10.0
+    work.move(50)
+    work.move(0, 0, what="writing")
+    assert (work.what, work.state()) == ("writing", "0:10")
+    work.move(0, 8)
+    clock.now = 12.0
+    work.move(2, 8)
+    assert work.state() == "2 of 8, 0:06 left"
+
+
+def test_the_pace_of_rare_steps_is_that_of_the_last():
+    clock = Clock()
+    work = Work("explaining", 4, console=Console(file=io.StringIO()), clock=clock)
+    for step in (1, 2):
+        clock.now += 100.0 * step
+        work.move(step)
+    assert work.state() == "2 of 4, 6:40 left"
 
 
 # Completion
@@ -301,6 +334,35 @@ def test_bash_completes_names_and_leaves_files_to_itself(bank: Path):
     assert "-o default" in how, "where nothing is offered, bash completes files"
 
 
+@pytest.mark.skipif(shutil.which("fish") is None or not FCXPLAIN.exists(), reason="needs fish and fcxplain installed")
+def test_fish_completes_names_and_leaves_files_to_itself(bank: Path):
+    script = "_FCXPLAIN_COMPLETE=source_fish fcxplain | source\n"
+    script += "".join(f"complete -C '{line}'; echo end\n" for line in TYPED)
+    place = {"PATH": f"{FCXPLAIN.parent}:{os.environ['PATH']}", "HOME": str(bank)}
+    command = ["fish", "--no-config", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=bank, env=os.environ | place, check=False)
+    found = [[line.partition("\t")[0] for line in part.splitlines()] for part in done.stdout.split("end\n")[:-1]]
+    assert found == [*list(TYPED.values())[:-1], ["loans.csv"]], done.stderr
+
+
+def asked_by_shell(shell: str, line: str, **more: str) -> tuple[int, str]:
+    """The exit code and the answer when a shell asks what could stand at the end of a line."""
+    asks = {"_FCXPLAIN_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line} | more
+    done = subprocess.run([FCXPLAIN], capture_output=True, text=True, env=os.environ | asks, check=False)
+    return done.returncode, done.stdout.strip()
+
+
+@pytest.mark.skipif(not FCXPLAIN.exists(), reason="needs fcxplain installed")
+def test_what_fish_and_zsh_ask_for_is_answered_where_neither_is_installed():
+    names, files = "fcxplain fit --data adu", "fcxplain fit --out loa"
+    get, check = ({"_TYPER_COMPLETE_FISH_ACTION": action} for action in ("get-args", "is-args"))
+    assert asked_by_shell("fish", names, **get) == (0, "adult\nadult-authors")
+    assert asked_by_shell("fish", names, **check) == (0, "")
+    assert asked_by_shell("fish", files, **check) == (1, ""), "where nothing is offered, fish completes files"
+    assert asked_by_shell("zsh", names) == (0, '_arguments \'*: :(("adult"\n"adult-authors"))\'')
+    assert asked_by_shell("zsh", files) == (0, "_files")
+
+
 # A table of one's own
 
 
@@ -308,8 +370,8 @@ def test_fit_shows_what_it_guessed_and_how_to_correct_it(bank: Path, tmp_path: P
     chosen = ("--ignore", "opened", "--freeze", "age", "--write-schema", tmp_path / "s.toml", "--target", "paid back")
     done = run(*FIT, *chosen, "--out", tmp_path / "m", folder=bank)
     assert done.code == 0, done.err
-    assert re.search(r"age +integer +\d+ to \d+ +no", done.err)
-    assert re.search(r"home +categorical +own, rent +yes", done.err)
+    assert re.search(r"age +integer +\d+ to \d+ by 1 +no", done.err)
+    assert re.search(r"home +categorical +2 levels: 'own', 'rent' +yes", done.err)
     assert "look at number: No two rows are equal" in done.err
     assert re.search(r"label loan status: in default \(\d+\), paid back \(\d+\); wanted: paid back", done.err)
     assert "Dropped 8 of 160 rows with missing values (home 8)" in done.err
@@ -375,7 +437,7 @@ def test_a_models_classes_may_be_called_otherwise_than_the_label(
     assert done.code == 0, done.err
     assert "agrees with the labels" not in done.err
     wrong = run(*fit, "--target", "paid back", "--overwrite", folder=tmp_path)
-    assert (wrong.code, "They are 0, 1." in wrong.words) == (2, True)
+    assert (wrong.code, "--classes 'in default,paid back' on the command line" in wrong.words) == (2, True)
 
 
 def test_epochs_that_are_named_are_meant(bank: Path, tmp_path: Path):

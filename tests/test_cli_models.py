@@ -76,10 +76,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "trained on" in done.out
     assert "2 epochs" in done.out
     assert "saved in model" in done.out
-    assert "fcxplain explain model rows.csv" in done.out
-    lines = [line for line in done.err.splitlines() if line.startswith("epoch ")]
-    assert [line.partition(":")[0] for line in lines] == ["epoch 1 of 2", "epoch 2 of 2"]
-    assert all(f" {term} " in line for line in lines for term in TERMS)
+    assert "go on with: fcxplain explain model loans.csv\n" in done.out
+    assert re.search(r"learning from \d+ refused rows, in at most 2 epochs", done.err)
+    assert not any(f" {term} " in done.err for term in TERMS), (
+        "where nobody watches, nobody reads the terms of the loss"
+    )
     assert not (folder / "model.checkpoint").exists()
     return folder
 
@@ -108,6 +109,7 @@ def test_fit_tells_its_figures_as_json_and_keeps_where_the_data_came_from(shop: 
         "classifier": "paper",
         "schema": None,
         "sha256": sha256(shop / "loans.csv"),
+        "id": None,
     }
     assert len(Source(**kept.source_).load()) == 120
 
@@ -227,6 +229,30 @@ def test_a_classifier_that_is_not_saved_is_trained_again_from_the_same_rows(shop
     assert already == (expected == "yes").tolist()
 
 
+def test_overrides_hold_in_tables_and_in_streams_and_a_small_budget_is_told(shop: Path, tmp_path: Path):
+    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", "--classifier", "logistic", *QUICK)
+    assert run(*fit, "--out", tmp_path / "m", folder=shop).code == 0
+    table = loans(30)
+    row = int(table.index[table["approved"] == "no"][0])
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    table.to_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "own.csv").write_text(f"row,freeze\n{row},income\n")
+    (tmp_path / "wrong.csv").write_text("row,freeze\n999,income\n")
+    asked = ("--classifier", "logistic", "--overrides")
+    short = run("explain", "m", "rows.csv", *asked, "own.csv", "--calls", 5, folder=tmp_path)
+    assert "of the verified answers are the best so far: their budget ended before" in short.words, short.err
+    found = json.loads(run("explain", "m", "rows.csv", *asked, "own.csv", "--json", folder=tmp_path).out)
+    mine = next(c for c in found["answers"] if c["row"] == row)
+    assert "income" not in {change["feature"] for change in mine["changes"]}
+    assert "income' == income" in {rule["rule"] for rule in mine["rules"]}
+    streams = ("explain", "m", "rows.parquet", "--out", "answers.parquet", *asked)
+    assert run(*streams, "own.csv", folder=tmp_path).code == 0
+    stored = pd.read_parquet(tmp_path / "answers.parquet").set_index("row")["certificate"]
+    assert json.loads(stored.loc[row])["changes"] == mine["changes"]
+    wrong = run(*streams, "wrong.csv", folder=tmp_path)
+    assert (wrong.code, "row '999': is not one of the rows to explain" in wrong.words) == (2, True)
+
+
 def test_an_onnx_file_is_taken_if_it_answers_as_the_model_fitted_to(shop: Path, tmp_path: Path):
     pytest.importorskip("onnxruntime")
     onnx = pytest.importorskip("onnx")
@@ -272,6 +298,14 @@ def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: 
     assert all(f"{term} " in shown for term in TERMS)
     assert progress.rows > 0
     assert screen.getvalue().count("\x1b[?25h") == screen.getvalue().count("\x1b[?25l") > 0
+
+
+def test_what_comes_before_and_after_a_training_is_counted_too():
+    screen = io.StringIO()
+    with TrainingProgress(Console(file=screen, force_terminal=True, width=90)) as progress:
+        progress.step("training the classifier", 3, 12)
+    assert "training the classifier" in screen.getvalue()
+    assert "3 of 12" in screen.getvalue()
 
 
 def test_the_bar_goes_away_when_the_training_fails(shop: Path):

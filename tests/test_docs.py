@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from documents import blocks_of_notebook, blocks_of_page, printed, shape, write_loans
+from documents import blocks_of_page, printed, shape, write_loans
 from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
 from fcxplain.cli import app
 from fcxplain.rules import in_words, parse
@@ -18,7 +18,6 @@ from fcxplain.rules import in_words, parse
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_CODE = [page for page in PAGES if blocks_of_page(page.read_text(encoding="utf-8"))]
-NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 COMMAND = re.compile(r"^(?:\$ )?(fcxplain .*?)(?:\s+#.*)?$", re.MULTILINE)
 FENCE = re.compile(r"^```(?:sh|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # The features that the examples in rules.md speak of.
@@ -53,14 +52,6 @@ def test_python_in_the_documents_runs_and_prints_what_they_say(page: Path, tmp_p
     for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
         if block.printed:
             assert shape(text) == shape(block.printed), f"block {number}"
-
-
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda p: p.name)
-def test_notebooks_run_and_print_what_they_show(notebook: Path, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    blocks = blocks_of_notebook(notebook.read_text(encoding="utf-8"))
-    for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
-        assert shape(text) == shape(block.printed), f"cell {number}"
 
 
 def examples_of_rules() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -293,3 +294,18 @@ def test_bits_that_flip_are_noticed(tmp_path: Path, network):
         (target / name).write_bytes(bytes(data))
         with pytest.raises(FormatError):
             FCx.load(target)
+
+
+@pytest.mark.parametrize(("search", "overrides"), [(True, None), (True, {"row 0": {"freeze": "age"}}), (False, None)])
+def test_rows_that_lack_a_column_or_are_no_table_are_refused_in_words(fitted, search, overrides):
+    rows = loans.table(5)
+    state = copy.copy(fitted)
+    state.search = search
+    for wrong, said in (
+        (rows.drop(columns="age"), "column 'age': is not in the table"),
+        (rows.iloc[0], r"is a Series, not a pandas DataFrame.*rows.iloc\[\[0\]\]"),
+        (rows.to_numpy(), r"is a ndarray, not a pandas DataFrame.*pd.DataFrame\(rows, columns="),
+        (rows.iloc[0].to_dict(), r"is a dict, not a pandas DataFrame.*pd.DataFrame\(\[row\]\)"),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            state.explain(wrong, overrides=overrides)

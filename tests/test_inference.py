@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from fcxplain.errors import SchemaError
+from fcxplain.errors import FcxWarning, SchemaError
 from fcxplain.schema import Feature, Schema
 
 
@@ -192,3 +192,108 @@ def test_a_guess_holds_every_row_it_was_made_from(data: st.DataObject) -> None:
         return  # some texts look like dates
     schema.validate(table)
     assert Schema.from_toml(schema.to_toml()) == schema
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (range(1000, 30_000, 100), 100),
+        ([100 * i for i in (1, 2, 4, 7, 11, 12, 14, 15, 18, 20)], 100),
+        (range(0, 60, 5), 5),
+        (range(99, 5099, 100), 100),
+        (range(-40, 44, 4), 4),
+        (range(0, 42, 2), 2),
+        (range(0, 90, 10), 1),
+        (range(0, 40, 2), 1),
+        ([*range(1000, 30_000, 100), 1001], 1),
+        (range(50), 1),
+        ([i / 4 for i in range(1, 60)], 0.25),
+        ([i / 2 for i in range(1, 60)], 0.5),
+        ([i * 0.05 for i in range(1, 60)], 0.05),
+        ([0.1 + i / 2 for i in range(60)], 0.1),
+        ([0.5, 1.0, 2.5], 0.1),
+    ],
+)
+def test_the_step_is_the_common_divisor_where_enough_values_share_it(values: Any, step: float) -> None:
+    values = [round(v, 10) for v in values]
+    feature = inferred(values)
+    assert feature.step == step
+    assert feature.on_grid(np.asarray(values, dtype=np.float64)).all()
+
+
+@given(st.lists(st.integers(-10_000, 10_000), min_size=3, max_size=40, unique=True), st.integers(1, 250))
+def test_every_row_lies_on_the_grid_that_was_guessed_of_it(parts: list[int], factor: int) -> None:
+    values = np.asarray(parts, dtype=np.float64) * factor
+    for column in (values, values / 100):
+        feature = inferred(column)
+        assert feature.is_category or feature.on_grid(column).all()
+
+
+def test_a_step_that_was_guessed_is_reported_with_the_way_to_a_finer_one() -> None:
+    schema = Schema.infer(
+        pd.DataFrame({"sum": range(0, 5000, 50), "odd": range(7, 707, 7), "rate": np.arange(100) / 4})
+    )
+    report = schema.report()
+    assert "integer from 0 to 4950 by 50: every value is a multiple of 50" in report
+    assert "integer from 7 to 700 by 7" in report
+    assert "set step = 1 in the schema if values between are possible" in report
+    assert "continuous from 0.0 to 24.75 by 0.25: every value is a multiple of 0.25" in report
+    assert "set step = 0.01 in the schema" in report
+    assert Schema.from_toml(schema.to_toml()) == schema
+    assert schema.replace("sum", step=1)["sum"].top == 4950
+
+
+def people(rows: int, **columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"age": [20 + i % 50 for i in range(rows)], **columns})
+
+
+@pytest.mark.parametrize("rows", [21, 3000])
+def test_a_column_of_text_in_which_all_rows_differ_is_left_out_with_a_warning(rows: int) -> None:
+    table = people(rows, id=[f"C{i}" for i in range(rows)])
+    with pytest.warns(FcxWarning) as caught:
+        schema = Schema.infer(table)
+    assert schema.names == ("age",)
+    (told,) = (str(w.message) for w in caught)
+    assert f"column 'id' is left out, since it has {rows:,} different values in {rows:,} rows" in told
+    assert "ignore=['id']" in told
+    assert "--ignore id" in told
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_to_ignore_are_no_features_and_cause_no_warning() -> None:
+    table = people(30, id=[f"C{i}" for i in range(30)], day=pd.to_datetime(["2020"] * 30))
+    assert Schema.infer(table, ignore=["id", "day"]).names == ("age",)
+    assert Schema.infer(table.drop(columns="day"), ignore="id").names == ("age",)
+
+
+@pytest.mark.filterwarnings("error")
+def test_few_rows_and_columns_with_equal_rows_are_no_identifiers() -> None:
+    assert Schema.infer(people(20, id=[f"C{i}" for i in range(20)])).names == ("age", "id")
+    assert Schema.infer(people(900, town=[f"T{i // 2}" for i in range(900)])).names == ("age", "town")
+
+
+def test_an_identifier_that_is_named_as_a_feature_is_an_error() -> None:
+    table = people(30, id=[f"C{i}" for i in range(30)])
+    with pytest.raises(SchemaError, match="'id': has 30 different values in 30 rows"):
+        Schema.infer(table, immutable=["id"])
+
+
+def test_many_levels_that_most_rows_share_are_an_error_and_not_left_out() -> None:
+    table = people(5000, code=[f"v{i % 1500}" for i in range(5000)])
+    with pytest.raises(SchemaError, match="'code': has 1,500 different values in 5,000 rows"):
+        Schema.infer(table)
+
+
+def test_columns_that_cannot_be_features_are_named_with_the_way_to_leave_them_out() -> None:
+    table = people(3, day=pd.to_datetime(["2020"] * 3), bad=[np.inf, 1, 2])
+    with pytest.raises(SchemaError, match=r"leave them out with ignore=\['day', 'bad'\]"):
+        Schema.infer(table)
+
+
+def test_names_to_ignore_that_make_no_sense_are_refused() -> None:
+    table = people(3, y=[0, 1, 0])
+    with pytest.raises(SchemaError, match="Did you mean 'age'"):
+        Schema.infer(table, ignore=["aeg"])
+    with pytest.raises(SchemaError, match="is to be ignored, but is named as a feature or the label too") as caught:
+        Schema.infer(table, label="y", immutable=["age"], ignore=["y", "age"])
+    assert len(caught.value.faults) == 2

@@ -511,7 +511,7 @@ def test_optimality_gap_is_absent_where_the_legal_rows_are_too_many():
     rows = pd.DataFrame({"x": [0.0, 0.5], "y": [0.0, 0.5]})
     task = Task(rows, lambda r: likely(r["x"] > 0.2), schema=wide, target=1)
     answer = answered(task, rows.iloc[:1], rows.iloc[1:], [0])
-    assert "too many" in METRICS["optimality_gap"](answer, task).reason
+    assert METRICS["optimality_gap"](answer, task).reason.startswith("1.0e+24 legal rows are too many")
 
 
 def test_the_optimum_is_found_among_hundreds_of_thousands_of_rows():

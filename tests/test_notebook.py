@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import loans
 import plain_answers
 import small_problems
-from fcxplain import CausalGraph, FCx, Feature, Schema, Task, parse
+from fcxplain import CausalGraph, FCx, Feature, Schema, Task, evaluate, parse
 from fcxplain.explanation import Explanation, Status
+from fcxplain.explanation.reasons import Obstacle, WhyNot
 from fcxplain.markup import LONGEST, MANY, Glance, Grid, cut
+from fcxplain.model.history import Epoch, History
 from fcxplain.model.training import Schedule
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"
@@ -179,6 +181,11 @@ def test_a_schema_is_a_table_of_its_features():
     ]
 
 
+def test_a_schema_without_units_has_no_column_for_them():
+    shown = repr(Schema((Feature("age", "integer", low=18, high=80),))).splitlines()
+    assert shown[1].split() == ["feature", "kind", "values", "may", "change"]
+
+
 def test_an_inferred_schema_says_that_it_was_guessed():
     shown = repr(Schema.infer(loans.table()))
     assert "5 features guessed from a table; report() says why" in shown
@@ -238,12 +245,13 @@ def test_an_explanation_tells_statuses_changes_and_the_first_answers():
     found = plain_answers.explain(loans.task(), loans.table(30), k=2)
     lines = repr(found).splitlines()
     assert lines[0] == "Explanation by plain: 30 rows (14 already, 1 not_found, 15 verified)"
-    assert lines[1:4] == [
+    assert lines[1:5] == [
         "  earn more, or be older",
         "  changes per answer: 1 in 15 answers, 2 in 15 answers",
-        "  row    answer  what changes                           probability",
+        "  no answer: row 10 (not_found)",
+        "  row    answer  probability of yes  what changes",
     ]
-    assert lines[5] == "  row 1  2       age: 51 -> 52; income: 702.5 -> 767.5  yes: 0.500"
+    assert lines[6] == "  row 1  2       0.500               age: 51 -> 52; income: 702.5 -> 767.5"
     assert lines[-1] == "  ... and 25 more answers; see .frame and .certificates"
     assert "age: 51 -> 52; income: 702.5 -> 767.5" in read(found._repr_html_()).texts
 
@@ -267,20 +275,102 @@ def test_an_answer_that_fails_is_in_capitals():
     assert "best_effort" not in repr(found) + found._repr_html_()
 
 
-def test_an_explanation_without_answers_is_its_headline():
+def without_answers(people, **more):
+    rows, nobody, wanted = loans.table(people), np.empty(0, dtype=np.int64), np.full(people, "yes")
+    impossible = np.full(people, Status.IMPOSSIBLE)
+    return Explanation.of(
+        loans.task(), rows, rows.iloc[:0], nobody, method="hand", wanted=wanted, without=impossible, **more
+    )
+
+
+def test_an_explanation_without_answers_names_the_rows():
+    assert repr(without_answers(2)).splitlines() == [
+        "Explanation by hand: 2 rows (2 impossible)",
+        "  no answer: row 0 (impossible), row 1 (impossible)",
+    ]
+    named = ", ".join(f"row {i} (impossible)" for i in range(5))
+    assert f"no answer: {named} and 3 more" in repr(without_answers(8))
+    assert str(without_answers(2)) == "Explanation by hand: 2 rows (2 impossible)"
+
+
+def test_an_explanation_that_knows_why_says_what_stands_in_the_way():
+    age = Obstacle("rule", "age' >= age", HOSTILE)
+    job = Obstacle("freeze", "job", "job cannot change")
+    reasons = {
+        0: WhyNot("row 0", "impossible", ((age,), (job,)), None, "Blocked."),
+        1: WhyNot("row 1", "impossible", ((age, job),), None, "Blocked."),
+        2: WhyNot("row 2", "impossible", (), None, "Nothing that was tried helps."),
+    }
+    found = without_answers(8, reasons=reasons)
+    lines = repr(found).splitlines()
+    assert lines[1].split() == ["row", "no", "answer", "why"]
+    assert lines[2].endswith(f"would work without: {HOSTILE} / job cannot change")
+    assert lines[3].endswith(f"blocked by: {HOSTILE} and job cannot change")
+    assert lines[4].endswith("Nothing that was tried helps.")
+    assert lines[-1] == "  ... and 3 more rows; see .why_not"
+    assert "<script" not in found._repr_html_()
+    assert "... and 3 more rows; see .why_not" in read(found._repr_html_()).texts
+
+
+def test_answers_that_nothing_limits_come_with_a_word_of_warning():
+    free = Schema(tuple(f.replace(mutable=True) for f in loans.SCHEMA))
+    task = Task(loans.table(50), loans.chance, schema=free, classes=("no", "yes"), target="yes")
+    warned = "  note: no rules were given and nothing is fixed; an answer may not be possible for a person"
+    found = plain_answers.explain(task, loans.table(30))
+    assert warned in repr(found).splitlines()
+    assert warned not in repr(plain_answers.explain(loans.task(), loans.table(30)))
+    fixed = Task(loans.table(50), loans.chance, schema=loans.SCHEMA, classes=("no", "yes"), target="yes")
+    assert warned not in repr(plain_answers.explain(fixed, loans.table(30)))
+
+
+def test_classes_are_named_with_each_answer_where_they_differ():
     task, rows = loans.task(), loans.table(2)
-    nobody, wanted = np.empty(0, dtype=np.int64), np.array(["yes", "yes"])
-    impossible = np.array([Status.IMPOSSIBLE] * 2)
-    found = Explanation.of(task, rows, rows.iloc[:0], nobody, method="hand", wanted=wanted, without=impossible)
-    assert repr(found) == "Explanation by hand: 2 rows (2 impossible)"
-    assert read(found._repr_html_()).texts == ["Explanation by hand: 2 rows (2 impossible)"]
+    after, wanted = rows.assign(income=8000.0), np.array(["yes", "no"])
+    lines = repr(Explanation.of(task, rows, after, np.arange(2), method="hand", wanted=wanted)).splitlines()
+    assert "probability  what changes" in lines[-3]
+    assert [cell in line for cell, line in zip((" yes: 0.", " no: 0."), lines[-2:], strict=True)] == [True, True]
+
+
+def test_a_certificate_shows_changes_the_answer_and_every_rule():
+    task, row = loans.task(), loans.table(1).assign(age=40)
+    after = row.assign(age=20)
+    found = Explanation.of(task, row, after, np.zeros(1, dtype=np.int64), method="hand", wanted=np.array(["yes"]))
+    texts = read(found.certificates[0]._repr_html_()).texts
+    assert texts[0] == "row row 0, answer 1: BEST_EFFORT"
+    assert {"age", "40", "20", "BROKEN", "age must not decrease", "kept"} <= set(texts)
+    assert any(text.startswith(": the model answers no, NOT yes") for text in texts)
+    assert "<script" not in hostile_explanation().certificates[0]._repr_html_()
+    read(hostile_explanation().certificates[0]._repr_html_())
 
 
 # Explainers
 
 
 @pytest.mark.filterwarnings("ignore:LOF has")
-def test_an_explainer_says_whether_it_is_fitted():
-    fcx = FCx(schedule=Schedule(epochs=1), seed=3)
-    assert repr(fcx).startswith("FCx(not fitted, ")
-    assert repr(fcx.fit(small_problems.task("mixed"))).startswith("FCx(fitted, ")
+def test_an_explainer_says_whether_it_is_fitted_and_to_what():
+    fcx = FCx(schedule=Schedule(epochs=2), seed=3)
+    assert repr(fcx) == "FCx(not fitted, latent 10, 2 epochs at 0.01, seed 3)"
+    assert read(fcx._repr_html_()).texts == [repr(fcx)]
+    fcx.fit(small_problems.task("mixed"))
+    lines = repr(fcx).splitlines()
+    assert lines[0] == "FCx(fitted, latent 10, 2 epochs at 0.01, seed 3)"
+    assert [line.split(":")[0].strip() for line in lines[1:]] == [
+        "fitted to", "wanted", "rules", "causal graph", "training", "answers",
+    ]  # fmt: skip
+    assert fcx.task_.schema.summary in lines[1]
+    assert "fitted to" in read(fcx._repr_html_()).texts
+    losses = [f"{epoch.train['total']:.4g}" for epoch in fcx.history_.epochs]
+    assert f"training: 2 epochs, loss {losses[0]} -> {losses[1]}; on validation rows" in lines[5]
+
+
+def test_a_history_is_a_line():
+    lines = [Epoch(i, {"total": 10.0 / i}, {"total": 20.0 / i}) for i in (1, 2, 3)]
+    assert repr(History(lines)) == "History(3 epochs, loss 10 -> 3.333; on validation rows 6.667)"
+    assert repr(History(lines[:1])) == "History(1 epoch, loss 10 -> 10; on validation rows 20)"
+    assert repr(History()) == "History(no epochs)"
+
+
+def test_an_evaluation_is_shown_as_it_is_printed():
+    told = evaluate(plain_answers.explain(loans.task(), loans.table(30)), metrics=["validity", "sparsity"])
+    assert repr(told) == str(told)
+    assert repr(told).splitlines()[0] == "plain: 16 rows asked, 15 answers"

@@ -24,12 +24,13 @@ import loans
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import SchemaError
 from fcxplain.explanation import Explanation, Status
+from fcxplain.explanation.amounts import amount, difference
 from fcxplain.explanation.certificate import Change, written
 from fcxplain.explanation.page import render
 from fcxplain.explanation.page.packing import Pool, json_block
 from fcxplain.explanation.page.spread import BARS, LevelSpread, NumberSpread
 from fcxplain.explanation.page.tally import changes_per_answer, feature_counts, group_counts
-from fcxplain.explanation.page.wording import amount, difference, escaped, percent
+from fcxplain.explanation.page.wording import escaped, percent
 from fcxplain.explanation.reasons import Obstacle, Relaxation, WhyNot
 
 VOID = {"meta", "input", "br", "img", "link", "hr"}
@@ -114,7 +115,8 @@ def mixed(task: Task) -> Explanation:
     relaxation = Relaxation((age,), {}, (Change("age", 50, 20),), 1.5, 0.7)
     reasons = {
         2: WhyNot("row 2", "impossible", ((age,),), relaxation, "Blocked by: age must not decrease."),
-        3: WhyNot("row 3", "not_found", ((age,),), None, "Blocked by: age must not decrease."),
+        3: WhyNot("row 3", "not_found", ((age,),), None, "Would work without: age must not decrease."),
+        4: WhyNot("row 4", "timed_out", (), None, "It was not looked into."),
     }
     return Explanation.of(
         task, rows, answers, np.array([0, 0, 1]), method="FCx", wanted=np.full(6, "yes"),
@@ -169,32 +171,144 @@ def test_answers_that_fail_a_check_say_which(mixed):
 def test_rows_without_an_answer_say_why(mixed):
     shown = cards(render(mixed))
     assert not any(card["answers"] for card in shown[2:])
-    assert shown[2]["reason"] == [
-        "It is proved that no legal row which keeps the rules gets yes.",
-        "Blocked by: age must not decrease.",
-    ]
+    assert shown[2]["reason"] == ["It is proved that no legal row which keeps the rules gets yes."]
+    assert shown[2]["blocked"] == {
+        "title": "Blocked by:",
+        "things": ["age must not decrease"],
+        "either": False,
+        "unless": "No answer. Without that, the way would be:",
+        "remark": "",
+    }
     assert [(x["now"], x["then"]) for x in shown[2]["relaxed"]] == [("50", "20")]
-    assert shown[3]["reason"][0].startswith("No answer was found. That does not prove")
-    assert "time" in shown[4]["reason"][0]
+    assert shown[3]["reason"] == ["No answer was found. That does not prove that there is none."]
+    assert shown[3]["blocked"]["title"] == "Would work without:"
+    assert "budget" in shown[4]["reason"][0]
+    assert shown[4]["reason"][1] == "It was not looked into."
+    assert shown[4]["blocked"] is None
     assert "as it is" in shown[5]["reason"][0]
 
 
 def test_a_failing_answer_says_why_there_is_nothing_better(mixed):
     shown = cards(render(replace(mixed, reasons={0: mixed.reasons[3]})))[0]
     assert len(shown["answers"]) == 2
-    assert shown["reason"] == ["Blocked by: age must not decrease."]
+    assert shown["reason"] == []
+    assert shown["blocked"]["things"] == ["age must not decrease"]
+
+
+def test_what_stands_in_the_way_is_listed_and_what_is_fixed_is_no_advice(mixed):
+    age, job = Obstacle("rule", "age' >= age", "age must not decrease"), Obstacle("freeze", "job", "job cannot change")
+    way = Relaxation((job,), {}, (Change("job", "cook", "smith"),), 1.5, 0.7)
+    reasons = {2: WhyNot("row 2", "impossible", ((job,), (age,)), way, "w")}
+    page = render(replace(mixed, reasons=reasons))
+    assert cards(page)[2]["blocked"] == {
+        "title": "Blocked, but would work without any one of these:",
+        "things": ["job cannot change", "age must not decrease"],
+        "either": True,
+        "unless": "No answer. In the first case, the way would be:",
+        "remark": "That is no advice, since job cannot be changed; it only shows what the model's answer hangs on.",
+    }
+    bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert "<ol><li>job cannot change</li><li>age must not decrease</li></ol>" in bare
+
+
+def test_a_reason_that_names_no_obstacle_is_told_in_its_own_words(mixed):
+    nothing = WhyNot("row 3", "not_found", (), None, "Nothing that was tried helps.")
+    shown = cards(render(replace(mixed, reasons={3: nothing})))[3]
+    assert shown["reason"][1] == "Nothing that was tried helps."
 
 
 def test_the_summary_counts_statuses_changes_and_obstacles(mixed):
     text = Reader(render(mixed)).text
-    assert "1 of 5 rows that wanted yes has a verified way." in text
+    assert "1 of 5 rows that wanted yes has a verified way. 1 row is there already." in text
     assert "3 rows have no answer." in text
-    assert re.search(r"age must not decrease\s*2\s*row 2, row 3", text)
+    assert "Who got no answer" in text
+    assert re.search(r"What may stand in the way.*age must not decrease\s*row 2, row 3\s*2", text, re.DOTALL)
     assert changes_per_answer(mixed) == [(1, 1), (2, 1)]
     assert [(f.feature.name, f.count, f.up, f.usual) for f in feature_counts(mixed)] == [
         ("age", 2, 2, "median +1"),
-        ("income", 1, 1, "median +3,500.0"),
+        ("income", 1, 1, "+3,500.0"),
     ]
+
+
+def test_only_a_proof_says_that_something_stands_in_the_way(mixed):
+    proved = Reader(render(replace(mixed, reasons={2: mixed.reasons[2]}))).text
+    assert "What stands in the way, and of which rows" in proved
+    late = Reader(render(replace(mixed, reasons={4: mixed.reasons[4]}))).text
+    assert "3 rows have no answer. Their cards say why." in late
+    assert "What stands in the way was not asked" in Reader(render(replace(mixed, reasons={}))).text
+
+
+def test_answers_that_nothing_limits_are_said_to_be_so_at_the_top(task):
+    free = Schema(tuple(f.replace(mutable=True) for f in task.schema))
+    rows = loans.table(3).assign(income=1000.0)
+
+    def text(**more: Any) -> str:
+        asked = Task(task.train, loans.chance, target="yes", classes=("no", "yes"), **more)
+        answer = Explanation.of(
+            asked, rows, rows.assign(income=8000.0), np.arange(3), method="FCx", wanted=np.full(3, "yes")
+        )
+        return Reader(render(answer)).text
+
+    warning = "No rules were given and nothing is fixed:"
+    assert warning in text(schema=free)
+    assert "3 rows · no rules" in text(schema=free)
+    assert warning not in text(schema=task.schema)
+    assert warning not in text(schema=free, rules="age' >= age")
+
+
+@pytest.mark.parametrize(("chance", "threshold", "close"), [
+    (0.5, None, True), (0.509, None, True), (0.511, None, False), (0.6, None, False),
+    (0.705, 0.7, True), (0.715, 0.7, False),
+])  # fmt: skip
+def test_an_answer_by_very_little_is_told_as_such(chance, threshold, close):
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return np.where(rows["age"] > 40, chance + 1e-9, 0.2)
+
+    def says(classes: tuple[str, str], target: str, limit: float | None) -> str:
+        given = model if target == classes[1] else lambda rows: 1 - model(rows)
+        own = Task(loans.table(20), given, schema=loans.SCHEMA, target=target, classes=classes, threshold=limit)
+        row = loans.table(1).assign(age=30)
+        answer = Explanation.of(own, row, row.assign(age=50), np.array([0]), method="FCx", wanted=np.array([target]))
+        return cards(render(answer))[0]["answers"][0]["says"]
+
+    assert ("just over the line" in says(("no", "yes"), "yes", threshold)) == close
+    mirrored = None if threshold is None else 1 - threshold
+    assert ("just over the line" in says(("yes", "no"), "yes", mirrored)) == close
+
+
+@pytest.mark.parametrize(("second", "close"), [(0.395, True), (0.38, False)])
+def test_with_many_classes_the_next_one_is_the_line(second, close):
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return np.tile([second, 0.4, 0.6 - second], (len(rows), 1))
+
+    own = Task(loans.table(20), model, schema=loans.SCHEMA, target="b", classes=("a", "b", "c"))
+    row = loans.table(1).assign(age=30)
+    answer = Explanation.of(own, row, row.assign(age=50), np.array([0]), method="FCx", wanted=np.array(["b"]))
+    assert ("just ahead of another class" in cards(render(answer))[0]["answers"][0]["says"]) == close
+
+
+@pytest.mark.parametrize(
+    ("position", "lead"),
+    [
+        (0, "There is a verified way to yes."),
+        (1, "No way to yes was found that passes every check."),
+        (2, "There is no way to yes. That is proved."),
+        (3, "No way to yes was found."),
+        (4, "No way to yes was found before the budget was spent."),
+        (5, "No row needed an answer."),
+    ],
+)
+def test_one_row_has_a_sentence_and_no_panels(task, mixed, position, lead):
+    own = mixed.place == position
+    alone = Explanation.of(
+        task, mixed.rows.iloc[[position]], mixed.answers[own], np.zeros(int(own.sum()), dtype=np.int64), method="FCx",
+        wanted=np.array(["yes"]), without=mixed.row_status[[position]],
+    )  # fmt: skip
+    page = Reader(render(alone))
+    assert lead in page.text
+    assert "The batch" not in page.text
+    assert "1 of 1" not in page.text
+    assert len(page.data["cards"]) == 1
 
 
 def test_groups_add_up_to_all_rows(task):
@@ -208,9 +322,21 @@ def test_groups_add_up_to_all_rows(task):
     assert "By degree" in Reader(render(answer, group="degree")).text
 
 
+def test_groups_have_a_column_for_failing_answers_only_where_there_are_some(mixed):
+    good = [i for i, status in enumerate(mixed.row_status) if status != Status.BEST_EFFORT]
+    kept = np.isin(mixed.place, good)
+    fine = Explanation.of(
+        mixed.task, mixed.rows.iloc[good], mixed.answers[kept].iloc[:1], np.array([0]), method="FCx",
+        wanted=mixed.wanted[good], without=mixed.row_status[good],
+    )  # fmt: skip
+    assert "Fail a check" in Reader(render(mixed, group="job")).text
+    assert "Fail a check" not in Reader(render(fine, group="job")).text
+
+
 def test_an_unknown_group_is_named_in_the_error(mixed):
-    with pytest.raises(SchemaError, match=r"no feature 'agee'\. Did you mean 'age'\?"):
-        render(mixed, group="agee")
+    for answer in (mixed, many(mixed.task, 1)):
+        with pytest.raises(SchemaError, match=r"no feature 'agee'\. Did you mean 'age'\?"):
+            render(answer, group="agee")
 
 
 def test_without_a_script_summary_and_first_cards_can_be_read(task):
@@ -387,6 +513,8 @@ def test_packing_keeps_what_is_equal_and_yet_different_apart():
     [
         (AGE, 41, "41 years"),
         (AGE.replace(unit=""), np.int64(41), "41"),
+        (AGE, 1, "1 year"),
+        (AGE.replace(unit="gross"), 1, "1 gross"),
         (Feature("pay", "integer", low=0, high=10**7, unit="€"), 1234567, "1,234,567 €"),
         (Feature("pay", "continuous", low=-9, high=9999, decimals=2), 1234.5, "1,234.50"),
         (Feature("pay", "continuous", low=-9, high=9999, decimals=2), -4.25, "−4.25"),
@@ -408,9 +536,13 @@ def test_values_are_written_for_people(feature, value, text):
     [
         (AGE, 41, 45, "+4 years"),
         (AGE, 41, 30, "−11 years"),
+        (AGE, 41, 42, "+1 year"),
+        (AGE, 41, 40, "−1 year"),
         (Feature("dose", "continuous", low=0, high=1, decimals=1), 0.1, 0.3, "+0.2"),
-        (loans.SCHEMA["degree"], "none", "college", "2 ranks up"),
-        (loans.SCHEMA["degree"], "college", "school", "1 rank down"),
+        (loans.SCHEMA["degree"], "none", "college", "2 levels up"),
+        (loans.SCHEMA["degree"], "college", "school", "one level down"),
+        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "a", "b", "one level up"),
+        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "b", "c", "on the same level"),
         (loans.SCHEMA["job"], "clerk", "cook", ""),
         (AGE, 41, None, ""),
     ],
@@ -460,6 +592,56 @@ def test_levels_stand_over_their_bars_and_rare_ones_share_the_last():
     assert spread.at("level 39") == round((BARS - 1.5) / BARS, 3)
     assert spread.at("unknown") is None
     assert spread.told("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
+    assert [spread.named(f"level {i}") for i in (39, 0)] == ["level 39", "level 0 and others"]
+    assert spread.named("unknown") == ""
+
+
+def test_levels_are_named_below_their_bars_and_only_an_order_has_ends(task, mixed):
+    answers = mixed.answers[:1].assign(degree="college", job="smith")
+    rows = mixed.rows[:1].assign(job="cook")
+    page = render(
+        Explanation.of(task, rows, answers, np.array([0]), method="FCx", wanted=np.full(1, "yes", dtype=object))
+    )
+    lines = {line["title"]: line for line in cards(page)[0]["answers"][0]["lines"]}
+    assert {title: line["names"] for title, line in lines.items()} == {
+        "age": ["", ""], "income": ["", ""], "degree": ["none", "college"], "job": ["cook", "smith"],
+    }  # fmt: skip
+    spreads = {title: Reader(page).data["spreads"][str(line["feature"])] for title, line in lines.items()}
+    assert {title: spread["kind"] for title, spread in spreads.items()} == {
+        "age": "number", "income": "number", "degree": "order", "job": "levels",
+    }  # fmt: skip
+    assert (spreads["degree"]["ends"], spreads["job"]["ends"]) == (["none", "college"], ["", ""])
+
+
+# How it looks
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `#rgb` or `#rrggbb`, by WCAG 2."""
+    digits = colour.lstrip("#")
+    digits = digits if len(digits) == 6 else "".join(2 * digit for digit in digits)
+    shares = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_and_controls_have_the_contrast_that_wcag_asks_for_in_light_dark_and_print():
+    css = files("fcxplain.explanation.page").joinpath("page.css").read_text(encoding="utf-8")
+    themes = [dict(re.findall(r"--([\w-]+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", css, re.S)]
+    assert len(themes) == 3
+    texts = [(ink, ground) for ink in ("ink", "quiet") for ground in ("ground", "paper", "soft")]
+    texts += [("blue", "paper"), ("blue", "blue-soft"), ("red", "paper"), ("red", "red-soft")]
+    signs = ("quiet", "verified", "impossible", "best_effort")
+    statuses = [str(status) for status in Status]
+    for theme in [themes[0], themes[0] | themes[1], themes[0] | themes[2]]:
+        assert all(contrast(theme[ink], theme[ground]) >= 4.5 for ink, ground in texts)
+        assert all(contrast(theme["paper"], theme[sign]) >= 4.5 for sign in signs)
+        assert all(contrast(theme[name], theme["paper"]) >= 3 for name in ["edge", *statuses])
 
 
 # The script itself
@@ -480,6 +662,28 @@ def test_the_script_unpacks_certificates_and_finds_rows(hostile, tmp_path):
     told = json.loads(run.stdout)
     assert told["shown"] == [json.loads(json.dumps(c.to_dict())) for c in hostile.certificates]
     assert told["found"] == [[0, 1, 2, 3, 4, 5, 6], [6], [1], []]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script; it is not installed")
+def test_names_below_bars_stand_in_two_rows_only_where_they_would_meet():
+    code = files("fcxplain.explanation.page").joinpath("page.js").read_text(encoding="utf-8")
+    asked = [
+        (["cook", "smith"], [40, 200]),
+        (["cook", "smith"], [40, 50]),
+        (["x" * 24, "y"], [5, 235]),
+        (["", ""], [5, 9]),
+    ]
+    probe = f"""
+    const told = {json.dumps(asked)}.map(([texts, places]) => names(texts, places));
+    process.stdout.write(JSON.stringify(told.map(({{shown, deep}}) => [deep, shown.map((s) => [s.text, s.x, s["text-anchor"]])])));
+    """
+    run = subprocess.run(["node", "-e", code + probe], capture_output=True, check=True)
+    assert json.loads(run.stdout) == [
+        [14, [["cook", 40, "middle"], ["smith", 200, "middle"]]],
+        [25, [["cook", 40, "middle"], ["smith", 50, "middle"]]],
+        [14, [["x" * 24, 0, "start"], ["y", 235, "middle"]]],
+        [0, []],
+    ]  # fmt: skip
 
 
 def test_missing_values_of_failing_answers_are_shown_as_missing(task, mixed):

@@ -11,6 +11,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fcxplain import Feature, Schema, Task, train_classifier
 from fcxplain.errors import ClassifierError, DataError
@@ -124,6 +128,30 @@ def test_the_fewest_changes_are_two_where_two_suffice(kind):
     )
     assert (changes[one] == 1).all()
     assert (changes[two & ~one] == 2).all()
+
+
+@cache
+def tumours() -> tuple[Task, pd.DataFrame]:
+    """Thirty numbers and a linear model: far to go, with many ways to share the distance."""
+    table, label = load_breast_cancer(as_frame=True, return_X_y=True)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, label)
+    problem = Task(table, model, target=1)
+    return problem, table[problem.refused(table)].iloc[:30]
+
+
+def test_sparse_answers_have_two_changes_where_more_are_hardly_nearer():
+    problem, rows = tumours()
+    fewest, sparse, cheap = (
+        Search(problem, prefer=prefer, weights=weights).explain(rows).checks
+        for prefer, weights in (("fewest", None), ("sparse", None), ("sparse", {"times": 0}))
+    )
+    two = fewest.changes <= 2
+    assert two.sum() >= 10
+    nearer = fewest.continuous > 3 * sparse.continuous
+    assert ((sparse.changes <= 2) | nearer)[two].all()
+    assert (sparse.changes[two] <= 2).mean() >= 0.95
+    # By price alone, a third change would often be preferred.
+    assert (cheap.changes[two] > 2).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)

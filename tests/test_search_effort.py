@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import loans
 from fcxplain import Task
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.search import Budget, Search, as_budget
@@ -38,6 +39,18 @@ def test_a_budget_is_read_from_all_that_stands_for_one():
     assert as_budget(50) == Budget(calls=50)
     assert as_budget({"seconds": 0.5}) == Budget(seconds=0.5)
     assert as_budget(Budget(7, 2.0)) == Budget(7, 2.0)
+
+
+def test_who_is_answered_before_the_budget_ends_is_said_to_be_cut_short():
+    task, rows = loans.task(), loans.table(60, seed=5)
+    little, plenty = (Search(task, budget=calls).explain(rows) for calls in (20, 1_000))
+    assert little.counts == plenty.counts == {"verified": 33, "already": 27}
+    assert np.array_equal(little.cut_short, little.asked)
+    assert not plenty.cut_short.any()
+    assert (plenty.calls < 1_000).all()
+    assert "budget of this row ended before the search did" in str(little.certificates[0])
+    assert "budget" not in str(plenty.certificates[0])
+    assert [c.to_dict()["cut_short"] for c in (little.certificates[0], plenty.certificates[0])] == [True, False]
 
 
 @pytest.mark.parametrize(

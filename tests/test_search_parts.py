@@ -12,10 +12,12 @@ from sklearn.neighbors import LocalOutlierFactor
 from fcxplain import Feature, Schema, Task
 from fcxplain.search import Search
 from fcxplain.search.axes import Grids, moves_of
+from fcxplain.search.bench import Bench
 from fcxplain.search.by_codes import NetworkOracle
 from fcxplain.search.density import Density
 from fcxplain.search.distinct import distinct
 from fcxplain.search.diverse import diverse, undominated
+from fcxplain.search.few import few_first
 from fcxplain.search.ladders import first_at_least
 from fcxplain.search.ledger import Ledger
 from fcxplain.search.legal import Legal
@@ -153,3 +155,21 @@ def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
         pd.DataFrame({"a": [0.14], "s": [6]})
     )
     assert answer.answers.to_dict("records") == [{"a": 0.2, "s": 5}]
+
+
+@pytest.mark.parametrize(("times", "changes"), [(0.0, 3), (3.0, 3), (5.0, 2)])
+def test_many_changes_come_first_unless_few_are_not_much_farther(times, changes):
+    problem = task()
+    parts = Search(problem, prefer="sparse", weights={"times": times}).parts
+    present = parts.space.present(problem.schema.checked(table(1)), np.ones(1, dtype=np.int64))
+    age, income, job = (problem.schema.names.index(n) for n in ("age", "income", "job"))
+    few, many = present.codes.copy(), present.codes.copy()
+    # Both numbers move by four values each, or by one each and the job with them: a fourth of the way.
+    few[0, [age, income]] += 4
+    many[0, [age, income]] += 1
+    many[0, job] = (many[0, job] + 1) % 3
+    ledger = Ledger(10, np.zeros(1, dtype=np.int64))
+    bench = Bench(parts.space, parts.legal, parts.oracle, present, ledger, parts.settings.weights)
+    pool = Pool(np.zeros(2, np.int64), np.concatenate([few, many]), np.array([9.0, 1.0]), np.zeros(2, np.int64))
+    best = few_first(bench, parts.settings.weights, pool).best(1)
+    assert (best.codes != present.codes).sum() == changes

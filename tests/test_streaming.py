@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,17 @@ from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.parquet import KEY, arrow_table
 from fcxplain.explanation.verification import verify
-from fcxplain.streaming import Progress, stream
+from fcxplain.streaming import Progress, matched, stream
 
 TASK = loans.task()
 ROWS = loans.table(95, seed=7)
 
 
-def explain(rows: pd.DataFrame) -> Explanation:
+def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None = None) -> Explanation:
+    half = len(rows) // 2
+    if tell is not None:
+        tell(half, len(rows))
+        tell(len(rows), len(rows))
     return plain_answers.explain(TASK, rows, k=2)
 
 
@@ -92,13 +97,19 @@ def test_each_chunk_is_told(source):
     assert not any(p.resumed for p in seen)
 
 
+def test_rows_are_told_within_chunks_as_rows_of_the_file(source):
+    seen: list[tuple[int, int | None]] = []
+    run(source, on_rows=lambda done, total: seen.append((done, total)))
+    assert seen == [(20, 95), (40, 95), (60, 95), (80, 95), (87, 95), (95, 95)]
+
+
 class Stops:
     """An explainer that is cut off after some chunks, as by Ctrl-C, and counts the rows that it was asked about."""
 
     def __init__(self, after: int, error: BaseException) -> None:
         self.left, self.error, self.asked = after, error, 0
 
-    def __call__(self, rows: pd.DataFrame) -> Explanation:
+    def __call__(self, rows: pd.DataFrame, tell: object) -> Explanation:
         if self.left == 0:
             raise self.error
         self.left -= 1
@@ -168,7 +179,7 @@ sys.path[:0] = {path!r}
 import test_streaming as t
 from pathlib import Path
 
-def slowly(rows):
+def slowly(rows, tell):
     print("chunk", flush=True)
     time.sleep(0.3)
     return t.explain(rows)
@@ -216,6 +227,19 @@ def test_rows_are_labelled_as_in_the_file_or_by_their_number(source):
     assert labels_of(run(source).path) == list(range(95))
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_rows_are_called_by_a_column_that_is_named(ending, tmp_path):
+    table, source = ROWS.rename_axis("who").reset_index(), tmp_path / f"rows.{ending}"
+    table.to_parquet(source) if ending == "parquet" else table.to_csv(source, index=False)
+    assert labels_of(run(source, index="who").path) == ROWS.index.tolist()
+    with pytest.raises(DataError, match="index 'hwo': is not a column"):
+        run(source, index="hwo")
+    with pytest.raises(DataError, match="index 'job': is also a feature"):
+        run(source, index="job")
+    own = pd.DataFrame({"freeze": ["job"]}, index=["row 3"])
+    assert matched(own, source, TASK, "who").index.tolist() == ["row 3"]
+
+
 def test_columns_that_are_no_features_are_not_read(source):
     ROWS.assign(note=[["a", "list"]] * 95).to_parquet(source)
     assert run(source).rows == 95
@@ -242,7 +266,7 @@ def test_delimited_text_gives_the_same_answers(ending, source, tmp_path):
 def test_text_is_read_with_the_dtypes_of_the_task(tmp_path):
     ROWS.assign(income=1000).to_csv(tmp_path / "rows.csv", index=False)
     seen: list[pd.DataFrame] = []
-    run(tmp_path / "rows.csv", explain=lambda rows: seen.append(rows) or explain(rows))
+    run(tmp_path / "rows.csv", explain=lambda rows, tell: seen.append(rows) or explain(rows))
     for table in seen:
         assert dict(table.dtypes) == dict(TASK.encoder.dtypes_)
 
@@ -250,7 +274,7 @@ def test_text_is_read_with_the_dtypes_of_the_task(tmp_path):
 BAD = {
     "a number": (lambda t: t.assign(age=t["age"].astype(object).where(t.index != "row 30", "old")), "'age': is 'old'"),
     "a level": (lambda t: t.assign(job=t["job"].where(t.index != "row 30", "pilot")), "'pilot'"),
-    "a gap": (lambda t: t.assign(income=t["income"].where(t.index != "row 30")), "'income': is missing"),
+    "a gap": (lambda t: t.assign(income=t["income"].where(t.index != "row 30")), "'income': has an empty cell"),
     "no column": (lambda t: t.drop(columns="job"), "'job': is not in the table"),
 }
 
@@ -260,7 +284,7 @@ def test_rows_that_do_not_fit_are_named(kind, tmp_path):
     change, message = BAD[kind]
     change(ROWS).to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises((DataError, SchemaError), match=message) as told:
-        run(tmp_path / "rows.csv", explain=lambda rows: TASK.validate(rows) or explain(rows))
+        run(tmp_path / "rows.csv", explain=lambda rows, tell: TASK.validate(rows) or explain(rows))
     assert kind == "no column" or "first at index 30" in str(told.value)
 
 
@@ -291,7 +315,7 @@ def test_a_target_that_cannot_be_written_is_told_before_the_work(source, tmp_pat
 
 
 def test_labels_of_one_kind_are_asked_for(source):
-    def relabelled(rows: pd.DataFrame) -> Explanation:
+    def relabelled(rows: pd.DataFrame, tell) -> Explanation:
         return explain(rows if "row 0" in rows.index else rows.set_axis(np.arange(len(rows)), axis=0))
 
     with pytest.raises(DataError, match="labels of rows must be of one kind"):

@@ -24,7 +24,7 @@ import plain_answers
 from fcxplain import Task
 from fcxplain.cli import main
 from fcxplain.errors import FormatError, SchemaError
-from fcxplain.explanation import Explanation, Status
+from fcxplain.explanation import Explanation, Status, read_answers
 from fcxplain.explanation.parquet import KEY, write_answers
 from fcxplain.explanation.verification import Verification, verify
 from fcxplain.overrides import Overrides
@@ -65,6 +65,19 @@ def certificate(lines: pd.DataFrame, line: int, **changes: object) -> None:
 FIRST = int(np.flatnonzero(FOUND.frame["rank"].notna())[0])
 BARE = int(np.flatnonzero(FOUND.frame["status"] == "not_found")[0])
 ALREADY = int(np.flatnonzero(FOUND.frame["status"] == "already")[0])
+
+
+def test_whether_a_row_was_cut_short_is_kept_and_asked_of_no_file_that_does_not_tell(tmp_path):
+    ended = np.arange(len(ROWS)) % 3 == 0
+    write_answers(replace(FOUND, cut_short=ended), tmp_path / "new.parquet")
+    assert verify(TASK, ROWS, tmp_path / "new.parquet").passed
+    kept = read_answers(tmp_path / "new.parquet", TASK).cut_short
+    answered = np.unique(FOUND.place)
+    assert np.array_equal(kept[answered], ended[answered])
+    silent = edited(tmp_path / "new.parquet", lambda lines: certificate(lines, FIRST, cut_short="hardly"))
+    assert_only(silent, "certificate: cut_short")
+    write_answers(FOUND, tmp_path / "old.parquet")
+    assert read_answers(tmp_path / "old.parquet", TASK).cut_short is None
 
 
 def test_a_file_as_it_was_written_passes(path):

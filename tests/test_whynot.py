@@ -17,7 +17,9 @@ from torch import nn
 
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import RuleError
-from fcxplain.explanation import Explanation, WhyNot
+from fcxplain.explanation import Explanation, Obstacle, Relaxation, WhyNot
+from fcxplain.explanation.amounts import move_line
+from fcxplain.explanation.blocked import Blocked, blocked
 from fcxplain.rules import holds
 from fcxplain.search.obstacles import obstacles, without
 from fcxplain.search.prove import prove
@@ -46,7 +48,7 @@ def a_task(score: Callable[[pd.DataFrame], np.ndarray], rules=(), schema: Schema
     )
 
 
-def brute(task: Task, rows: pd.DataFrame) -> Explanation:
+def brute(task: Task, rows: pd.DataFrame, depth: int = 3) -> Explanation:
     """The cheapest counterfactual of each row, if there is any, by trying every legal row."""
     table = rows_of(task.schema)
     wanted = task.wanted(task.predict(rows))
@@ -88,10 +90,7 @@ def test_a_rule_in_the_way_is_named_in_words_and_as_data():
     assert told.row == "Ada"
     assert told.status == "impossible"
     assert names(told) == [["age' >= age"]]
-    assert (
-        told.words
-        == "Blocked by: age must not decrease. Without the rule that age must not decrease it would work: age 6 -> 3."
-    )
+    assert told.words == "Blocked by: age must not decrease. Without that, the way would be: age 6 -> 3 years."
     assert told.relaxation.counterfactual == {"age": 3, "hours": 2, "school": "none", "sex": "f"}
     assert told.relaxation.cost == pytest.approx(1 + 3 / task.units["age"])
 
@@ -99,20 +98,20 @@ def test_a_rule_in_the_way_is_named_in_words_and_as_data():
 def test_a_bound_gives_way_only_as_far_as_the_answer_needs():
     told = asked(a_task(lambda rows: rows["hours"] - 4.5, "age' >= age", target=1), person())
     assert told.words == (
-        "Blocked by: hours per week is at most 4 by its bounds. "
-        "With hours per week up to 5 instead of 4 it would work: hours per week 2 -> 5."
+        "Blocked by: hours per week cannot be above 4 (upper bound). "
+        "Without that, the way would be: hours per week 2 -> 5."
     )
     (bound,) = told.relaxation.gone
     assert (bound.kind, bound.feature, bound.side, bound.limit) == ("bound", "hours", "high", 4)
 
 
-def test_a_rule_that_is_a_limit_is_spoken_of_as_one():
+def test_a_rule_that_is_a_limit_says_so_as_data():
     told = asked(a_task(lambda rows: rows["hours"] - 2.5, "hours' <= 2\nage' >= age", target=1), person())
     assert told.words == (
-        "Blocked by: hours per week must be at most 2. "
-        "With hours per week up to 3 instead of 2 it would work: hours per week 2 -> 3."
+        "Blocked by: hours per week must be at most 2. Without that, the way would be: hours per week 2 -> 3."
     )
-    assert told.relaxation.gone[0].kind == "rule"
+    (rule,) = told.relaxation.gone
+    assert (rule.kind, rule.feature, rule.side, rule.limit) == ("rule", "hours", "high", 2)
 
 
 def test_what_is_fixed_is_reported_but_is_no_advice():
@@ -120,7 +119,7 @@ def test_what_is_fixed_is_reported_but_is_no_advice():
     assert names(told) == [["sex"]]
     assert not told.relaxation.is_advice
     assert told.words == (
-        "Blocked by: sex cannot be changed. If sex were m it would work: sex f -> m. "
+        "Blocked by: sex cannot be changed. Without that, the way would be: sex f -> m. "
         "That is no advice, since sex cannot be changed; it only shows what the model's answer hangs on."
     )
 
@@ -138,6 +137,10 @@ def test_a_longer_way_is_looked_for_where_the_short_one_is_no_advice():
     assert names(told) == [["sex"]]
     assert [o.name for o in told.relaxation.gone] == ["age' >= age", "hours' <= hours"]
     assert told.relaxation.is_advice
+    assert told.words == (
+        "Blocked by: sex cannot be changed. Without “age must not decrease” and “hours per week must not increase”, "
+        "the way would be: age 4 -> 3 years; hours per week 2 -> 3."
+    )
 
 
 def test_every_single_obstacle_that_would_do_is_named():
@@ -146,7 +149,10 @@ def test_every_single_obstacle_that_would_do_is_named():
 
     told = asked(a_task(score, "age' >= age\nschool' == school", target=1), person())
     assert sorted(names(told)) == [["age' >= age"], ["school' == school"]]
-    assert told.words.startswith("Blocked by these things, any one of which would do if it gave way: ")
+    assert told.words == (
+        "Blocked, but would work without any one of these: (1) school must not change; (2) age must not decrease. "
+        "In the first case, the way would be: school none -> much."
+    )
     assert told.relaxation.gone[0].name == "school' == school"
     assert told.relaxation.cost == 1
 
@@ -158,7 +164,10 @@ def test_two_obstacles_are_named_together_where_neither_alone_helps():
     task = a_task(score, "age' >= age\nschool' == school\nhours' >= 0", target=1)
     told = asked(task, person())
     assert names(told) == [["age' >= age", "school' == school"]]
-    assert told.words.startswith("Blocked by: age must not decrease and school must not change. Without the rule that ")
+    assert told.words == (
+        "Blocked by both of these: (1) age must not decrease; (2) school must not change. "
+        "Without both, the way would be: age 4 -> 3 years; school none -> much."
+    )
     assert asked(task, person(), most=1).relaxation is None
 
 
@@ -186,6 +195,16 @@ def test_each_row_is_told_for_the_class_it_wants():
     assert [t.row for t in told] == [(1, "a"), (2, "b")]
 
 
+def test_how_far_it_is_rises_to_the_whole():
+    task, seen = a_task(lambda rows: 3.5 - rows["age"], "age' == age"), []
+    rows = pd.concat([person(age=6), person(age=2)])
+    plain = why_not(task, rows, np.array([1, 0]), brute)
+    assert why_not(task, rows, np.array([1, 0]), brute, on_share=seen.append) == plain
+    assert seen == sorted(seen)
+    assert seen[0] < 0.5 < seen[-2]
+    assert seen[-1] == pytest.approx(1.0)
+
+
 def test_a_model_that_refuses_values_beyond_its_bounds_is_not_asked_about_them():
     def score(rows: pd.DataFrame) -> np.ndarray:
         if not rows["hours"].between(0, 4).all():
@@ -205,6 +224,63 @@ def test_a_reason_is_plain_data():
         {"feature": "hours", "now": 2, "then": 5, "title": "hours per week", "unit": ""}
     ]
     assert read["blockers"][0][0]["can_give_way"] is True
+
+
+def reason(status: str, *sets: tuple[Obstacle, ...]) -> Blocked:
+    said = blocked(WhyNot("Ada", status, sets, Relaxation(sets[0], {}, (), 1.0, 0.6), ""), SCHEMA)
+    assert said is not None
+    return said
+
+
+def test_what_is_not_proved_to_block_is_only_what_it_would_work_without():
+    a, b, c, d = (Obstacle("rule", name, name) for name in "abcd")
+    titles = {
+        ("Blocked by:", "Would work without:"): [(a,)],
+        ("Blocked by both of these:", "Would work without both of these:"): [(a, b)],
+        ("Blocked by all of these:", "Would work without all of these:"): [(a, b, c)],
+        ("Blocked, but would work without any one of these:", "Would work without any one of these:"): [(a,), (b,)],
+        ("Blocked, but would work without any one of these pairs:", "Would work without any one of these pairs:"): [
+            (a, b), (c, d),
+        ],
+    }  # fmt: skip
+    for told, sets in titles.items():
+        assert (reason("impossible", *sets).title, reason("not_found", *sets).title) == told
+
+
+def test_what_every_set_shares_is_said_once():
+    a, b, c = (Obstacle("rule", name, f"{name} must not change") for name in "abc")
+    said = reason("not_found", (a, b), (a, c))
+    assert said.sentences("age 4 -> 3") == (
+        "Would work without “a must not change” and any one of these: (1) b must not change; (2) c must not change. "
+        "In the first case, the way would be: age 4 -> 3."
+    )
+
+
+@pytest.mark.parametrize(
+    ("feature", "now", "then", "words"),
+    [
+        (Feature("pay", "continuous", low=0, high=9e6, decimals=2, unit="€"), 1053.53, 2000.0, "pay 1,053.53 -> 2,000.00 €"),
+        (Feature("years_employed", "integer", low=0, high=40, unit="years"), 2.0, 13, "years employed 2 -> 13"),
+        (Feature("age", "integer", low=0, high=99, unit="years"), 2, 1, "age 2 -> 1 year"),
+        (Feature("months", "integer", low=-6, high=72, unit="months"), -1, 72, "months -1 -> 72"),
+        (Feature("limit", "integer", low=1000, high=2000, unit="€"), 1000, 1500, "limit 1,000 -> 1,500 €"),
+        (Feature("built", "integer", low=1900, high=2025), 1994, 2001, "built 1994 -> 2001"),
+        (SCHEMA["school"], "none", "much", "school none -> much"),
+    ],
+)  # fmt: skip
+def test_values_in_reasons_are_written_as_on_cards(feature, now, then, words):
+    assert move_line(feature, now, then) == words
+
+
+@pytest.mark.parametrize("name", ["months", "age"])
+def test_bounds_are_worded_alike_for_names_of_one_thing_and_of_many(name):
+    schema = Schema((Feature(name, "integer", low=10, high=1200, unit="months"),))
+    task = Task(pd.DataFrame({name: [10, 1200]}), lambda rows: rows[name].to_numpy() / 1200, schema=schema, target=1)
+    unit = "" if name == "months" else " months"
+    assert [o.words for o in obstacles(task)] == [
+        f"{name} cannot be below 10{unit} (lower bound)",
+        f"{name} cannot be above 1,200{unit} (upper bound)",
+    ]
 
 
 def test_no_rows_are_no_trouble():

@@ -6,8 +6,9 @@ A search is kept from one call to the next, since it takes longer to make than t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,22 @@ import pandas as pd
 from .causal import CausalGraph
 from .classifier import Differentiable
 from .errors import DataError, Fault
-from .explanation import Explanation, Status, joined
+from .explanation import Explanation, Status, WhyNot, joined
+from .explanation.issuing import labels
 from .model.cvae import ConditionalVAE
 from .overrides import Overrides
+from .progress import OnWhy
 from .proposals import Proposer
 from .search import Budget, Search, why_not
 from .task import Task
 
 # Statuses that deserve a reason.
 WITHOUT = (Status.IMPOSSIBLE, Status.NOT_FOUND)
+UNASKED = "What stands in the way was not looked into, since the budget of the row was spent before."
 DRAWS = 16
+
+OnRows = Callable[[int, int], None]
+"""Told now and then how many rows are done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +75,25 @@ class Answering:
         self.proposer = Proposer(model, task, seed=seed)
         self._kept: tuple[tuple[Any, ...], Search] | None = None
 
-    def answers(self, rows: pd.DataFrame, wishes: Wishes, overrides: pd.DataFrame | None = None) -> Explanation:
+    def answers(
+        self,
+        rows: pd.DataFrame,
+        wishes: Wishes,
+        overrides: pd.DataFrame | None = None,
+        on_rows: OnRows | None = None,
+        on_why: OnWhy | None = None,
+    ) -> Explanation:
         """Verified answers, and why there are none."""
-        search = self._search(wishes)
+        search, count = self._search(wishes), _Count(len(rows), on_rows, on_why, reasons=wishes.why_not)
         if overrides is None:
-            return _explained(search, rows, wishes)
+            return _explained(search, rows, wishes, count)
         own = Overrides.read(overrides, rows, self.task)
         parts = []
         for place, rules, target, difficulty in own.groups():
             task = self.task.relaxed(rules=(*self.task.rules, *rules), target=target)
             here = replace(wishes, difficulty={**(wishes.difficulty or {}), **difficulty})
-            parts.append((place, _explained(search.narrowed(task, here.difficulty), rows.iloc[place], here)))
-        return joined(self.task, rows, parts, own) if parts else _explained(search, rows, wishes)
+            parts.append((place, _explained(search.narrowed(task, here.difficulty), rows.iloc[place], here, count)))
+        return joined(self.task, rows, parts, own) if parts else _explained(search, rows, wishes, count)
 
     def _search(self, wishes: Wishes) -> Search:
         """The search for these wishes: the last one, or a new one."""
@@ -100,25 +114,63 @@ class Answering:
         return self._kept[1]
 
 
-def _explained(search: Search, rows: pd.DataFrame, wishes: Wishes) -> Explanation:
-    found = search.explain(rows, wishes.k, best_effort=wishes.best_effort)
-    return _with_reasons(found, search, wishes) if wishes.why_not else found
+class _Count:
+    """Rows done, told to whoever wants to know; if reasons are asked for, a row without an answer waits for its own."""
+
+    def __init__(self, total: int, on_rows: OnRows | None, on_why: OnWhy | None, *, reasons: bool) -> None:
+        self.done, self.total, self.on_rows, self.on_why, self.reasons = 0, total, on_rows, on_why, reasons
+
+    def searched(self, rows: int, without: int) -> None:
+        """So many more were searched, some of them without an answer."""
+        self.reach(self.done + rows - without * self.reasons)
+
+    def reach(self, done: int) -> None:
+        """So many are done; what was told before is never taken back."""
+        if self.on_rows is not None and done > self.done:
+            self.done = done
+            self.on_rows(done, self.total)
+
+    def looked(self, rows: int, share: float, end: int) -> None:
+        """So much is done of finding out what stands in the way of the last rows before `end`."""
+        if self.on_why is None:
+            self.reach(end - rows + int(share * rows))
+        else:
+            self.on_why(rows, share)
 
 
-def _with_reasons(found: Explanation, search: Search, wishes: Wishes) -> Explanation:
+def _explained(search: Search, rows: pd.DataFrame, wishes: Wishes, count: _Count) -> Explanation:
+    end = count.done + len(rows)
+    found = search.explain(rows, wishes.k, best_effort=wishes.best_effort, on_batch=count.searched)
+    if wishes.why_not:
+        found = _with_reasons(found, search, wishes, lambda rows, share: count.looked(rows, share, end))
+    count.reach(end)
+    return found
+
+
+def _with_reasons(found: Explanation, search: Search, wishes: Wishes, on_why: OnWhy) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
+    found = replace(found, reasons=_not_looked_into(found))
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
     if not len(place):
         return found
 
-    def find(task: Task, rows: pd.DataFrame) -> Explanation:
-        return search.narrowed(task, wishes.difficulty).explain(rows)
+    def find(task: Task, rows: pd.DataFrame, depth: int) -> Explanation:
+        return search.narrowed(task, wishes.difficulty).explain(rows, depth=depth)
 
     wall, cpu = time.perf_counter(), time.process_time()
-    told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find)
+    tell = partial(on_why, len(place))
+    told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, on_share=tell)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()
     # The inquiry has more time for a proof than a row's budget leaves the search.
     status[place[[reason.status == Status.IMPOSSIBLE for reason in told]]] = Status.IMPOSSIBLE
-    return replace(found, row_status=status, reasons=dict(zip(place.tolist(), told, strict=True)), effort=spent)
+    reasons = {**found.reasons, **dict(zip(place.tolist(), told, strict=True))}
+    return replace(found, row_status=status, reasons=dict(sorted(reasons.items())), effort=spent)
+
+
+def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:
+    """What is said of rows whose budget was spent."""
+    late = np.flatnonzero(found.row_status == Status.TIMED_OUT)
+    names = labels(found.rows.index[late])
+    return {int(i): WhyNot(name, str(Status.TIMED_OUT), (), None, UNASKED) for i, name in zip(late, names, strict=True)}

@@ -6,8 +6,9 @@ not do what others could is told why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ from .rules import in_words
 from .task import Task
 
 DATA = "adult"
+# What the class wanted, 1, stands for.
+WANTED = "an income above 50,000"
 PEOPLE = 3
 # People on the page; a page of everybody is `fcxplain explain --html`.
 ON_PAGE = 200
@@ -69,14 +72,28 @@ class Demo:
     answers: Path
 
 
-def run(folder: str | Path, seed: int = 0, callbacks: Iterable[Callback] = ()) -> Demo:
-    """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model."""
+def _nobody(what: str, done: int, total: int | None) -> None:
+    """Where nobody wants to know how far it is."""
+
+
+def run(
+    folder: str | Path,
+    seed: int = 0,
+    callbacks: Iterable[Callback] = (),
+    on_step: Callable[[str, int, int | None], None] = _nobody,
+) -> Demo:
+    """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model.
+
+    on_step: told what is being done, and how much of how much, or 0 of 0 where nothing is counted.
+    """
     folder = Path(folder)
     data = load_dataset(DATA, seed=seed)
-    classifier = train_classifier(data, kind="paper", seed=seed)
+    classifier = train_classifier(data, "paper", seed, on_epoch=partial(on_step, "training the classifier"))
+    on_step("looking at whom it refuses, and for causes", 0, 0)
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
     fcx = FCx(seed=seed).fit(task, validation=data.validation, callbacks=callbacks)
-    answer = fcx.explain(data.test)
+    answer = fcx.explain(data.test, on_rows=partial(on_step, "explaining everybody who is refused"))
+    on_step("measuring, and writing the model, the answers and a page", 0, 0)
     refused = data.test[answer.asked]
     measured = evaluate(answer, metrics=list(COMPARED)).values
     refusal = _refusal(fcx, refused)
@@ -85,7 +102,7 @@ def run(folder: str | Path, seed: int = 0, callbacks: Iterable[Callback] = ()) -
     fcx.save(folder / "model", overwrite=True, source=source)
     answer.to_parquet(folder / "answers.parquet")
     page = fcx.explain(refused.iloc[:ON_PAGE], k=2)
-    page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change")
+    page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change for {WANTED}")
     return Demo(
         rows=len(data),
         score=score(classifier, data.test, data.label),

@@ -31,7 +31,7 @@ def drawn_answers(
 ) -> Explanation:
     """`k` draws for each row that does not have the class wanted."""
     wall, cpu = time.perf_counter(), time.process_time()
-    codes, table = task.encoder.codes(rows), rows[list(task.schema.names)]
+    codes, table = task.encoder.codes(rows), task.schema.columns_of(rows)
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args, overload
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from . import model_view
 from .answering import DRAWS, Answering, Wishes, refuse_wishes
-from .causal import CausalGraph, discover
+from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
-from .datasets import DEFAULT_DATASET
 from .drawing import drawn_answers
-from .errors import ClassifierError, DataError, Fault, FcxError, FormatError, NotFittedError, did_you_mean
+from .errors import DataError, Fault, NotFittedError, did_you_mean
 from .explanation import Explanation
 from .explanation.identity import model_id
 from .fingerprint import fingerprint
-from .model.cvae import Architecture, ConditionalVAE, weight_shapes
-from .model.history import History
+from .keeping import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
+from .markup import Glance
+from .model.cvae import Architecture, ConditionalVAE
+from .model.listing import glance
 from .model.objective import Objective, TermSettings, Weights
 from .model.settings import between, one_of, refuse, whole
 from .model.training import Callback, Schedule, Training
 from .model_view import Hard
-from .persistence import Checkpoint, Saved, read, resume, write
-from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
-from .persistence.weights import below
-from .presets import ARCHITECTURE, SCHEDULE, TERMS, WEIGHTS, Constraint, Rate, as_published
+from .overrides import as_table
+from .persistence import Checkpoint, resume
+from .presets import ARCHITECTURE, PUBLISHED_DATASET, SCHEDULE, TERMS, WEIGHTS, Constraint, Rate, as_published
+from .progress import Lines, OnWhy, TrainingLines, both
 from .rule_boxes import RuleBoxes
 from .search import PREFERENCES, Budget, as_budget
-from .streaming import Streamed, stream
-from .task import Task
-
-KIND = "fcx"
+from .streaming import OnRows, Streamed, matched, stream
+from .task import Task, refuse_all_but_a_task
 
 
 class FCx:
@@ -81,7 +79,7 @@ class FCx:
     def as_published(
         cls,
         constraint: Constraint = "unary",
-        dataset: str = DEFAULT_DATASET,
+        dataset: str = PUBLISHED_DATASET,
         seed: int = 0,
         *,
         learning_rate: Rate = 1e-2,
@@ -94,9 +92,15 @@ class FCx:
         return cls(**as_published(constraint, dataset, learning_rate), seed=seed)
 
     def __repr__(self) -> str:
-        state = "fitted" if hasattr(self, "model_") else "not fitted"
-        a, s = self.architecture, self.schedule
-        return f"FCx({state}, latent {a.latent}, {s.epochs} epochs at {s.learning_rate:g}, seed {self.seed})"
+        return self._glance().text()
+
+    def _repr_html_(self) -> str:
+        return self._glance().html()
+
+    def _glance(self) -> Glance:
+        fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "model_") else None
+        answers = f"searched for, {self.prefer} by default" if self.search else "drawn, as published"
+        return glance((self.architecture, self.schedule, self.seed), fitted, answers)
 
     # Parameters, as in scikit-learn
 
@@ -126,18 +130,27 @@ class FCx:
     def fit(
         self,
         task: Task,
-        *,
+        *others: object,
         validation: pd.DataFrame | None = None,
         callbacks: Iterable[Callback] = (),
         checkpoint: str | Path | None = None,
+        progress: bool = False,
     ) -> Self:
         """Learn from the training rows that do not get the class wanted.
 
         validation: rows that say which epoch was best; by default a tenth of the refused training rows.
+        callbacks: objects of classes made from `Callback`, whose methods (`on_train_begin`, `on_epoch_end`, ...) are
+            called at their times with the `Training`, whose `epoch`, `schedule` and `history` they may read.
+        progress: say on standard error how far it is, in a line every few seconds.
         checkpoint: a folder for the state of the training. A fit that was cut off goes on from there, and ends
             exactly where an uninterrupted one does.
         """
+        refuse_all_but_a_task(task, *others)
         self._check()
+        lines = Lines("fit")
+        if progress:
+            lines.say("looking at whom the model refuses, at its gradients, and for causes")
+            callbacks = (*callbacks, TrainingLines(lines))
         training = self.training(task, validation=validation, callbacks=callbacks)
         if checkpoint is None:
             self.history_ = training.run()
@@ -209,7 +222,7 @@ class FCx:
 
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:
-            return model_view.as_graph(task.graph, task.schema.names)
+            return as_graph(task.graph, task.schema.names)
         if not self.weights.soft:
             return CausalGraph(task.schema.names)
         return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
@@ -236,12 +249,15 @@ class FCx:
         *,
         prefer: str | None = None,
         budget: Budget | Mapping[str, Any] | int | None = None,
-        overrides: pd.DataFrame | None = None,
+        overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
         why_not: bool = False,
         weights: Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
+        on_rows: OnRows | None = None,
+        on_why: OnWhy | None = None,
+        progress: bool = False,
         out: str | Path | None = None,
         **streaming: Any,
     ) -> Explanation | Streamed:
@@ -251,35 +267,55 @@ class FCx:
         on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
 
         rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
-            a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite` and `on_chunk` are as for
-            `streaming.stream`.
+            a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
+            rows are called by) and `on_chunk` are as for `streaming.stream`.
         prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
             "plausible" (like rows that there are).
         budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
             or `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
         overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns
-            `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there.
+            `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of
+            such labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
         why_not: say of rows without an answer what stands in the way, and what would help.
         weights: what each part of the cost counts for, in place of the preference's.
         difficulty: what changing a feature costs in comparison with others, 1 by default.
         draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
         best_effort: give rows without an answer what came nearest, marked as such.
+        on_rows: called now and then with how many rows are done and how many there are (None for a file that does not
+            say). With `why_not`, a row without an answer is done when its reason is known.
+        on_why: called now and then, while it is found out what stands in the way of some rows, with how many they are
+            and how much of that is done, from 0 to 1. `on_rows` then waits until the reasons of all of them are known.
+        progress: say on standard error how far it is, in a line every few seconds.
 
         FCx as published has no search and none of these choices: it draws `k` times, and hands out every draw.
         """
         self._fitted()
+        overrides = None if overrides is None else as_table(overrides)
         chosen = Wishes(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
+        if progress:
+            lines = Lines("explain")
+            on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
         if isinstance(rows, str | Path):
-            return self._streamed(Path(rows), out, chosen, overrides, streaming)
+            return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming | {"on_rows": on_rows})
         if out is not None or streaming:
             raise DataError("out and the settings of streaming need a file of rows; a table's answers have to_parquet")
-        return self._explained(rows, chosen, overrides)
+        return self._explained(rows, chosen, overrides, on_rows, on_why)
 
-    def _explained(self, rows: pd.DataFrame, wishes: Wishes, overrides: pd.DataFrame | None) -> Explanation:
+    def _explained(
+        self,
+        rows: pd.DataFrame,
+        wishes: Wishes,
+        overrides: pd.DataFrame | None,
+        on_rows: Callable[[int, int], None] | None,
+        on_why: OnWhy | None,
+    ) -> Explanation:
         if self.search:
-            return self._answering().answers(rows, wishes, overrides)
+            return self._answering().answers(rows, wishes, overrides, on_rows, on_why)
         refuse_wishes(wishes, Wishes(wishes.k, self.prefer), overrides)
-        return drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
+        drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
+        if on_rows is not None:
+            on_rows(len(rows), len(rows))
+        return drawn
 
     def _streamed(
         self,
@@ -287,14 +323,16 @@ class FCx:
         out: str | Path | None,
         wishes: Wishes,
         overrides: pd.DataFrame | None,
+        on_why: OnWhy | None,
         settings: dict[str, Any],
     ) -> Streamed:
         if out is None:
             raise DataError("", [Fault("out", "is not given", "Name the parquet file for the answers: out=...")])
+        own = None if overrides is None else matched(overrides, source, self.task_, settings.get("index"))
 
-        def explain(rows: pd.DataFrame) -> Explanation:
-            some = None if overrides is None else overrides[overrides.index.isin(rows.index)]
-            return self._explained(rows, wishes, some)
+        def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None) -> Explanation:
+            some = None if own is None else own[own.index.isin(rows.index)]
+            return self._explained(rows, wishes, some, tell, on_why)
 
         asked = [repr(wishes), "" if overrides is None else overrides.to_csv()]
         rules = [rule.text for rule in self.task_.rules]
@@ -322,18 +360,9 @@ class FCx:
         table came from, say); after `load` it is in `source_`.
         """
         self._fitted()
-        task, tensors = task_content(self.task_)
-        layers, stand_in = stand_in_content(self.stand_in_)
-        content = {
-            "settings": self._settings(),
-            "task": task,
-            "graph": self.graph_.to_dict(),
-            "history": self.history_.to_list(),
-            "stand_in": layers,
-            "source": self.source_ if source is None else dict(source),
-        }
-        weights = {f"model.{name}": tensor for name, tensor in self.model_.state_dict().items()}
-        write(folder, KIND, content, tensors | stand_in | weights, overwrite=overwrite)
+        params, kept = self.get_params(deep=False), self.source_ if source is None else source
+        learnt = (self.task_, self.graph_, self.stand_in_, self.model_, self.history_)
+        write_fitted(Fitted(params, *learnt, kept), folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path, classifier: Any = None, *, any_classifier: bool = False) -> FCx:
@@ -342,56 +371,18 @@ class FCx:
         classifier: the model, if it is your own. One that answers otherwise than the one fitted to is refused
             unless `any_classifier` is true.
         """
-        saved = read(folder, KIND)
-        try:
-            return cls._restored(saved, classifier, any_classifier)
-        except (ClassifierError, FormatError) as error:
-            raise type(error)(f"{folder}: {error}") from error
-        except (FcxError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
-            # The seal of the manifest holds, so that somebody has written what we never do.
-            problem = f"{folder}: the manifest does not describe an explainer ({type(error).__name__}: {error})"
-            raise FormatError(f"{problem}. Save the model again.") from error
-
-    @classmethod
-    def _restored(cls, saved: Saved, classifier: Any, any_classifier: bool) -> FCx:
-        content, tensors = saved.content, saved.tensors
-        settings = content["settings"]
-        parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
-        plain = {name: settings[name] for name in PARAMETERS if name not in PARTS}
-        fcx = cls(**parts, **plain)
-        fcx.graph_ = CausalGraph.from_dict(content["graph"])
-        fcx.task_ = restored_task(content["task"], tensors, classifier, fcx.graph_, any_classifier=any_classifier)
-        fcx.stand_in_ = restored_stand_in(content["stand_in"], tensors, fcx.task_)
-        fcx.history_, fcx.source_ = History.from_list(content["history"]), dict(content["source"])
-        fcx.model_ = fcx._restored_model(below(tensors, "model."))
+        found = read_fitted(folder, classifier, any_classifier=any_classifier)
+        fcx = cls(**found.params)
+        fcx.task_, fcx.graph_, fcx.stand_in_ = found.task, found.graph, found.stand_in
+        fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
         return fcx
 
-    def _restored_model(self, weights: dict[str, Tensor]) -> ConditionalVAE:
-        shape = model_view.layout(self.task_)
-        # Before anything is built: a manifest may declare any size.
-        expected = weight_shapes(shape, self.architecture)
-        if {name: tuple(tensor.shape) for name, tensor in weights.items()} != expected:
-            raise FormatError("the weights do not have the shapes of the architecture that the manifest names")
-        model = ConditionalVAE(shape, self.architecture, torch.Generator().manual_seed(self.seed))
-        model.to(self.task_.encoder.dtype_).load_state_dict(weights)
-        return model.eval()
-
     def _settings(self) -> dict[str, Any]:
-        found = self.get_params(deep=False)
-        return found | {name: asdict(found[name]) for name in PARTS}
+        return settings_data(self.get_params(deep=False))
 
     def _fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
-
-
-PARTS: dict[str, type[Any]] = {
-    "architecture": Architecture,
-    "weights": Weights,
-    "terms": TermSettings,
-    "schedule": Schedule,
-}
-PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "prefer", "seed", "device")
 
 
 def _device_faults(device: object) -> list[Fault]:
@@ -400,8 +391,3 @@ def _device_faults(device: object) -> list[Fault]:
     except (RuntimeError, AssertionError) as error:
         return [Fault(f"device {device!r}", f"cannot be used ({str(error).splitlines()[0]})", "Give cpu, or cuda.")]
     return []
-
-
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they were before JSON made lists of tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

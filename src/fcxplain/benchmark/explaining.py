@@ -21,31 +21,44 @@ from ..explainer import FCx
 from ..model_view import class_indices
 from ..proposals import Proposer
 from ..search import PREFERENCES
-from .timing import Timing, cpu_seconds
+from .timing import OnJob, Timing, cpu_seconds, nobody
 from .training import Growth, peak_memory
 
 # Rows that are explained one at a time.
 SINGLE = 100
 SIZES = (10**3, 10**4, 10**5, 10**6)
+# What is measured of explaining, one after the other.
+BATCHES, ROWS = (tuple(f"{prefer}, {rows}" for prefer in PREFERENCES) for rows in ("a batch", "one row"))
+ONE_DRAW = "one draw, a batch"
+JOBS = (*BATCHES, *ROWS, ONE_DRAW)
 
 
-def explaining_speed(fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5) -> list[Timing]:
+def explaining_speed(fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_job: OnJob = nobody) -> list[Timing]:
     """CPU seconds for all rows by each preference, for one row, and with one draw against the bare work."""
     found = []
     with one_thread(), threadpool_limits(limits=1):
-        for prefer in PREFERENCES:
+        for prefer, job in zip(PREFERENCES, BATCHES, strict=True):
+            on_job(job)
             seconds = _best(partial(fcx.explain, refused, prefer=prefer), repeat)
-            found.append(Timing(f"{prefer}, a batch", len(refused), seconds))
-        for prefer in PREFERENCES:
-            found.append(Timing(f"{prefer}, one row", 1, _median(fcx, refused.iloc[:SINGLE], prefer)))
+            found.append(Timing(job, len(refused), seconds))
+        for prefer, job in zip(PREFERENCES, ROWS, strict=True):
+            on_job(job)
+            found.append(Timing(job, 1, _median(fcx, refused.iloc[:SINGLE], prefer)))
+        on_job(ONE_DRAW)
         floor = _best(bare_draw(fcx, refused), repeat)
         fast = _best(partial(fcx.explain, refused, draws=1), repeat)
-        found.append(Timing("one draw, a batch", len(refused), fast, floor))
+        found.append(Timing(ONE_DRAW, len(refused), fast, floor))
     return found
 
 
 def explaining_growth(
-    fcx: FCx, refused: pd.DataFrame, *, sizes: Sequence[int] = SIZES, prefer: str = "sparse", seed: int = 0
+    fcx: FCx,
+    refused: pd.DataFrame,
+    *,
+    sizes: Sequence[int] = SIZES,
+    prefer: str = "sparse",
+    seed: int = 0,
+    on_job: OnJob = nobody,
 ) -> list[Growth]:
     """File to file with ever more rows, drawn from these with replacement.
 
@@ -58,6 +71,7 @@ def explaining_growth(
         refused.iloc[:SINGLE].reset_index(drop=True).to_parquet(source)
         work()
         for size in sorted(sizes):
+            on_job(f"file to file, {size:,} rows")
             refused.iloc[generator.integers(0, len(refused), size)].reset_index(drop=True).to_parquet(source)
             before = peak_memory()
             seconds = cpu_seconds(work)

@@ -19,7 +19,7 @@ from ..classifier.networks import one_thread
 from ..model.cvae import ConditionalVAE, Draw
 from ..model.objective import Objective, Weights
 from ..model.training import Callback, Rows, Schedule, Training
-from .timing import Timing, cpu_seconds
+from .timing import OnJob, Timing, cpu_seconds, nobody
 
 Batch = tuple[Rows, torch.Tensor]
 """Rows, and the noise that their latent points are drawn with."""
@@ -78,12 +78,14 @@ def training_growth(
     schedule: Schedule | None = None,
     repeat: int = 3,
     seed: int = 0,
+    on_job: OnJob = nobody,
 ) -> list[Growth]:
     """One epoch on ever more rows, drawn from these with replacement; the best of several epochs counts."""
     schedule = replace(schedule or Schedule(), epochs=repeat)
     generator = torch.Generator().manual_seed(seed)
     found = []
     for size in sorted(sizes):
+        on_job(f"one epoch, {size:,} rows")
         before = peak_memory()
         places = torch.randint(len(rows), (size,), generator=generator)
         resampled = rows.take(places, rows.x.device)

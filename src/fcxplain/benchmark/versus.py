@@ -23,11 +23,13 @@ from ..metrics import evaluate
 from ..task import Task
 from .dice_package import REMEDY, DicePackage, Way, installed
 from .explaining import bare_draw
-from .timing import cpu_seconds
+from .timing import OnJob, cpu_seconds, nobody
 
 ROWS = 30
 FLOOR = "bare work, one draw"
 FAST, DEFAULT, SPARSE = "fcxplain, one draw", "fcxplain, default", "fcxplain, sparse"
+PACKAGES: dict[Way, str] = {way: f"dice-ml, {way}" for way in get_args(Way)}
+NAMES = (FLOOR, FAST, DEFAULT, SPARSE, *PACKAGES.values())
 SHARES = ("validity", "feasibility", "success")
 
 
@@ -56,7 +58,14 @@ class Contender:
 
 
 def compared(
-    fcx: FCx, refused: pd.DataFrame, *, fitting: float, rows: int = ROWS, repeat: int = 5, seed: int = 0
+    fcx: FCx,
+    refused: pd.DataFrame,
+    *,
+    fitting: float,
+    rows: int = ROWS,
+    repeat: int = 5,
+    seed: int = 0,
+    on_job: OnJob = nobody,
 ) -> list[Contender]:
     """Explain the same rows in every way. Ours and the bare work count by their best turn; dice-ml has one turn.
 
@@ -64,8 +73,11 @@ def compared(
     """
     some = refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:rows])]
     with one_thread(), threadpool_limits(limits=1):
-        ours = [_timed(name, fcx.task_, some, explain, fitting, repeat) for name, explain in _ours(fcx, some).items()]
-        return ours + list(_packages(fcx.task_, some, seed))
+        found = []
+        for name, explain in _ours(fcx, some).items():
+            on_job(name)
+            found.append(_timed(name, fcx.task_, some, explain, fitting, repeat))
+        return found + list(_packages(fcx.task_, some, seed, on_job))
 
 
 def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
@@ -77,9 +89,9 @@ def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _packages(task: Task, some: pd.DataFrame, seed: int) -> Iterator[Contender]:
-    for way in get_args(Way):
-        name = f"dice-ml, {way}"
+def _packages(task: Task, some: pd.DataFrame, seed: int, on_job: OnJob) -> Iterator[Contender]:
+    for way, name in PACKAGES.items():
+        on_job(name)
         if not installed():
             yield Contender(name, len(some), note=f"not installed: {REMEDY}")
             continue

@@ -105,6 +105,8 @@ class Explanation:
     """Why a row has no answer, by the row's position, where that was asked."""
     calls: NDArray[np.int64] | None = None
     """For each row, how many candidates the user's model was asked about."""
+    cut_short: NDArray[np.bool_] | None = None
+    """For each row, whether its budget ended before the search did; None where nobody told."""
     draws: int = 0
     """Proposals of the network for each row."""
     prices: Prices | None = None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .glance import certificate_glance
 from .statement import headline, stated
 
 # Types of values that are the same in JSON.
@@ -82,6 +83,8 @@ class Certificate:
     """A fingerprint of the model's answers; None where it has none to the rows it was asked about."""
     rules_id: str = ""
     """A fingerprint of the features and of the rules that the row has to keep."""
+    cut_short: bool | None = None
+    """Whether the row's budget ended before the search did, which might have found better; None where nobody told."""
 
     @property
     def passed(self) -> bool:
@@ -90,6 +93,8 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON; `certificate_schema` describes it."""
+        # Files of before it was told have none.
+        told = {} if self.cut_short is None else {"cut_short": self.cut_short}
         # Name by name: `asdict` copies values that cannot change, which takes twenty times as long.
         return {
             "row": written(self.row),
@@ -113,6 +118,7 @@ class Certificate:
             "calls": self.calls,
             "model": self.model,
             "rules_id": self.rules_id,
+            **told,
         }
 
     def __str__(self) -> str:
@@ -120,6 +126,9 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"<{headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        return certificate_glance(self).html()
 
 
 def certificate_schema() -> dict[str, Any]:

@@ -35,6 +35,8 @@ class Checks:
     """The class by the user's own model; None for a row that is not legal and so was not asked about."""
     probability: NDArray[np.float64]
     """Of the class wanted, by the user's own model."""
+    room: NDArray[np.float64]
+    """How far that is above the threshold or, with more than two classes, above the likeliest other class."""
     kept: Bools
     """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
     legal: Bools
@@ -106,7 +108,7 @@ def check(
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(_changed(f, first[f.name], second[f.name]) for f in features)
-    predicted, probability = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
+    predicted, probability, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -115,6 +117,7 @@ def check(
         wanted=wanted,
         predicted=predicted,
         probability=probability,
+        room=room,
         kept=kept,
         legal=legal,
         changed=changed,
@@ -191,14 +194,28 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 def _asked(
     task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Classes by the user's own model, and its probability of the class wanted."""
-    predicted, probability = np.full(len(after), None, dtype=object), np.full(len(after), np.nan)
+) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+    """Classes by the user's own model, its probability of the class wanted, and the room that leaves."""
+    predicted = np.full(len(after), None, dtype=object)
+    probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
     if legal.any():
         answers = task.classifier.probabilities(after if legal.all() else after[legal])
         names = np.empty(len(task.classes), dtype=object)
         names[:] = task.classes
         predicted[legal] = names[chosen(answers, task.classifier.threshold)]
         place = {name: i for i, name in enumerate(task.classes)}
-        probability[legal] = answers[np.arange(len(answers)), [place[w] for w in wanted[legal].tolist()]]
-    return predicted, probability
+        columns = np.array([place[w] for w in wanted[legal].tolist()])
+        probability[legal] = answers[np.arange(len(answers)), columns]
+        room[legal] = _room(answers, columns, task.classifier.threshold)
+    return predicted, probability, room
+
+
+def _room(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
+    """How far each class wanted is above what makes it the answer."""
+    if answers.shape[1] == 2:
+        above = answers[:, 1] - (0.5 if threshold is None else threshold)
+        return np.where(wanted == 1, above, -above)
+    lines = np.arange(len(answers))
+    others = answers.copy()
+    others[lines, wanted] = -np.inf
+    return np.asarray(answers[lines, wanted] - others.max(axis=1, initial=-np.inf))

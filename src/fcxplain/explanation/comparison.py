@@ -43,6 +43,9 @@ def same_probability(stored: Any, found: Any) -> bool:
 def _same(name: str, stored: Any, found: Any) -> bool:
     if name == "probability":
         return same_probability(stored, found)
+    if name == "cut_short":
+        # Files of before it was told have none.
+        return bool(stored in (found, ABSENT))
     if name == "density":
         # One that names none has nothing that could be wrong; these are counted.
         return stored is None or _near(stored, found, DENSITY * abs(found or 0))

@@ -36,6 +36,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
     rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
     first, second = _columns(before, rules, primed=False), _columns(after, rules, primed=True)
     calls = repeat(None) if e.calls is None else e.calls[place].tolist()
+    cut_short = repeat(None) if e.cut_short is None else e.cut_short[place].tolist()
     # In the order of the certificate's fields: by position is half as slow as by name.
     return list(
         map(
@@ -60,6 +61,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
             calls,
             repeat(model_id(e.task)),
             rules_ids(e.task, e.own, place),
+            cut_short,
         )
     )
 

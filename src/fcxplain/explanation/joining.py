@@ -27,10 +27,11 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     place = np.concatenate([np.empty(0, dtype=np.int64), *(where[part.place] for where, part in parts)])
     order = np.argsort(place, kind="stable")
     status, wanted = np.empty(len(rows), dtype=object), np.empty(len(rows), dtype=object)
-    calls = np.zeros(len(rows), dtype=np.int64)
+    calls, cut_short = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
     for where, part in parts:
         status[where], wanted[where] = part.row_status, part.wanted
         calls[where] = 0 if part.calls is None else part.calls
+        cut_short[where] = False if part.cut_short is None else part.cut_short
     found = [part for _, part in parts]
     tables = [part.answers for part in found if len(part.answers)]
     answers = pd.concat(tables, ignore_index=True) if tables else found[0].answers
@@ -50,6 +51,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         own=own,
         reasons={int(where[i]): reason for where, part in parts for i, reason in part.reasons.items()},
         calls=calls,
+        cut_short=None if any(part.cut_short is None for part in found) else cut_short,
         draws=max(part.draws for part in found),
     )
 

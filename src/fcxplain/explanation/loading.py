@@ -32,10 +32,12 @@ def read_answers(path: str | Path, task: Task) -> Explanation:
         own, reasons = lines.own(), lines.reasons()
         certificates = [json.loads(text) for text in lines.told["certificate"][lines.answered]]
         found_by = [str(certificate["found_by"]) for certificate in certificates]
+        cut_short = lines.cut_short(certificates)
         status = [Status(text) for text in lines.of_row("status")]
     rows = _restored(lines.now[lines.first], task).set_axis(labels(lines.of_row("row"), file.about["labels"]), axis=0)
     wanted = classes(lines.of_row("wanted"))
-    return explained(lines, rows, wanted, file, without=status, found_by=found_by, own=own, reasons=reasons)
+    told: dict[str, Any] = {"found_by": found_by, "own": own, "reasons": reasons, "cut_short": cut_short}
+    return explained(lines, rows, wanted, file, without=status, **told)
 
 
 def explained(
@@ -48,6 +50,7 @@ def explained(
     found_by: Sequence[str],
     own: Overrides | None,
     reasons: dict[int, WhyNot],
+    cut_short: NDArray[np.bool_] | None,
 ) -> Explanation:
     """The answers on these lines, checked anew as counterfactuals for these rows."""
     about, calls = file.about, lines.numbers("calls")
@@ -64,6 +67,7 @@ def explained(
         own=own,
         reasons=reasons,
         calls=None if calls is None else calls[lines.first],
+        cut_short=cut_short,
         draws=about["draws"],
         effort=Effort(**about["effort"]),
         notes=tuple(about["notes"]),
@@ -203,6 +207,15 @@ class Lines:
         """Whether each answer had the class wanted before it was decoded, where that is known of all."""
         found = self.told["soft_valid"][self.answered]
         return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
+
+    def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
+        """Whether each row's budget ended before the search did, by the answers' certificates; None if none tells."""
+        told = [certificate.get("cut_short") for certificate in certificates]
+        if all(said is None for said in told):
+            return None
+        found = np.zeros(int(self.first.sum()), dtype=bool)
+        found[self.position[self.answered]] = [said is True for said in told]
+        return found
 
     def own(self) -> Overrides | None:
         """Rules of single rows, if there are any."""

@@ -87,9 +87,10 @@ class Relaxation:
 class WhyNot:
     """Why one row has no answer.
 
-    `status` is "impossible" where that is proved, else "not_found". `blockers` are the smallest sets of obstacles
-    whose removal helps: any one of the sets would do. `relaxation` is the cheapest way that was found, with such as
-    ask for a fixed feature to change only where there is no other.
+    `status` is "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was
+    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps: any one of the sets
+    would do. `relaxation` is the cheapest way that was found, with such as ask for a fixed feature to change only where
+    there is no other.
     """
 
     row: Any

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # The one status that must not be read over.
 MARKED = "best_effort"
+CUT_SHORT = "the budget of this row ended before the search did: with more, there may be a better answer"
 
 
 def marked(status: str) -> str:
@@ -28,7 +29,7 @@ def headline(c: Certificate) -> str:
 
 def stated(c: Certificate) -> str:
     """The whole certificate, a line for each thing."""
-    return "\n  ".join([headline(c), *_changes(c), _answer(c), *_rules(c), _checked(c), *_facts(c), _prints(c)])
+    return "\n  ".join([headline(c), *_changes(c), answered(c), *_rules(c), _checked(c), *_facts(c), _prints(c)])
 
 
 def _changes(c: Certificate) -> list[str]:
@@ -46,7 +47,8 @@ def amount(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _answer(c: Certificate) -> str:
+def answered(c: Certificate) -> str:
+    """What the model says of it."""
     if not c.in_domain:
         return "the model was NOT ASKED, since a value is outside its domain"
     verdict = "as wanted" if c.valid else f"NOT {c.wanted}, which is wanted"
@@ -74,6 +76,8 @@ def _facts(c: Certificate) -> Iterator[str]:
     effort = [f"{c.draws:,} draws"] if c.draws else []
     effort += [f"{c.calls:,} candidates shown to the model"] if c.calls is not None else []
     yield f"found by {c.found_by}" + (f" ({', '.join(effort)})" if effort else "")
+    if c.cut_short:
+        yield CUT_SHORT
 
 
 def _prints(c: Certificate) -> str:

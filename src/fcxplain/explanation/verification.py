@@ -183,6 +183,7 @@ class _Audit:
             found_by=[str(c.get("found_by")) for c in certificates],
             own=own,
             reasons=reasons,
+            cut_short=lines.cut_short(certificates),
         )
         self.answers += len(certificates)
         self.without_density += sum(c.get("density") is None for c in certificates)

@@ -45,7 +45,7 @@ CONVENTIONS: dict[str, dict[str, Metric]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
 
@@ -83,7 +83,7 @@ class Evaluation:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         width = max(map(len, self.values), default=0)
         said = "" if self.convention == "ours" else f" (convention: {self.convention})"
         head = f"{self.method}: {counted(self.asked, 'row')} asked, {counted(self.answers, 'answer')}{said}"

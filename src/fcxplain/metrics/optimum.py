@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ Floats = NDArray[np.float64]
 LEGAL_ROWS = 2_000_000
 # The optimum is looked for in at most so many of the rows asked.
 ROWS = 200
+# From here on, counts are told by their size alone.
+HUGE = 10**12
 # Two sums of the same prices may differ by rounding.
 ROUNDING = 1e-9
 
@@ -47,7 +50,9 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
     spaces = spaces_of(task, before)
     total = sum(space.size for space, _ in spaces)
     if total > limit:
-        return absent(f"{total:,} legal rows are too many to try them all (limit {limit:,})")
+        # A product over many features is beyond what digits show, or a float holds.
+        many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
+        return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
     prices = answer.prices or Prices()
     cost = _costs(task, prices, before, task.schema.natural(answer.answers.iloc[solved]))
     best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)

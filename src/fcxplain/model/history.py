@@ -15,11 +15,24 @@ class Epoch:
     validation: dict[str, float]
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """One line per epoch."""
 
     epochs: list[Epoch] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"History({self.told})"
+
+    @property
+    def told(self) -> str:
+        """How it went, in a line."""
+        if not self.epochs:
+            return "no epochs"
+        first, last = self.epochs[0], self.epochs[-1]
+        length = "1 epoch" if len(self.epochs) == 1 else f"{len(self.epochs):,} epochs"
+        best = min(e.validation["total"] for e in self.epochs)
+        return f"{length}, loss {first.train['total']:.4g} -> {last.train['total']:.4g}; on validation rows {best:.4g}"
 
     def add(self, epoch: Epoch) -> None:
         """Write the next line."""

@@ -34,15 +34,20 @@ from .trees import ASKED
 
 # Answers of each row held ready beyond those asked for.
 SPARE = 2
+DEEPEST = 3
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
 
 class Course:
-    """The steps for one task, and what each row is to get: at most `k` answers."""
+    """The steps for one task, and what each row is to get: at most `k` answers.
 
-    def __init__(self, parts: Parts, k: int) -> None:
-        self.parts, self.k = parts, k
+    How far rows of a model that is dear to ask are looked at is their `depth`: 1 leaves out the second look from the
+    best changes, 2 proofs and last resorts.
+    """
+
+    def __init__(self, parts: Parts, k: int, depth: int = DEEPEST) -> None:
+        self.parts, self.k, self.depth = parts, k, DEEPEST if parts.oracle.cheap else depth
         self.settings, self.weights = parts.settings, parts.settings.weights
 
     @property
@@ -57,13 +62,15 @@ class Course:
         if self.settings.draws is not None and self.is_quick:
             pool = drawn(bench, self.settings.draws, 1)
         changed = np.flatnonzero(bench.space.changed(present, pool.row, pool.codes).any(axis=1))
-        return Found(pool.take(changed), status, bench.nothing(), bench.ledger.spent, bench.ledger.calls)
+        ledger = bench.ledger
+        return Found(pool.take(changed), status, bench.nothing(), ledger.spent, ledger.refused, ledger.calls)
 
     def run(self, present: Present) -> Found:
         """Good candidates for each row, the cheapest first, and the status of rows without any."""
         bench = self._bench(present)
         pool, nearly, status = self._found(bench)
-        return Found(self._shortlisted(bench, pool), status, nearly, bench.ledger.spent, bench.ledger.calls)
+        ledger = bench.ledger
+        return Found(self._shortlisted(bench, pool), status, nearly, ledger.spent, ledger.refused, ledger.calls)
 
     def ordered(self, present: Present, pool: Pool) -> Pool:
         """Answers in order of choice, and some to spare."""
@@ -91,9 +98,10 @@ class Course:
         pool, nearly = self._searched(part, base[rows])
         bench.settle(part, rows)
         pool, nearly = replace(pool, row=rows[pool.row]), replace(nearly, row=rows[nearly.row])
-        pool = joined([pool, self._proved(bench, np.flatnonzero(~pool.has(len(possible))), status)])
-        left = np.flatnonzero(possible & ~pool.has(len(possible)) & (status != Status.IMPOSSIBLE))
-        pool = joined([pool, self._refined(bench, left, base[left])])
+        if self.depth == DEEPEST:
+            pool = joined([pool, self._proved(bench, np.flatnonzero(~pool.has(len(possible))), status)])
+            left = np.flatnonzero(possible & ~pool.has(len(possible)) & (status != Status.IMPOSSIBLE))
+            pool = joined([pool, self._refined(bench, left, base[left])])
         status[bench.ledger.refused & (status != Status.IMPOSSIBLE)] = Status.TIMED_OUT
         return pool, nearly, status
 
@@ -123,7 +131,8 @@ class Course:
         pools = [combinations(bench, axes, known)]
         if self.settings.draws is not None and self.settings.n_draws > 0 and not self.is_quick:
             pools.append(drawn(bench, self.settings.draws, self.settings.n_draws))
-        pools += climbed(bench, axes, joined([pool, *pools]), self.parts.moves)
+        if self.depth > 1:
+            pools += climbed(bench, axes, joined([pool, *pools]), self.parts.moves)
         if self.weights.looks_at_data:
             pools.append(profiled(bench, axes, known, self.parts.common.density))
         lacking = np.flatnonzero(~joined([pool, *pools]).has(len(bench.present)))

@@ -23,6 +23,8 @@ class Found:
     nearly: Pool
     spent: Codes
     """Candidates that the model was asked about, for each row."""
+    cut_short: NDArray[np.bool_]
+    """Whether each row would have asked more than its budget allows."""
     calls: int = 0
     """Rows that the model was shown in all."""
     failures: dict[int, str] = field(default_factory=dict)
@@ -33,17 +35,17 @@ class Found:
         """One row on which the model failed."""
         none = Pool.empty(features)
         status = np.full(1, Status.NOT_FOUND, dtype=object)
-        return cls(none, status, none, np.zeros(1, dtype=np.int64), failures={0: message})
+        return cls(none, status, none, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), failures={0: message})
 
     def completed(self, part: Found, rows: Codes) -> Found:
         """With what was found for some of the rows afterwards."""
-        status, spent = self.status.copy(), self.spent.copy()
-        status[rows] = part.status
+        status, spent, cut_short = self.status.copy(), self.spent.copy(), self.cut_short.copy()
+        status[rows], cut_short[rows] = part.status, part.cut_short
         spent[rows] += part.spent
         pool, nearly = (replace(p, row=rows[p.row]) for p in (part.pool, part.nearly))
         failures = {int(rows[row]): message for row, message in part.failures.items()}
         pool, nearly = joined([self.pool, pool]), joined([self.nearly, nearly])
-        return Found(pool, status, nearly, spent, self.calls + part.calls, failures)
+        return Found(pool, status, nearly, spent, cut_short, self.calls + part.calls, failures)
 
 
 def one_after_the_other(parts: Sequence[Found], features: int) -> Found:
@@ -58,6 +60,7 @@ def one_after_the_other(parts: Sequence[Found], features: int) -> Found:
         np.concatenate([np.empty(0, dtype=object), *(p.status for p in parts)]),
         joined([none, *(replace(p.nearly, row=p.nearly.row + s) for p, s in moved)]),
         np.concatenate([np.zeros(0, dtype=np.int64), *(p.spent for p in parts)]),
+        np.concatenate([np.zeros(0, dtype=bool), *(p.cut_short for p in parts)]),
         sum(p.calls for p in parts),
         {row + s: message for p, s in moved for row, message in p.failures.items()},
     )

@@ -6,16 +6,16 @@ Each can be taken away, which makes a looser task, and each can tell whether an 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..explanation.amounts import plain_amount
 from ..explanation.reasons import Obstacle, Side
 from ..rules import Rule, holds, in_words
 from ..rules.nodes import MIRRORED, Compare, Ref
-from ..schema import Feature, Schema
+from ..schema import Feature
 from ..schema.feature import plain
 from ..task import Task
 
@@ -60,21 +60,6 @@ def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataF
     return np.asarray(beyond, dtype=bool)
 
 
-def given_way(obstacle: Obstacle, schema: Schema, then: Any) -> str:
-    """What would have to be otherwise, as half a sentence; `then` is the answer's value of the feature."""
-    if obstacle.side is not None:
-        feature = schema[obstacle.feature]
-        reach = "up to" if obstacle.side == "high" else "down to"
-        return f"with {feature.title} {reach} {_amount(feature, then)} instead of {_amount(feature, obstacle.limit)}"
-    if obstacle.kind == "freeze":
-        return f"if {schema[obstacle.name].title} were {then}"
-    return f"without the rule that {obstacle.words}"
-
-
-def _amount(feature: Feature, value: Any) -> str:
-    return f"{value:,.12g} {feature.unit}".rstrip()
-
-
 def _of_rule(rule: Rule) -> Obstacle:
     limit = _limit(rule)
     if limit is None:
@@ -99,8 +84,9 @@ def _limit(rule: Rule) -> tuple[str, Side, float] | None:
 
 def _of_bound(feature: Feature, side: Side) -> Obstacle:
     limit = feature.low if side == "low" else feature.high
-    turn = "at least" if side == "low" else "at most"
-    words = f"{feature.title} is {turn} {_amount(feature, limit)} by its bounds"
+    turn = "below {} (lower bound)" if side == "low" else "above {} (upper bound)"
+    # "Cannot be" goes with names of one thing and of many.
+    words = f"{feature.title} cannot be {turn.format(plain_amount(feature, limit))}"
     return Obstacle("bound", feature.name, words, feature.name, side, limit)
 
 

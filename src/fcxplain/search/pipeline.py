@@ -7,7 +7,7 @@ are searched, so that a model that breaks down later costs only the rows that we
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from ..schema import Natural
 from ..task import Task
 from .answers import Question, checked
 from .budget import Budget, as_budget
-from .course import Course
+from .course import DEEPEST, Course
 from .failing import UNKNOWN, classes_by_halves, found_by_halves
 from .found import Found, one_after_the_other
 from .parts import Parts, Settings
@@ -35,7 +35,10 @@ from .space import Present
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 512, 16
-CHUNK_ASKING, CHUNKS_ASKING = 256, 1
+CHUNK_ASKING, CHUNKS_ASKING = 512, 1
+
+OnBatch = Callable[[int, int], None]
+"""Told that so many more rows were searched, and how many of them have no answer."""
 
 
 class Search:
@@ -87,23 +90,34 @@ class Search:
         other.settings, other.parts = self.settings, self.parts.narrowed(task, difficulty)
         return other
 
-    def explain(self, rows: pd.DataFrame, k: int = 1, *, best_effort: bool = False) -> Explanation:
+    def explain(
+        self,
+        rows: pd.DataFrame,
+        k: int = 1,
+        *,
+        best_effort: bool = False,
+        depth: int = DEEPEST,
+        on_batch: OnBatch | None = None,
+    ) -> Explanation:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
         With `best_effort`, rows without one get what came nearest, marked as such. An answer depends on its row, the
-        model, the rules and the seed, never on the rows beside it.
+        model, the rules and the seed, never on the rows beside it. With less `depth` (see `Course`), rows are given up
+        earlier. `on_batch` hears of each batch when it was searched.
         """
         _refuse("explain", whole("k", k, 1))
+        tell = on_batch or _nobody
         wall, cpu = time.perf_counter(), time.process_time()
-        names = list(self.task.schema.names)
-        table = rows if list(rows.columns) == names else rows[names]
-        natural = self.task.schema.checked(table)
+        natural = self.task.schema.checked(rows)
+        table = self.task.schema.columns_of(rows)
         classes, failures = classes_by_halves(self.parts.oracle, table, natural)
         known = pd.Index(self.task.classes, tupleize_cols=False).to_numpy()
         wanted = self.task.wanted(known[classes])
         asked = np.flatnonzero((known[classes] != wanted) & (classes != UNKNOWN))
         inquiry = Inquiry(table, wanted, asked, failures)
-        parts = self._in_parts(self._question(inquiry, natural), k, best_effort=best_effort)
+        tell(len(table) - len(asked), 0)
+        course = Course(self.parts, k, depth)
+        parts = self._in_parts(course, self._question(inquiry, natural), tell, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
@@ -120,34 +134,42 @@ class Search:
         present = self.parts.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
         return Question(present, wanted)
 
-    def _in_parts(self, question: Question, k: int, *, best_effort: bool) -> list[Part]:
+    def _in_parts(self, course: Course, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
-        course, cheap = Course(self.parts, k), self.parts.oracle.cheap
+        k, cheap = course.k, self.parts.oracle.cheap
         size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.present)
         parts = []
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
-            found = self._searched(course, part.present)
+            found = self._searched(course, part.present, tell)
             parts.append((found, checked(self.parts.space, part, found, k, best_effort=best_effort)))
         failed = [message for part in parts for side in part for message in side.failures.values()]
         if failed and len(failed) == rows:
             raise ClassifierError(failed[0])
         return parts
 
-    def _searched(self, course: Course, present: Present) -> Found:
+    def _searched(self, course: Course, present: Present, tell: OnBatch) -> Found:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
         if not course.is_quick:
-            found = self._in_batches(course, present)
+            found = self._in_batches(course, present, tell)
         else:
             found = found_by_halves(course.quick, present)
             left = np.flatnonzero(~found.pool.has(len(present)))
-            found = found.completed(self._in_batches(course, present.take(left)), left)
+            tell(len(present) - len(left), 0)
+            found = found.completed(self._in_batches(course, present.take(left), tell), left)
         return replace(found, pool=course.ordered(present, found.pool))
 
-    def _in_batches(self, course: Course, present: Present) -> Found:
-        size = CHUNK if self.parts.oracle.cheap else CHUNK_ASKING
-        batches = [present.take(slice(start, start + size)) for start in range(0, max(len(present), 1), size)]
-        return one_after_the_other([found_by_halves(course.run, b) for b in batches], present.codes.shape[1])
+    def _in_batches(self, course: Course, present: Present, tell: OnBatch) -> Found:
+        size, found = CHUNK if self.parts.oracle.cheap else CHUNK_ASKING, []
+        for start in range(0, max(len(present), 1), size):
+            batch = present.take(slice(start, start + size))
+            found.append(found_by_halves(course.run, batch))
+            tell(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
+        return one_after_the_other(found, present.codes.shape[1])
+
+
+def _nobody(rows: int, without: int) -> None:
+    """Where nobody wants to know."""
 
 
 def _refuse(what: str, faults: list[Fault]) -> None:

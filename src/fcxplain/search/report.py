@@ -40,8 +40,9 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
     place = inquiry.asked[np.concatenate([a.row + start for (_, a), start in zip(parts, starts, strict=True)])]
     tables = [answers.table for _, answers in parts]
     checks = together([answers.checks for _, answers in parts])
-    calls = np.zeros(len(inquiry.table), dtype=np.int64)
+    calls, cut_short = np.zeros(len(inquiry.table), dtype=np.int64), np.zeros(len(inquiry.table), dtype=bool)
     calls[inquiry.asked] = np.concatenate([found.spent for found, _ in parts])
+    cut_short[inquiry.asked] = np.concatenate([found.cut_short for found, _ in parts])
     return Explanation(
         task=task,
         method="FCx",
@@ -55,6 +56,7 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
         found_by=np.concatenate([answers.found_by for _, answers in parts]),
         notes=tuple(_notes(inquiry, list(zip(parts, starts, strict=True)))),
         calls=calls,
+        cut_short=cut_short,
         draws=draws,
     )
 

@@ -7,7 +7,10 @@ was verified, and only those obstacles count that the answer really needs gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -16,28 +19,46 @@ from numpy.typing import NDArray
 
 from ..errors import ClassifierError, SchemaError
 from ..explanation import Explanation, Status
+from ..explanation.blocked import blocked, moves
 from ..explanation.reasons import Obstacle, Relaxation, WhyNot
 from ..schema.feature import plain
 from ..task import Task
-from .obstacles import given_way, needed, obstacles, without
+from .obstacles import needed, obstacles, without
 from .prove import Proof, prove
 
-Find = Callable[[Task, pd.DataFrame], Explanation]
-"""A search: verified counterfactuals of rows under a task."""
+Find = Callable[[Task, pd.DataFrame, int], Explanation]
+"""A search: verified counterfactuals of rows under a task; the last is how deep it goes, 1 to 3."""
 
-# Looser tasks of one size that are tried at most.
-TRIES = 200
+OnShare = Callable[[float], None]
+"""Told how much of the work is done, from 0 to 1."""
+
+# Looser tasks that are tried at most, with one obstacle gone and with several.
+TRIES, TRIES_TOGETHER = 200, 60
 
 
-def why_not(task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find, *, most: int = 2) -> list[WhyNot]:
+def why_not(
+    task: Task,
+    rows: pd.DataFrame,
+    wanted: NDArray[Any],
+    find: Find,
+    *,
+    most: int = 2,
+    on_share: OnShare | None = None,
+) -> list[WhyNot]:
     """Say for each row what stands in the way of the class wanted; at most `most` obstacles are taken away at once."""
-    rows, wanted = rows[list(task.schema.names)], np.asarray(wanted)
+    rows, wanted = task.schema.columns_of(rows), np.asarray(wanted)
     answers: dict[int, WhyNot] = {}
     for name in dict.fromkeys(wanted.tolist()):
         own = np.flatnonzero(wanted == name)
         inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find)
-        answers |= dict(zip(own.tolist(), inquiry.run(most), strict=True))
+        before, here = len(answers) / len(rows), len(own) / len(rows)
+        tell = None if on_share is None else partial(_tell_part, on_share, before, here)
+        answers |= dict(zip(own.tolist(), inquiry.run(most, tell), strict=True))
     return [answers[i] for i in range(len(rows))]
+
+
+def _tell_part(on_share: OnShare, before: float, here: float, share: float) -> None:
+    on_share(before + here * share)
 
 
 class _Inquiry:
@@ -47,26 +68,33 @@ class _Inquiry:
         self.task, self.rows, self.wanted, self.find = task, rows, wanted, find
         self.proof: Proof = prove(task, rows, wanted)
         self.helps: list[list[Relaxation]] = [[] for _ in range(len(rows))]
+        self.all_tried = True
         self.unasked: list[Obstacle] = []
         """Bounds beyond which the model does not answer."""
 
-    def run(self, most: int) -> list[WhyNot]:
-        every = obstacles(self.task)
-        for size in range(1, most + 1):
+    def run(self, most: int, on_share: OnShare | None) -> list[WhyNot]:
+        every, tried = obstacles(self.task), 0
+        turns = _turns(most)
+        tries = [min(_tries(size), comb(len(every), size)) for size, _ in turns]
+        self.all_tried = all(comb(len(every), size) <= _tries(size) for size, _ in turns)
+        for size, depth in turns:
             # What asks for a fixed feature to change is no way out, so these rows are looked at further.
             left = np.flatnonzero([not any(r.is_advice for r in found) for found in self.helps])
-            for taken in islice(combinations([o for o in every if o not in self.unasked], size), TRIES):
+            for taken in islice(combinations([o for o in every if o not in self.unasked], size), _tries(size)):
                 if len(left):
-                    self._try(taken, left)
+                    self._try(taken, left, depth)
+                tried += 1
+                if on_share is not None:
+                    on_share(tried / sum(tries))
         return [self._told(i, most) for i in range(len(self.rows))]
 
-    def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64]) -> None:
+    def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:
         """Search again without some obstacles, for the rows of which that is not known to be in vain."""
         try:
             looser = without(self.task, taken)
             hopeless = prove(looser, self.rows.iloc[left], self.wanted[left], limit=0).impossible
             left = left[~hopeless]
-            answer = self.find(looser, self.rows.iloc[left]) if len(left) else None
+            answer = self.find(looser, self.rows.iloc[left], depth) if len(left) else None
         except (ClassifierError, SchemaError):
             # A model may refuse values beyond the bounds it knows.
             if len(taken) > 1 or taken[0].kind != "bound":
@@ -87,44 +115,40 @@ class _Inquiry:
         fewest = min((len(r.gone) for r in found), default=0)
         sets = tuple(dict.fromkeys(r.gone for r in found if len(r.gone) == fewest)) if fewest else ()
         status = Status.IMPOSSIBLE if self.proof.impossible[i] else Status.NOT_FOUND
-        words = " ".join(_words(self.task, sets, found[0]) if found else self._nothing(most))
         label = self.rows.index[i]
         label = tuple(map(plain, label)) if isinstance(label, tuple) else plain(label)
-        return WhyNot(label, str(status), sets, found[0] if found else None, words)
+        why = WhyNot(label, str(status), sets, found[0] if found else None, "")
+        return replace(why, words=self._words(why, most))
+
+    def _words(self, why: WhyNot, most: int) -> str:
+        if why.relaxation is None:
+            return " ".join(self._nothing(most))
+        way, said = moves(why.relaxation, self.task.schema), blocked(why, self.task.schema)
+        if said is None:
+            return f"Nothing stands in the way: a second look found an answer, {way}."
+        return said.sentences(way)
 
     def _nothing(self, most: int) -> Iterator[str]:
         together = f", or up to {most} of them together" if most > 1 else ""
-        yield f"Nothing that was tried helps: with any rule, fixed feature or bound gone{together}, there is no answer."
+        yield "Nothing that was tried helps:"
+        yield f"with any rule, fixed feature or bound gone{together}, no answer was found."
+        if not self.all_tried:
+            yield "There are too many to try them all together; those that come first were tried."
         if self.unasked:
             titles = ", ".join(dict.fromkeys(self.task.schema[o.feature].title for o in self.unasked))
             yield f"Beyond the bounds of {titles} the model gives no answer, so these were left alone."
+
+
+def _turns(most: int) -> list[tuple[int, int]]:
+    """How many obstacles are taken away at once, and how deep the search then goes; single ones once more at last."""
+    return [(1, 2), *((size, 1) for size in range(2, most + 1)), (1, 3)]
+
+
+def _tries(size: int) -> int:
+    return TRIES if size == 1 else TRIES_TOGETHER
 
 
 def _relaxation(answer: Explanation, i: int, gone: tuple[Obstacle, ...]) -> Relaxation:
     then = {n: plain(answer.answers[n].iloc[i]) for n in answer.task.schema.names}
     checks = answer.checks
     return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.probability[i]))
-
-
-def _words(task: Task, sets: tuple[tuple[Obstacle, ...], ...], best: Relaxation) -> Iterator[str]:
-    if not best.gone:
-        yield f"Nothing stands in the way: a second look found an answer, {_moves(task, best)}."
-        return
-    yield _blocked(sets)
-    ways = " and ".join(given_way(o, task.schema, best.counterfactual.get(o.feature)) for o in best.gone)
-    yield f"{ways[0].upper()}{ways[1:]} it would work: {_moves(task, best)}."
-    if not best.is_advice:
-        fixed = " and ".join(task.schema[o.name].title for o in best.gone if not o.can_give_way)
-        yield f"That is no advice, since {fixed} cannot be changed; it only shows what the model's answer hangs on."
-
-
-def _blocked(sets: tuple[tuple[Obstacle, ...], ...]) -> str:
-    said = [" and ".join(o.words for o in together) for together in sets]
-    if len(sets) == 1:
-        return f"Blocked by: {said[0]}."
-    together = "pairs" if len(sets[0]) == 2 else "sets" if len(sets[0]) > 2 else "things"
-    return f"Blocked by these {together}, any one of which would do if it gave way: {'; '.join(said)}."
-
-
-def _moves(task: Task, best: Relaxation) -> str:
-    return ", ".join(f"{task.schema[c.feature].title} {c.now} -> {c.then}" for c in best.changes) or "nothing changes"

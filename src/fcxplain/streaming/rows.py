@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -19,16 +19,21 @@ from ..datasets.tables import MISSING
 from ..errors import DataError, Fault, did_you_mean, some
 from ..fingerprint import fingerprint
 from ..schema import Feature, level_named
+from ..schema.roles import called_by
 from ..task import Task
 
 PARQUET = (".parquet", ".pq")
 
 
 class RowFile:
-    """A file of rows to explain. `total` is how many there are, None where only reading them would tell."""
+    """A file of rows to explain. `total` is how many there are, None where only reading them would tell.
 
-    def __init__(self, path: Path, task: Task) -> None:
-        self.path, self.task, self.total = path.expanduser(), task, None
+    Rows are called by the column `index`; without one, by the file's own index or by their number.
+    """
+
+    def __init__(self, path: Path, task: Task, index: str | None = None) -> None:
+        self.path, self.task, self.index = path.expanduser(), task, index
+        self.total: int | None = None
         if not self.path.is_file():
             names = [p.name for p in self.path.parent.glob("*")] if self.path.parent.is_dir() else []
             raise DataError(f"there is no file {path}. {did_you_mean(path.name, names)}".rstrip())
@@ -48,6 +53,19 @@ class RowFile:
                 return
             yield table
 
+    def labels(self, size: int) -> Iterator[pd.Index]:
+        """The labels of the rows, so many at a time, without reading the features."""
+        with _reading(self.path):
+            if not self.is_parquet:
+                places = [0] if self.index is None else [self.header.index(self.index)]
+                yield from (self._named(text).index for text in self._text(size, places))
+            elif self.total is not None and all(isinstance(level, dict) for level in self.levels):
+                for start in range(0, self.total, size):
+                    rows = min(size, self.total - start)
+                    yield _indexed([_range(level, start, rows) for level in self.levels])
+            else:
+                yield from (table.index for table in self._tables(size, self.levels))
+
     # Parquet
 
     def _parquet(self) -> str:
@@ -58,13 +76,18 @@ class RowFile:
         # pandas keeps a level of an index as a column, or as the range that it is.
         self.levels: list[Any] = [c for c in described if isinstance(c, dict) or c in names]
         self.levels = self.levels or [{"start": 0, "step": 1}]
+        if self.index is not None and self.levels != [self.index]:
+            self._check_index(names)
+            self.levels = [self.index]
         return str(schema.remove_metadata())
 
     def _parquet_chunks(self, size: int) -> Iterator[pd.DataFrame]:
-        file = pq.ParquetFile(self.path)
-        wanted = [n for n in file.schema_arrow.names if n in self.task.schema or n in self.levels]
-        held, done = [], 0
-        for batch in file.iter_batches(batch_size=size, columns=wanted):
+        names = pq.ParquetFile(self.path).schema_arrow.names
+        return self._tables(size, [n for n in names if n in self.task.schema or n in self.levels])
+
+    def _tables(self, size: int, wanted: Sequence[Any]) -> Iterator[pd.DataFrame]:
+        held, done, columns = [], 0, [name for name in wanted if isinstance(name, str)]
+        for batch in pq.ParquetFile(self.path).iter_batches(batch_size=size, columns=columns):
             held.append(pa.Table.from_batches([batch]))
             # Batches end where row groups do, so that some are put together.
             while sum(t.num_rows for t in held) >= size:
@@ -77,12 +100,14 @@ class RowFile:
 
     def _labelled(self, table: pa.Table, done: int) -> pd.DataFrame:
         frame = table.unify_dictionaries().to_pandas()
+        if self.index in frame.columns:
+            return called_by(frame, self.index, self.task.schema, str(self.path))
         columns = iter(range(frame.index.nlevels))
         levels = [
             _range(level, done, len(frame)) if isinstance(level, dict) else frame.index.get_level_values(next(columns))
             for level in self.levels
         ]
-        return frame.set_axis(levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels), axis=0)
+        return frame.set_axis(_indexed(levels), axis=0)
 
     # Delimited text
 
@@ -95,15 +120,22 @@ class RowFile:
         self.separator = max(marks, key=lambda mark: sum(n in schema for n in marks[mark]))
         self.header = marks[self.separator]
         twice = sorted({n for n in self.header if n in schema and self.header.count(n) > 1})
+        if self.index is not None:
+            self._check_index(self.header)
         if twice:
             faults = [Fault(f"column {n!r}", "stands in the header more than once", "Rename one.") for n in twice]
             raise DataError(f"{self.path} has a header that cannot be used", faults)
         return header
 
     def _delimited_chunks(self, size: int) -> Iterator[pd.DataFrame]:
-        places = [i for i, name in enumerate(self.header) if name in self.task.schema]
+        places = [i for i, name in enumerate(self.header) if name in self.task.schema or name == self.index]
+        for chunk in self._text(size, places):
+            yield self._read(self._named(chunk))
+
+    def _text(self, size: int, places: Sequence[int]) -> Iterator[pd.DataFrame]:
+        """Some of the columns, as they are written."""
         with _opened(self.path) as file:
-            text = pd.read_csv(
+            yield from pd.read_csv(
                 file,
                 sep=self.separator,
                 header=0,
@@ -115,8 +147,15 @@ class RowFile:
                 index_col=False,
                 chunksize=size,
             )
-            for chunk in text:
-                yield self._read(chunk.set_axis([self.header[i] for i in chunk.columns], axis=1))
+
+    def _named(self, text: pd.DataFrame) -> pd.DataFrame:
+        """Columns and rows under their names."""
+        named = text.set_axis([self.header[i] for i in text.columns], axis=1)
+        return called_by(named, self.index, self.task.schema, str(self.path))
+
+    def _check_index(self, columns: Sequence[str]) -> None:
+        """Refuse a column that is not there before any row is explained."""
+        called_by(pd.DataFrame(columns=list(columns)), self.index, self.task.schema, str(self.path))
 
     def _read(self, text: pd.DataFrame) -> pd.DataFrame:
         """Text as values; what cannot be read is told for all columns at once."""
@@ -125,6 +164,18 @@ class RowFile:
         if faults:
             raise DataError(f"{self.path} has numbers that cannot be read", faults)
         return pd.DataFrame({f.name: _column(f, text[f.name], self.task.encoder.dtypes_[f.name]) for f in features})
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a parquet file's columns; none where it cannot be read, which explaining it will say."""
+    try:
+        return list(pq.ParquetFile(path.expanduser()).schema_arrow.names)
+    except (OSError, pa.ArrowException):
+        return []
+
+
+def _indexed(levels: Sequence[pd.Index]) -> pd.Index:
+    return levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
 
 
 def _range(described: dict[str, Any], done: int, rows: int) -> pd.RangeIndex:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ from .rows import RowFile
 
 # Rows at a time, unless told otherwise.
 CHUNK = 20_000
+
+Explain = Callable[[pd.DataFrame, Callable[[int, int], None] | None], Explanation]
+"""Answers for some rows; told as well whom to tell how many of them are done, and how many there are."""
+OnRows = Callable[[int, int | None], None]
+"""Told how many rows of a file are done, and how many there are, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Streamed:
 
 
 def stream(
-    explain: Callable[[pd.DataFrame], Explanation],
+    explain: Explain,
     source: str | Path,
     target: str | Path,
     *,
@@ -66,7 +72,9 @@ def stream(
     identity: str,
     chunk: int = CHUNK,
     overwrite: bool = False,
+    index: str | None = None,
     on_chunk: Callable[[Progress], None] | None = None,
+    on_rows: OnRows | None = None,
 ) -> Streamed:
     """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
 
@@ -74,16 +82,18 @@ def stream(
     identity: a fingerprint of the model and of all that was asked for. A run that was cut off is gone on with only
         if this, the file of rows and the size of chunks are the same.
     overwrite: begin anew, whatever an earlier run has left.
-    on_chunk: told after each chunk.
+    index: the column that rows are called by, such as an identifier.
+    on_chunk: told after each chunk. on_rows: told more often, of rows that are done and those that there are.
 
     Parts lie in the folder `<target>.parts` until the last is there; then they become the target, which is never seen
-    unfinished. Rows are labelled as by the parquet file's own index, or by their number.
+    unfinished. Without `index`, rows are labelled as by the parquet file's own index, or by their number.
     """
     if chunk < 1:
         raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
-    rows = RowFile(Path(source), task)
-    parts = Parts(Path(target), fingerprint(identity, rows.identity, chunk), overwrite=overwrite)
-    done = list(_followed(_explained(explain, rows, parts, chunk), rows.total, on_chunk))
+    rows = RowFile(Path(source), task, index)
+    named = () if index is None else (index,)
+    parts = Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite)
+    done = list(_followed(_explained(explain, rows, parts, chunk, on_rows), rows.total, on_chunk))
     if not done:
         parts.remove()
         raise DataError(f"{source} has no rows")
@@ -93,12 +103,23 @@ def stream(
 
 
 def _explained(
-    explain: Callable[[pd.DataFrame], Explanation], rows: RowFile, parts: Parts, chunk: int
+    explain: Explain, rows: RowFile, parts: Parts, chunk: int, on_rows: OnRows | None
 ) -> Iterator[tuple[Part, bool]]:
     """Each chunk's part, and whether it was there already."""
+    done = 0
     for number, table in enumerate(rows.chunks(chunk)):
         kept = parts.kept(number, len(table))
-        yield (parts.keep(number, arrow_table(explain(table))), False) if kept is None else (kept, True)
+        if kept is None:
+            tell = None if on_rows is None else partial(_tell, on_rows, done, rows.total)
+            yield parts.keep(number, arrow_table(explain(table, tell))), False
+        else:
+            yield kept, True
+        done += len(table)
+
+
+def _tell(on_rows: OnRows, before: int, total: int | None, done: int, _: int) -> None:
+    """What is done of a chunk, as what is done of the file."""
+    on_rows(before + done, total)
 
 
 def _followed(

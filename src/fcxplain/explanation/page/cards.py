@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ...schema import Feature
+from ..amounts import amount, difference, short
 from ..answer import Explanation, Status
+from ..blocked import Blocked, blocked
 from ..certificate import Certificate, Change
 from ..reasons import WhyNot
+from ..statement import CUT_SHORT
 from .spread import Spread, spread_of
-from .wording import amount, counted, difference, label_text, short
+from .wording import counted, label_text
 
+LONGEST = 240
+# Less room than this is told: the model might as well have said no.
+CLOSE = 0.01
 WITHOUT = {
     Status.ALREADY: "Nothing has to change: the model answers {wanted} for this row as it is.",
     Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}.",
     Status.NOT_FOUND: "No answer was found. That does not prove that there is none.",
-    Status.TIMED_OUT: "The time for this row ran out before an answer was found.",
+    Status.TIMED_OUT: "The budget of this row was spent before an answer was found. A larger one may do.",
 }
 
 
@@ -35,6 +41,8 @@ class Line:
     difference: str
     among: str
     at: tuple[float | None, float | None]
+    names: tuple[str, str]
+    """What stands below the bars of both values."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Card:
     answers: tuple[Answer, ...]
     reason: tuple[str, ...]
     """Why there is no answer, or none that passes."""
+    blocked: Blocked | None
+    """What stands in the way, where that is known."""
     relaxed: tuple[Line, ...]
     """What would do if something gave way; no answer."""
 
@@ -85,7 +95,7 @@ class Deck:
         """The card of one row."""
         e = self.explanation
         status, wanted = str(e.row_status[position]), short(e.wanted[position])
-        answers = tuple(self._answer(e.certificates[i]) for i in self._answers[position])
+        answers = tuple(map(self._answer, self._answers[position]))
         why = e.reasons.get(position)
         relaxed = why.relaxation.changes if why is not None and why.relaxation is not None else ()
         return Card(
@@ -95,6 +105,7 @@ class Deck:
             values=tuple((short(f.title), column[position]) for f, column in self._texts),
             answers=answers,
             reason=_reason(status, wanted, why),
+            blocked=None if why is None else _shown(blocked(why, e.task.schema)),
             relaxed=tuple(map(self._line, relaxed)),
         )
 
@@ -102,9 +113,18 @@ class Deck:
     def _texts(self) -> list[tuple[Feature, list[str]]]:
         return [(f, [amount(f, v) for v in self.explanation.rows[f.name].tolist()]) for f in self.features]
 
-    def _answer(self, certificate: Certificate) -> Answer:
+    def _answer(self, i: int) -> Answer:
+        certificate = self.explanation.certificates[i]
         lines = tuple(map(self._line, certificate.changes))
-        return Answer(_says(certificate), tuple(_failures(certificate)), lines, certificate)
+        says = _says(certificate, self._close(i)) + (f" {CUT_SHORT.capitalize()}." if certificate.cut_short else "")
+        return Answer(says, tuple(_failures(certificate)), lines, certificate)
+
+    def _close(self, i: int) -> str:
+        """What is said of an answer that is one by very little."""
+        if not self.explanation.checks.room[i] < CLOSE:
+            return ""
+        line = "over the line" if len(self.explanation.task.classes) == 2 else "ahead of another class"
+        return f", which is just {line}"
 
     def _line(self, change: Change) -> Line:
         number = self._number[change.feature]
@@ -120,17 +140,27 @@ class Deck:
             difference=difference(feature, now, then),
             among=spread.told(now, then),
             at=(spread.at(now), spread.at(then)),
+            names=(spread.named(now), spread.named(then)),
         )
 
 
-def _says(c: Certificate) -> str:
+def _says(c: Certificate, close: str) -> str:
     if not c.in_domain:
         return "The model was not asked, since a value is outside its domain."
     chance = "" if np.isnan(c.probability) else f", with probability {_chance(c.probability)}"
     if c.valid:
-        return f"The model then answers {short(c.predicted)}{chance}."
+        return f"The model then answers {short(c.predicted)}{chance}{close}."
     of_it = chance and f"; the probability of {short(c.wanted)} is {_chance(c.probability)}"
     return f"The model then still answers {short(c.predicted)}{of_it}."
+
+
+def _shown(said: Blocked | None) -> Blocked | None:
+    """Cut where it is too long to be read, and set apart from an answer."""
+    if said is None:
+        return None
+    unless = said.unless and f"No answer. {short(said.unless, LONGEST)}"
+    things = tuple(short(thing, LONGEST) for thing in said.things)
+    return replace(said, title=short(said.title, LONGEST), things=things, unless=unless)
 
 
 def _chance(probability: float) -> str:
@@ -152,5 +182,6 @@ def _failures(c: Certificate) -> Iterator[str]:
 
 
 def _reason(status: str, wanted: str, why: WhyNot | None) -> tuple[str, ...]:
+    """What came of the row; of what stands in the way, only what is no list of things."""
     told = WITHOUT.get(Status(status), "").format(wanted=wanted)
-    return tuple(said for said in (told, "" if why is None else why.words) if said)
+    return tuple(said for said in (told, why.words if why is not None and not why.blockers else "") if said)

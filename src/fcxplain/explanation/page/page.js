@@ -35,12 +35,34 @@ function drawn(name, attributes) {
   return made;
 }
 
-const WIDE = 240, FLOOR = 58, TOP = 18, EYE = 8, RADIUS = 4.5;
+const WIDE = 240, FLOOR = 58, TOP = 18, EYE = 8, RADIUS = 4.5, LETTER = 5.5, ROW = 11;
+
+/** How many letters wide a text is, more or less. */
+function letters(text) {
+  return [...text].reduce((sum, sign) => sum + (sign > "\u2e7f" ? 1.8 : 1), 0);
+}
+
+/** The names of both values below their bars: in one row, or in two where they would meet. */
+function names(texts, places) {
+  const shown = [];
+  let free = -1, row = 1;
+  const order = texts.map((_, i) => i).filter((i) => texts[i] && places[i] !== null).sort((a, b) => places[a] - places[b]);
+  for (const i of order) {
+    const long = letters(texts[i]) * LETTER, from = Math.max(0, Math.min(WIDE - long, places[i] - long / 2));
+    if (from < free) row = 2;
+    free = from + long + LETTER;
+    const at = from === 0 ? [0, "start"] : from === WIDE - long ? [WIDE, "end"] : [places[i], "middle"];
+    shown.push({ x: at[0], y: FLOOR + row * ROW, "text-anchor": at[1], class: i ? "then" : "now", text: texts[i] });
+  }
+  return { shown, deep: shown.length ? row * ROW + 3 : 0 };
+}
 
 /** The training rows as bars, with a ring where the value is now and a dot where it would be. */
-function histogram(spread, at) {
-  const svg = drawn("svg", { viewBox: `0 0 ${WIDE} ${FLOOR + 1}`, "aria-hidden": "true", class: "spread" });
+function histogram(spread, line) {
   const pad = RADIUS + 1, wide = (WIDE - 2 * pad) / spread.bars.length;
+  const [now, then] = line.at.map((share) => (share === null ? null : pad + share * (WIDE - 2 * pad)));
+  const named = names(line.names, [now, then]);
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDE} ${FLOOR + 1 + named.deep}`, "aria-hidden": "true", class: "spread" });
   const gap = Math.min(2, wide / 5);
   const path = spread.bars.map((height, i) => {
     const tall = (height / 100) * (FLOOR - TOP);
@@ -48,12 +70,17 @@ function histogram(spread, at) {
   });
   svg.append(drawn("path", { d: path.join(""), class: "bars" }));
   svg.append(drawn("path", { d: `M0 ${FLOOR}H${WIDE}`, class: "floor" }));
-  const [now, then] = at.map((share) => (share === null ? null : pad + share * (WIDE - 2 * pad)));
   if (now !== null) svg.append(drawn("path", { d: `M${now} ${EYE}V${FLOOR}`, class: "stem now" }));
   if (then !== null) svg.append(drawn("path", { d: `M${then} ${EYE}V${FLOOR}`, class: "stem" }));
-  if (now !== null && then !== null) svg.append(drawn("path", { d: `M${now} ${EYE}H${then}`, class: "way" }));
+  // Levels without an order lie beside each other: there is no way along them.
+  if (now !== null && then !== null && spread.kind !== "levels") svg.append(drawn("path", { d: `M${now} ${EYE}H${then}`, class: "way" }));
   if (now !== null) svg.append(drawn("circle", { cx: now, cy: EYE, r: RADIUS - 1, class: "ring" }));
   if (then !== null) svg.append(drawn("circle", { cx: then, cy: EYE, r: RADIUS, class: "dot" }));
+  for (const { text, ...place } of named.shown) {
+    const made = drawn("text", place);
+    made.textContent = text;
+    svg.append(made);
+  }
   return svg;
 }
 
@@ -69,8 +96,9 @@ function change(data, line) {
       element("span", { class: "now" }, line.now), element("span", { class: "arrow", "aria-hidden": "true" }, " → "), unseen(" to "),
       element("strong", { class: "then" }, line.then)),
     line.difference ? element("span", { class: "difference" }, unseen(", "), line.difference) : "");
-  const ends = element("div", { class: "ends", "aria-hidden": "true" }, ...spread.ends.map((end) => element("span", {}, end)));
-  const figure = element("figure", {}, histogram(spread, line.at), ends, element("figcaption", {}, line.among));
+  const ends = element("div", { class: "ends", "aria-hidden": "true" },
+    ...spread.ends.map((end) => element("span", {}, line.names.includes(end) ? "" : end)));
+  const figure = element("figure", {}, histogram(spread, line), ends, element("figcaption", {}, line.among));
   return element("li", {}, what, figure);
 }
 
@@ -110,7 +138,7 @@ function rules(verdicts) {
 
 /** The certificate, written when it is first looked at. */
 function certificate(content) {
-  const text = element("pre", { tabindex: "0", "aria-label": "Certificate as JSON" });
+  const text = element("pre", { tabindex: "0", role: "group", "aria-label": "Certificate as JSON" });
   const made = fold("certificate", "Certificate", text);
   made.addEventListener("toggle", () => {
     if (!text.textContent) text.textContent = JSON.stringify(content, null, 2);
@@ -139,9 +167,14 @@ function answer(data, card, given, i) {
 function reasons(data, card) {
   const title = card.answers.length ? element("h4", {}, "Why there is nothing better") : null;
   const made = element("section", { class: "answer" }, title, ...card.reason.map((said) => element("p", { class: "reason" }, said)));
-  if (card.relaxed.length) {
-    made.append(element("div", { class: "relaxed" },
-      element("h4", {}, "No answer: only what would do if that gave way"), changes(data, card.relaxed)));
+  const stands = card.blocked;
+  if (stands) {
+    made.append(element("p", { class: "reason" }, stands.title),
+      element(stands.either ? "ol" : "ul", { class: "blockers" }, ...stands.things.map((thing) => element("li", {}, thing))));
+  }
+  if (stands && card.relaxed.length) {
+    made.append(element("div", { class: "relaxed" }, element("h4", {}, stands.unless), changes(data, card.relaxed),
+      stands.remark ? element("p", { class: "says" }, stands.remark) : ""));
   }
   if (!card.answers.length) made.append(element("div", { class: "folds" }, unchanged(data, card, [], "The row as it is")));
   return made;
@@ -162,7 +195,7 @@ function cardOf(data, i) {
     element("h3", { id: `row-${i}` }, prefix(data.labels[i]), data.labels[i]), badge(status),
     element("span", { class: "wanted" }, "wanted: ", element("b", {}, card.wanted)));
   const body = card.answers.map((given, j) => answer(data, card, given, j));
-  if (card.reason.length) body.push(reasons(data, card));
+  if (card.reason.length || card.blocked) body.push(reasons(data, card));
   return element("article", { class: `card ${status.name}`, "aria-labelledby": `row-${i}` }, head, ...body);
 }
 
@@ -188,7 +221,8 @@ function start() {
     const from = state.page * size(), view = state.found.slice(from, from + size());
     byId("cards").replaceChildren(...view.map((i) => cardOf(data, i)));
     const total = state.found.length.toLocaleString("en");
-    byId("shown").textContent = view.length ? `Rows ${(from + 1).toLocaleString("en")} to ${(from + view.length).toLocaleString("en")} of ${total}` : "No row fits.";
+    const rows = view.length === 1 ? `Row ${(from + 1).toLocaleString("en")}` : `Rows ${(from + 1).toLocaleString("en")} to ${(from + view.length).toLocaleString("en")}`;
+    byId("shown").textContent = view.length ? `${rows} of ${total}` : "No row fits.";
     byId("page").textContent = `Page ${(state.page + 1).toLocaleString("en")} of ${pages().toLocaleString("en")}`;
     byId("pager").hidden = pages() === 1;
     for (const id of ["first", "previous"]) byId(id).disabled = state.page === 0;
@@ -220,7 +254,8 @@ function start() {
     for (const details of folded) details.open = true;
   });
   addEventListener("afterprint", () => { for (const details of folded) details.open = false; });
-  byId("controls").hidden = data.labels.length < 2;
+  byId("size").parentElement.hidden = data.labels.length <= 10;
+  byId("controls").hidden = byId("shown").hidden = data.labels.length < 2;
   choose();
 }
 

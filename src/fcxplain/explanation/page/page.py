@@ -16,11 +16,12 @@ from string import Template
 from typing import Any
 
 from ... import __version__
+from ..amounts import short
 from ..answer import Explanation
 from . import summary
 from .cards import Answer, Card, Deck
 from .packing import Pool, json_block
-from .wording import escaped, short
+from .wording import escaped
 
 TITLE = "What could change"
 # Cards that can be read without a script.
@@ -39,6 +40,7 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
         lead=summary.lead(answer),
         notes=summary.notes(answer),
         summary=told,
+        rows="The row" if len(answer) == 1 else "Row by row",
         plain=summary.plain_cards(islice(deck, PLAIN), max(0, len(deck) - PLAIN)),
         legend=summary.legend(answer),
         data=json_block(_data(deck)),
@@ -69,7 +71,7 @@ def _data(deck: Deck) -> dict[str, Any]:
     return {
         "statuses": [{"name": str(s), "sign": word.sign, "says": word.name} for s, word in words.items()],
         "fixed": [not f.mutable for f in deck.features],
-        "spreads": {number: {"bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
+        "spreads": {number: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
         "labels": labels,
         "status": statuses,
         "cards": places,
@@ -80,7 +82,8 @@ def _data(deck: Deck) -> dict[str, Any]:
 
 def _content(card: Card) -> dict[str, Any]:
     answers = [_shallow(a) | {"lines": _all(a.lines), "certificate": a.certificate.to_dict()} for a in card.answers]
-    content = _shallow(card) | {"answers": answers, "relaxed": _all(card.relaxed)}
+    blocked = None if card.blocked is None else _shallow(card.blocked)
+    content = _shallow(card) | {"answers": answers, "blocked": blocked, "relaxed": _all(card.relaxed)}
     return {name: value for name, value in content.items() if name not in ("label", "status")}
 
 

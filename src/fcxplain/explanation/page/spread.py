@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from ...schema import Feature
 from ...task import Task
-from .wording import amount, is_missing, percent, short
+from ..amounts import amount, is_missing, short
+from .wording import percent
 
 BARS = 24
 HEIGHT = 100
 # So much at either end is put into the last bar, so that a few huge values do not press all others into one.
 TAIL = 0.005
+# Letters of a level below its bar.
+LABEL = 24
 
 
 class Spread(Protocol):
@@ -29,6 +32,13 @@ class Spread(Protocol):
     @property
     def ends(self) -> tuple[str, str]:
         """What stands below the first and the last bar."""
+
+    @property
+    def kind(self) -> str:
+        """ "number", "order" (levels one after the other) or "levels" (one beside the other)."""
+
+    def named(self, value: Any) -> str:
+        """What stands below a value's own bar; empty where its place says enough."""
 
     def at(self, value: Any) -> float | None:
         """Where a value stands along the bars, from 0 to 1; None where it has no place."""
@@ -50,6 +60,12 @@ class NumberSpread:
     feature: Feature
     values: NDArray[np.float64]
     """In ascending order."""
+
+    kind = "number"
+
+    def named(self, value: Any) -> str:
+        """Nothing: the ends of the bars say where a number stands."""
+        return ""
 
     @cached_property
     def _range(self) -> tuple[float, float, int]:
@@ -99,6 +115,19 @@ class LevelSpread:
     feature: Feature
     values: NDArray[np.int64]
 
+    @property
+    def kind(self) -> str:
+        """Whether the bars have an order: one that several levels share has no place in it."""
+        return "order" if self.feature.kind == "ordinal" and len(self._counts) <= BARS else "levels"
+
+    def named(self, value: Any) -> str:
+        """The level, or that its bar is not its own."""
+        code = self._code(value)
+        if code is None:
+            return ""
+        shared = len(self._counts) > BARS and self._bar_of[code] == BARS - 1
+        return f"{short(value, LABEL - 12)} and others" if shared else short(value, LABEL)
+
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
         return np.bincount(self.values[self.values >= 0], minlength=len(self.feature.levels))
@@ -121,10 +150,8 @@ class LevelSpread:
     @property
     def ends(self) -> tuple[str, str]:
         """The first and the last level of an order; other levels have no ends."""
-        if len(self._counts) > BARS:
-            return "", "all others"
         levels = self.feature.levels
-        return (short(levels[0], 20), short(levels[-1], 20)) if self.feature.kind == "ordinal" else ("", "")
+        return (short(levels[0], LABEL), short(levels[-1], LABEL)) if self.kind == "order" else ("", "")
 
     def at(self, value: Any) -> float | None:
         """The middle of the level's bar."""

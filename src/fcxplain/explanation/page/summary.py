@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...rules import in_words
+from ..amounts import short
 from ..answer import Explanation, Status
+from ..glance import UNLIMITED, unlimited
 from .cards import Answer, Card, Line
 from .tally import (
-    NO_WAY,
+    NO_ANSWER,
     FeatureCount,
     GroupCount,
     ObstacleCount,
@@ -20,7 +22,7 @@ from .tally import (
     group_counts,
     obstacle_counts,
 )
-from .wording import counted, escaped, percent, short
+from .wording import counted, escaped, percent
 
 # So many lines of a list are shown; the rest is counted.
 SHOWN = 15
@@ -41,14 +43,31 @@ STATUSES = {
     Status.BEST_EFFORT: Word("!", "fails a check", "an answer of which something does not hold; its card says what"),
     Status.NOT_FOUND: Word("?", "not found", "no answer was found, which does not prove that there is none"),
     Status.IMPOSSIBLE: Word("✕", "impossible", "proved: no legal row that keeps the rules gets the class wanted"),
-    Status.TIMED_OUT: Word("…", "timed out", "the time ran out before an answer was found"),
+    Status.TIMED_OUT: Word("…", "timed out", "the budget of the row was spent before an answer was found"),
     Status.ALREADY: Word("=", "already there", "the row gets the class wanted as it is"),
 }
 
 
+# What is said of a row that is asked about alone.
+ALONE = {
+    Status.VERIFIED: "There is a verified way to {goal}.",
+    Status.BEST_EFFORT: "No way to {goal} was found that passes every check.",
+    Status.NOT_FOUND: "No way to {goal} was found.",
+    Status.IMPOSSIBLE: "There is no way to {goal}. That is proved.",
+    Status.TIMED_OUT: "No way to {goal} was found before the budget was spent.",
+}
+
+
+MAY_NOT_DO = (
+    f"<strong>{UNLIMITED.capitalize()}:</strong> an answer is only known to have legal values and to get the class "
+    "wanted. What it asks for may not be possible for a person."
+)
+
+
 def kicker(e: Explanation) -> str:
     """The line above the title."""
-    return escaped(f"{short(e.method)} · {counted(len(e), 'row')} · {counted(len(e.task.rules), 'rule')}")
+    rules = counted(len(e.task.rules), "rule") if e.task.rules else "no rules"
+    return escaped(f"{short(e.method)} · {counted(len(e), 'row')} · {rules}")
 
 
 def lead(e: Explanation) -> str:
@@ -58,26 +77,42 @@ def lead(e: Explanation) -> str:
     asked, found = int(e.asked.sum()), e.counts.get(Status.VERIFIED, 0)
     if not asked:
         return "No row needed an answer." if len(e) else "No rows were asked."
-    return f"{found:,} of {counted(asked, 'row')} that wanted {goal} {'has' if found == 1 else 'have'} a verified way."
+    if len(e) == 1:
+        return ALONE[Status(e.row_status[0])].format(goal=goal)
+    told = f"{found:,} of {counted(asked, 'row')} that wanted {goal} {'has' if found == 1 else 'have'} a verified way."
+    there = len(e) - asked
+    return f"{told} {counted(there, 'row')} {'is' if there == 1 else 'are'} there already." if there else told
 
 
 def notes(e: Explanation) -> str:
     """What the method has to say, where it has."""
     warned = e.counts.get(Status.BEST_EFFORT, 0)
     said = [f"<p class='note'>{escaped(note)}</p>" for note in e.notes]
+    if unlimited(e):
+        said.insert(0, f"<p class='note care'>{MAY_NOT_DO}</p>")
     if warned:
         told = f"{counted(warned, 'row')} only {'has' if warned == 1 else 'have'} an answer that fails a check."
-        said.insert(0, f"<p class='note bad'><b aria-hidden='true'>!</b> {told} Their cards are marked.</p>")
+        where = "Its card is marked." if warned == 1 else "Their cards are marked."
+        said.insert(0, f"<p class='note bad'><b aria-hidden='true'>!</b> {told} {where}</p>")
     return "\n".join(said)
 
 
 def summary(e: Explanation, group: str | None) -> str:
-    """The batch in panels."""
+    """The batch in panels. One row has none: its card says it all."""
+    if group is not None:
+        e.task.schema[group]  # refuses a feature that is not there
+    if len(e) == 1:
+        return ""
+    title = "<h2 id='summary-title'>The batch</h2>"
+    return f"<section id='summary' aria-labelledby='summary-title'>{title}{_panels(e, group)}</section>"
+
+
+def _panels(e: Explanation, group: str | None) -> str:
     panels = [_statuses(e)]
     if len(e.answers):
         panels += [_features(feature_counts(e), len(first_answers(e))), _changes(changes_per_answer(e))]
-    if e.reasons or set(e.row_status.tolist()) & set(NO_WAY):
-        panels.append(_no_way(e, obstacle_counts(e)))
+    if e.reasons or set(e.row_status.tolist()) & set(NO_ANSWER):
+        panels.append(_no_answer(e, obstacle_counts(e)))
     if group is not None:
         panels.append(_groups(e.task.schema[group].title, group_counts(e, group)))
     return "<div class='panels'>" + "\n".join(panels) + "</div>"
@@ -116,18 +151,18 @@ def _features(found: list[FeatureCount], answers: int) -> str:
         return _panel("What changes", "<p>Nothing changes in any answer.</p>")
     lines = "".join(_feature(f, answers) for f in found[:SHOWN])
     more = f"<p class='quiet'>and {counted(len(found) - SHOWN, 'feature')} more</p>" if len(found) > SHOWN else ""
-    head = "<thead class='unseen'><tr><th>Feature</th><th>Changes</th><td></td><th>Usually</th></tr></thead>"
-    told = f"<p class='quiet'>In the first answer of each of {counted(answers, 'row')}.</p>"
+    head = "<thead class='unseen'><tr><th>Feature</th><th>Changes</th><td></td></tr></thead>"
+    told = f"<p class='quiet'>In the first answers of {counted(answers, 'row')}.</p>"
     return _panel("What changes", f"{told}<table>{head}<tbody>{lines}</tbody></table>{more}", "tall")
 
 
 def _feature(f: FeatureCount, answers: int) -> str:
-    ways = " ".join(text for text in (f"↑ {f.up:,}" * bool(f.up), f"↓ {f.down:,}" * bool(f.down)) if text)
-    usual = ", ".join(text for text in (f.usual, ways) if text)
+    ways = f"{f.up:,} up, {f.down:,} down" if f.up and f.down else ""
+    usual = "; ".join(text for text in (f.usual, ways) if text)
     return (
-        f"<tr><th scope='row'>{escaped(short(f.feature.title, 60))}</th>"
+        f"<tr><th scope='row'>{escaped(short(f.feature.title, 60))} <small>{escaped(short(usual, 80))}</small></th>"
         f"<td class='n'>{f.count:,} <small>({percent(f.count / answers)})</small></td>"
-        f"<td class='wide'>{_bar(f.count / answers)}</td><td>{escaped(short(usual, 80))}</td></tr>"
+        f"<td class='wide'>{_bar(f.count / answers)}</td></tr>"
     )
 
 
@@ -144,42 +179,46 @@ def _changes(found: list[tuple[int, int]]) -> str:
     return _panel("Changes per answer", f"{told}<table>{head}<tbody>{lines}</tbody></table>")
 
 
-def _no_way(e: Explanation, found: list[ObstacleCount]) -> str:
-    bare = sum(e.counts.get(status, 0) for status in NO_WAY)
+def _no_answer(e: Explanation, found: list[ObstacleCount]) -> str:
+    title, bare = "Who got no answer", sum(e.counts.get(status, 0) for status in NO_ANSWER)
     told = f"<p>{counted(bare, 'row')} {'has' if bare == 1 else 'have'} no answer."
     if not bare:
         told = "<p>Every row has an answer, but not every answer passes."
     if not e.reasons:
-        return _panel("Who has no way", f"{told} What stands in the way was not asked (<code>why_not</code>).</p>")
+        return _panel(title, f"{told} What stands in the way was not asked (<code>why_not</code>).</p>")
     if not found:
-        return _panel("Who has no way", f"{told} Nothing that was taken away helps.</p>")
+        return _panel(title, f"{told} {'Its card says' if bare == 1 else 'Their cards say'} why.</p>")
     lines = "".join(
-        f"<tr><th scope='row'>{escaped(short(o.words, 240))}</th><td class='n'>{len(o.labels):,}</td>"
-        f"<td class='quiet'>{escaped(_named(o.labels))}</td></tr>"
+        f"<tr><th scope='row'>{escaped(short(o.words, 240))} <small>{escaped(_named(o.labels))}</small></th>"
+        f"<td class='n'>{len(o.labels):,}</td></tr>"
         for o in found[:SHOWN]
     )
-    head = "<thead><tr><th>What stands in the way</th><th class='n'>Rows</th><th>Which</th></tr></thead>"
-    return _panel("Who has no way", f"{told}</p><table>{head}<tbody>{lines}</tbody></table>", "broad")
+    proved = all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers)
+    stands = "stands" if proved else "may stand"
+    head = f"<thead><tr><th>What {stands} in the way, and of which rows</th><th class='n'>Rows</th></tr></thead>"
+    return _panel(title, f"{told}</p><table>{head}<tbody>{lines}</tbody></table>", "broad obstacles")
 
 
 def _named(labels: tuple[str, ...]) -> str:
+    """The first labels; a bare number is said to be a row's."""
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
-    return ", ".join(short(label, 30) for label in labels[:NAMED]) + more
+    bare = f"row{'s' * (len(labels) > 1)} " if all(label.isdigit() for label in labels) else ""
+    return bare + ", ".join(short(label, 30) for label in labels[:NAMED]) + more
 
 
 def _groups(title: str, found: list[GroupCount]) -> str:
-    head = "".join(f"<th scope='col' class='n'>{t}</th>" for t in ("Asked", "Verified", "Fail a check", "No way"))
-    head = f"<tr><th scope='col'>{escaped(short(title, 60))}</th>{head}<th scope='col' class='n'>Changes</th></tr>"
-    table = f"<table><thead>{head}</thead><tbody>{''.join(map(_group, found))}</tbody></table>"
-    return _panel(
-        f"By {short(title, 60)}",
-        f"<div class='scroll' tabindex='0' role='region' aria-label='By group'>{table}</div>",
-        "broad",
-    )
+    failing = any(g.best_effort for g in found)
+    titles = ("Asked", "Verified", *(["Fail a check"] if failing else []), "No answer", "Changes")
+    head = "".join(f"<th scope='col' class='n'>{t}</th>" for t in titles)
+    head = f"<tr><th scope='col'>{escaped(short(title, 60))}</th>{head}</tr>"
+    table = f"<table><thead>{head}</thead><tbody>{''.join(_group(g, failing) for g in found)}</tbody></table>"
+    scroll = f"<div class='scroll' tabindex='0' role='region' aria-label='By group'>{table}</div>"
+    told = "<p class='quiet'>Changes: on average in first answers.</p>"
+    return _panel(f"By {short(title, 60)}", told + scroll, "broad groups")
 
 
-def _group(g: GroupCount) -> str:
-    parts = (g.verified, g.best_effort, g.no_way)
+def _group(g: GroupCount, failing: bool) -> str:
+    parts = (g.verified, *([g.best_effort] if failing else []), g.no_answer)
     shares = "".join(f"<td class='n'>{percent(part / g.asked) if g.asked else '–'}</td>" for part in parts)
     changes = "–" if math.isnan(g.changes) else f"{g.changes:.2f}"
     name = f"<th scope='row'>{escaped(short(g.name, 60))}</th>"
@@ -193,7 +232,7 @@ def legend(e: Explanation) -> str:
     told = f"<h3>The rules</h3><ul>{rules}</ul>" if rules else ""
     return (
         f"<dl>{''.join(words)}</dl>"
-        "<p>The bars behind each change show the training rows: a ring marks the value now, a dot the value then. "
+        "<p>The bars beside each change show the training rows: a ring marks the value now, a dot the value then. "
         "A certificate holds everything that was checked, for people and for programs.</p>" + told
     )
 
@@ -208,7 +247,18 @@ def plain_cards(cards: Iterable[Card], more: int) -> str:
 def _plain_card(card: Card) -> str:
     badge = _badge(card.status, STATUSES[Status(card.status)])
     body = "".join(map(_plain_answer, card.answers)) + "".join(f"<p>{escaped(said)}</p>" for said in card.reason)
+    body += _plain_blocked(card)
     return f"<article class='card {card.status}'><h3>{escaped(card.label)} {badge}</h3>{body}</article>"
+
+
+def _plain_blocked(card: Card) -> str:
+    if card.blocked is None:
+        return ""
+    things = "".join(f"<li>{escaped(said)}</li>" for said in card.blocked.things)
+    things = f"<ol>{things}</ol>" if card.blocked.either else f"<ul>{things}</ul>"
+    lines = "".join(map(_plain_line, card.relaxed))
+    way = f"<p>{escaped(card.blocked.unless)}</p><ul>{lines}</ul><p>{escaped(card.blocked.remark)}</p>" if lines else ""
+    return f"<p>{escaped(card.blocked.title)}</p>{things}{way}"
 
 
 def _plain_answer(answer: Answer) -> str:

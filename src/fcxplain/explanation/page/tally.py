@@ -11,11 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...schema import Feature
+from ..amounts import amount, difference
 from ..answer import Explanation, Status
-from .wording import amount, difference, label_text
+from .wording import label_text
 
 ANSWERED = (Status.VERIFIED, Status.BEST_EFFORT)
-NO_WAY = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
+NO_ANSWER = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
 # A group for each value of a number that has no more of them; else a group for each quarter of the rows.
 FEW = 6
 GROUPS = 20
@@ -48,7 +49,7 @@ class GroupCount:
     asked: int
     verified: int
     best_effort: int
-    no_way: int
+    no_answer: int
     changes: float
     """Mean over the first answers; NaN without any."""
 
@@ -75,10 +76,11 @@ def _counted(feature: Feature, now: pd.Series, then: pd.Series) -> FeatureCount:
     if feature.is_number:
         moved = then.to_numpy(dtype=float) - now.to_numpy(dtype=float)
         middle = float(np.nanquantile(moved, 0.5, method="nearest")) if not np.isnan(moved).all() else np.nan
-        usual = f"median {difference(feature, 0.0, middle)}" if middle == middle else ""
+        usual = f"{'median ' * (len(now) > 1)}{difference(feature, 0.0, middle)}" if middle == middle else ""
         return FeatureCount(feature, len(now), int((moved > 0).sum()), int((moved < 0).sum()), usual)
     level, times = Counter(amount(feature, v) for v in then.tolist()).most_common(1)[0]
-    usual = f"{'always' if times == len(then) else 'mostly'} to {level}"
+    always = "" if len(then) == 1 else "always " if times == len(then) else "mostly "
+    usual = f"{always}to {level}"
     return FeatureCount(feature, len(now), 0, 0, usual)
 
 
@@ -113,7 +115,7 @@ def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> Gro
         asked=int((status != Status.ALREADY).sum()),
         verified=int((status == Status.VERIFIED).sum()),
         best_effort=int((status == Status.BEST_EFFORT).sum()),
-        no_way=int(np.isin(status, NO_WAY).sum()),
+        no_answer=int(np.isin(status, NO_ANSWER).sum()),
         changes=float(known.mean()) if len(known) else float("nan"),
     )
 

@@ -1,0 +1,244 @@
+"""The command line with a table, a model and customers of one's own: classes, ids, what is told of the model."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from commands import run
+from fcxplain import FCx, load_table
+from fcxplain.classifier import KINDS
+from fcxplain.cli.explaining import EXPLAINING, _watched
+from fcxplain.cli.guide import TRAINED
+from fcxplain.cli.work import Work
+from fcxplain.presets import SCHEDULE
+
+MODEL = """
+import numpy as np
+
+class Model:
+    classes_ = np.array([0, 1])
+    def predict_proba(self, rows):
+        chance = 1 / (1 + np.exp(-(rows["income"].to_numpy() - rows["debt"].to_numpy() - 20) / 10))
+        return np.column_stack([1 - chance, chance])
+
+model = Model()
+"""
+OWN = ("--data", "credit.csv", "--label", "decision", "--epochs", 1)
+NAMED = ("--id", "customer", "--classifier", "credit_model:model", "--classes", "rejected,granted")
+QUICK = ("--set", "schedule__steps=5", "--set", "schedule__batch=64")
+
+
+def credit(rows: int = 160) -> pd.DataFrame:
+    """Customers with an identifier, one of them with an empty cell."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "customer": [f"C{1000 + i}" for i in range(rows)],
+            "income": rng.integers(10, 90, rows),
+            "debt": rng.integers(0, 60, rows),
+            "city": rng.choice(["York", "Hull"], rows),
+        }
+    )
+    table["decision"] = np.where(table["income"] - table["debt"] > 20, "granted", "rejected")
+    return table.assign(city=table["city"].where(table.index != 5))
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory):
+    """A folder with a table, rules, a module with a model, and `m` fitted to it; modules in it are found."""
+    folder = tmp_path_factory.mktemp("desk")
+    credit().to_csv(folder / "credit.csv", index=False)
+    credit().iloc[:30].drop(index=5).to_csv(folder / "rows.csv", index=False)
+    credit().iloc[:30].drop(index=5).to_parquet(folder / "rows.parquet", index=False)
+    (folder / "credit_model.py").write_text(MODEL)
+    (folder / "my.rules").write_text("city' == city\nincome' <= income + 5\n")
+    before = list(sys.path)
+    done = run("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--rules", "my.rules", "--out", "m", folder=folder)
+    assert done.code == 0, done.err
+    (folder / "told.json").write_text(json.dumps([done.out, done.err]))
+    yield folder
+    sys.path[:] = before
+    del sys.modules["credit_model"]
+
+
+def told(desk: Path) -> tuple[str, str]:
+    out, err = json.loads((desk / "told.json").read_text())
+    return out, err
+
+
+# A model that answers 0 and 1
+
+
+def test_classes_are_named_in_the_models_order_and_kept_with_what_is_saved(desk: Path):
+    assert FCx.load(desk / "m", classifier=sys.modules["credit_model"].model).task_.classes == ("rejected", "granted")
+    asked = ("--classifier", "credit_model:model", "--json")
+    found = json.loads(run("explain", "m", "rows.csv", *asked, folder=desk).out)
+    assert {answer["wanted"] for answer in found["answers"]} == {"granted"}
+    table = pd.read_csv(desk / "rows.csv").set_index("customer")
+    already = {row["row"] for row in found["rows"] if row["status"] == "already"}
+    assert already == set(table.index[table["decision"] == "granted"])
+    measured = run("evaluate", "m", "--metrics", "validity", *asked, folder=desk)
+    held = load_table(desk / "credit.csv", label="decision", index="customer").test
+    assert json.loads(measured.out)["asked"] == (held["decision"] == "rejected").sum()
+
+
+def test_a_target_in_the_labels_words_is_answered_with_the_option_that_names_classes(desk: Path, tmp_path: Path):
+    fit = ("fit", *OWN, "--id", "customer", "--classifier", "credit_model:model", "--out", tmp_path / "m")
+    done = run(*fit, "--target", "granted", folder=desk)
+    assert (done.code, "--classes rejected,granted" in done.words) == (2, True)
+
+
+def test_classes_are_only_for_a_model_of_ones_own(desk: Path, tmp_path: Path):
+    done = run("fit", *OWN, "--classes", "no,yes", "--out", tmp_path / "m", folder=desk)
+    assert (done.code, "--classes no,yes: is for a model of your own" in done.words) == (2, True)
+
+
+def test_the_next_step_works_as_it_is_printed(desk: Path):
+    step = re.search(r"go on with: fcxplain (.*)", told(desk)[0])
+    assert step is not None
+    words = shlex.split(step[1])
+    assert words == ["explain", "m", "credit.csv", "--classifier", "credit_model:model", "--skip-missing"]
+    assert run(*words, folder=desk).code == 0
+
+
+# Rows by name
+
+
+def test_rows_are_called_by_their_id_in_files_pages_and_overrides(desk: Path, tmp_path: Path):
+    (tmp_path / "own.csv").write_text("row,freeze\nC1001,income\n")
+    asked = ("--classifier", "credit_model:model", "--overrides", tmp_path / "own.csv")
+    written = ("--out", tmp_path / "a.parquet", "--html", tmp_path / "a.html")
+    done = run("explain", "m", "rows.csv", *asked, *written, folder=desk)
+    assert done.code == 0, done.err
+    names = pd.read_csv(desk / "rows.csv")["customer"].tolist()
+    table = pd.read_parquet(tmp_path / "a.parquet")
+    assert table["row"].tolist() == names
+    assert "C1001" in (tmp_path / "a.html").read_text()
+    stream = run("explain", "m", "rows.parquet", *asked, "--out", tmp_path / "b.parquet", folder=desk)
+    assert stream.code == 0, stream.err
+    streamed = pd.read_parquet(tmp_path / "b.parquet")
+    pd.testing.assert_frame_equal(streamed.drop(columns="certificate"), table.drop(columns="certificate"))
+    checked = run("verify", "m", "rows.csv", tmp_path / "b.parquet", *asked[:2], folder=desk)
+    assert checked.code == 0, checked.out
+
+
+def test_an_id_is_used_if_it_is_there_and_must_be_if_it_is_asked_for(desk: Path, tmp_path: Path):
+    asked = ("--classifier", "credit_model:model", "--json")
+    pd.read_csv(desk / "rows.csv").drop(columns="customer").to_csv(tmp_path / "bare.csv", index=False)
+    numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, folder=desk).out)
+    assert [row["row"] for row in numbered["rows"]][:2] == [0, 1]
+    wrong = run("explain", "m", "rows.csv", *asked, "--id", "custmer", folder=desk)
+    assert (wrong.code, "--id custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
+    large = ("explain", "m", "rows.parquet", *asked, "--id", "custmer", "--out", tmp_path / "a.parquet")
+    assert "is not a column. Did you mean 'customer'?" in run(*large, folder=desk).words
+    twice = run("explain", "m", "rows.csv", *asked, "--id", "decision", folder=desk)
+    assert (twice.code, "--id decision: calls several rows the same" in twice.words) == (2, True)
+    assert "is for a table of your own" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
+
+
+def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Path, tmp_path: Path):
+    guessed = run("schema", "credit.csv", "--label", "decision", "--json", folder=desk)
+    names = list(json.loads(guessed.out)["features"])
+    assert names == ["income", "debt", "city"]
+    checked = run("rules", "check", "my.rules", "--data", "credit.csv", "--label", "decision", folder=desk)
+    assert checked.code == 0, checked.err
+    assert "column 'customer' is left out" in checked.words
+    fitted = run("fit", *OWN, *QUICK, "--out", tmp_path / "m", folder=desk)
+    assert fitted.code == 0, fitted.err
+    assert fitted.err.count("'customer'") == 1
+    assert "If it names the rows, say --id customer; if it is of no use, --ignore customer." in fitted.err
+    assert list(FCx.load(tmp_path / "m").task_.schema.names) == names
+    agreed = run("fit", *OWN, *QUICK, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
+    assert "left out" not in agreed.err
+
+
+# What is told
+
+
+def test_fit_says_which_classifier_it_trained_and_how_good_it_is(desk: Path, tmp_path: Path):
+    fit = ("fit", *OWN, *QUICK, "--id", "customer", "--classifier", "logistic", "--out")
+    found = re.search(
+        r"classifier logistic \(logistic regression, trained now\): right for ([\d.]+)% of (\d+) rows kept apart; "
+        r"always saying (\w+) would be right for ([\d.]+)%",
+        run(*fit, tmp_path / "m", folder=desk).err,
+    )
+    assert found is not None
+    marks = json.loads(run(*fit, tmp_path / "n", "--json", folder=desk).out)
+    assert [f"{marks[name]:.1%}" for name in ("accuracy", "majority")] == [f"{found[1]}%", f"{found[4]}%"]
+    assert marks["tested_on"] == int(found[2])
+    assert "trained now" not in told(desk)[1]
+    assert set(TRAINED) == set(KINDS)
+
+
+def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
+    assert re.search(r"city +categorical .* no, by a rule", told(desk)[1])
+    assert "Nobody can change city; for more: --freeze NAME." in told(desk)[1]
+
+
+def test_without_rules_it_is_said_that_everything_may_change(desk: Path, tmp_path: Path):
+    free = "There are no rules and nothing is frozen, so that answers may change everything"
+    fitted = run("fit", *OWN, *QUICK, "--id", "customer", "--out", tmp_path / "m", folder=desk)
+    assert fitted.err.count(free) == 1
+    explained = run("explain", tmp_path / "m", "rows.csv", folder=desk)
+    assert explained.err.count(free) == 1
+    assert "fcxplain rules suggest --data credit.csv --label decision" in explained.words
+    assert free not in told(desk)[1]
+    assert free not in run("explain", "m", "rows.csv", "--classifier", "credit_model:model", folder=desk).err
+
+
+def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Path, tmp_path: Path):
+    asked = ("explain", "m", "rows.csv", "--classifier", "credit_model:model", "--why-not")
+    table = pd.read_csv(desk / "rows.csv").set_index("customer")
+    hard = table[table["income"] < 20].index.tolist()
+    (tmp_path / "own.csv").write_text("row,freeze\n" + "".join(f'{name},"income,debt"\n' for name in hard))
+    done = run(*asked, "--overrides", tmp_path / "own.csv", folder=desk)
+    assert done.code == 0, done.err
+    listed = re.search(r"\d+ (?:impossible|not_found): [^(]*\(rows? ([^)]*)\)", done.words)
+    assert listed is not None
+    assert set(listed[1].split(", ")) <= set(hard)
+    assert "was not looked into" not in done.words
+    late = run(*asked, "--seconds", 0.000001, folder=desk)
+    assert re.search(r"timed_out: no answer within the budget \(rows C1\d+, ", late.words)
+    assert "Why the rows that are timed_out have no answer was not looked into" in late.words
+
+
+def test_the_bar_moves_while_reasons_are_looked_for():
+    work = Work(EXPLAINING, 3, console=Console(file=io.StringIO()))
+    heard = _watched(work)
+    heard["on_why"](3, 0.25)
+    assert work.what == "looking for what stands in the way of 3 rows"
+    assert work.state() == "25%", "the time of the search says nothing of what is left now"
+    heard["on_rows"](3, 3)
+    assert (work.what, work.state()) == (EXPLAINING, "3 of 3")
+
+
+def test_rules_are_checked_on_a_table_that_was_named(desk: Path):
+    done = run("rules", "check", "my.rules", folder=desk)
+    assert (done.code, "--data" in done.words) == (2, True)
+    assert "no feature" not in done.words
+
+
+def test_a_model_that_is_not_there_is_answered_with_those_that_are(desk: Path, tmp_path: Path):
+    shutil.copytree(desk / "m", tmp_path / "loans-model")
+    for command in (("explain", "loan-model", "rows.csv"), ("evaluate", "loan-model"), ("graph", "loan-model")):
+        done = run(*command, folder=tmp_path)
+        assert (done.code, "Did you mean 'loans-model'?" in done.words) == (2, True)
+
+
+def test_help_is_plain_and_true(tmp_path: Path):
+    for words in (("explain",), ("rules",), ("bench", "run"), ()):
+        assert "bool" not in run(*words, "--help", folder=tmp_path).out
+    assert f"{SCHEDULE.epochs} times by default" in re.sub(r"[│\s]+", " ", run("fit", "--help", folder=tmp_path).out)
+    done = run("explain", "m", "rows.csv", "-k", 0, folder=tmp_path)
+    assert (done.code, "'-k': 0 is too little; give 1 or more" in done.words) == (2, True)

@@ -1,0 +1,81 @@
+"""Lines that say how far a fit or an explanation is, for those who ask for them."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+import loans
+from fcxplain import FCx
+from fcxplain.progress import Lines
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[FCx, list[str]]:
+    """A small fit, and what it said."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stderr", said)
+        fcx = FCx().set_params(schedule__epochs=2, schedule__steps=0)
+        fcx.fit(loans.task("income' <= income + 100\nage' == age\njob' == job\ndegree' == degree"), progress=True)
+    return fcx, said.getvalue().splitlines()
+
+
+def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    for second, done in ((1, 5), (10, 25), (15, 50), (40, 100)):
+        clock.now = second
+        lines.rows(done, 100)
+    assert stream.getvalue().splitlines() == ["explain: 25 of 100 rows, 0:30 left", "explain: 100 rows done in 0:40"]
+
+
+def test_rows_that_nobody_counted_and_reasons_are_told_too():
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    clock.now = 10
+    lines.rows(2_000, None)
+    lines.why(3, 0.1)
+    clock.now = 20
+    lines.why(3, 0.255)
+    said = ["explain: 2,000 rows", "explain: looking for what stands in the way of 3 rows, 26% done"]
+    assert stream.getvalue().splitlines() == said
+
+
+def test_fit_says_how_far_it_is(fitted: tuple[FCx, list[str]]):
+    assert [re.sub(r"\d[\d,:]*", "#", line) for line in fitted[1]] == [
+        "fit: looking at whom the model refuses, at its gradients, and for causes",
+        "fit: # rows, in at most # epochs",
+        "fit: # epochs done in #",
+    ]
+
+
+def test_explain_says_how_far_it_is_and_tells_who_asks_for_more(
+    fitted: tuple[FCx, list[str]], capsys: pytest.CaptureFixture[str]
+):
+    fcx, rows, steps, shares = fitted[0], loans.table(40), [], []
+    asked = rows[fcx.task_.refused(rows)].iloc[:2]
+    heard = {"on_rows": lambda *step: steps.append(step), "on_why": lambda *step: shares.append(step)}
+    answer = fcx.explain(asked, why_not=True, progress=True, **heard)
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"explain: 2 rows done in 0:\d\d\n", said.splitlines(keepends=True)[-1])
+    assert steps[-1] == (2, 2)
+    without = int((answer.row_status != "verified").sum())
+    assert without
+    assert {rows for rows, _ in shares} == {without}
+    assert [share for _, share in shares] == sorted(share for _, share in shares)
+    assert shares[-1][1] == pytest.approx(1.0)
+    fcx.explain(asked)
+    assert capsys.readouterr().err == ""
