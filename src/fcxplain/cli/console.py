@@ -39,6 +39,10 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="A column that is no feature, such as an identifier. May be repeated."),
 ]
+RowId = Annotated[
+    str | None,
+    typer.Option("--id", help="The column that the rows are called by, such as a customer number; it is no feature."),
+]
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out rows with missing values instead of refusing the file.")
 ]

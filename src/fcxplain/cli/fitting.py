@@ -2,79 +2,71 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
-from . import completion
-from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json
+from .console import Data, Ignore, Json, Label, RowId, SchemaFile, Seed, err, note, out, print_json, split
+from .fit_options import (
+    AsPublished,
+    CheckpointFolder,
+    Classes,
+    Constrained,
+    Epochs,
+    Freeze,
+    GraphFile,
+    LearningRate,
+    MostRows,
+    Output,
+    Overwrite,
+    Picture,
+    Rules,
+    Settings,
+    Target,
+    ToExplain,
+    WriteSchema,
+)
 from .work import working
 
 if TYPE_CHECKING:
+    from ..causal import CausalGraph
+    from ..classifier import Classifier
     from ..datasets import Dataset
     from ..explainer import FCx
     from ..presets import Constraint
+    from ..rules import Rule
     from ..task import Task
     from .sources import Source
 
 
 def fit(
     data: Data,
-    output: Annotated[Path, typer.Option("--out", help="The folder to save the model in.")],
-    rules: Annotated[
-        str | None,
-        typer.Option(
-            help="A rule file, or the name of the data set's own rules (unary, binary).",
-            autocompletion=completion.rules,
-        ),
-    ] = None,
+    output: Output,
+    rules: Rules = None,
     label: Label = None,
-    target: Annotated[str | None, typer.Option(help="The class wanted; the other of two classes by default.")] = None,
+    target: Target = None,
     schema_file: SchemaFile = None,
-    write_schema: Annotated[
-        Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
-    ] = None,
+    write_schema: WriteSchema = None,
     ignore: Ignore = None,
-    freeze: Annotated[
-        list[str] | None, typer.Option("--freeze", help="A feature that nobody can change. May be repeated.")
-    ] = None,
-    classifier: Annotated[
-        str,
-        typer.Option(
-            help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute.",
-            autocompletion=completion.classifiers,
-        ),
-    ] = "paper",
-    as_published: Annotated[
-        bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
-    ] = False,
-    constraint: Annotated[
-        str | None,
-        typer.Option(
-            help="With --as-published: the settings for unary or binary rules; by --rules if not given.",
-            autocompletion=completion.rules,
-        ),
-    ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Times that every row is seen; as many as it takes by default.")
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Size of the steps.")] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other setting, e.g. architecture__latent=5. May be repeated.")
-    ] = None,
-    graph: Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot); discovered if not given.")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Where the training's state is kept; <out>.checkpoint until it is done.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model of that name.")] = False,
-    history: Annotated[Path | None, typer.Option(help="Draw the loss over the epochs (.svg, .png or .pdf).")] = None,
+    row_id: RowId = None,
+    freeze: Freeze = None,
+    classifier: ToExplain = "paper",
+    classes: Classes = None,
+    as_published: AsPublished = False,
+    constraint: Constrained = None,
+    rows: MostRows = None,
+    epochs: Epochs = None,
+    learning_rate: LearningRate = None,
+    setting: Settings = None,
+    graph: GraphFile = None,
+    checkpoint: CheckpointFolder = None,
+    overwrite: Overwrite = False,
+    history: Picture = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -86,37 +78,99 @@ def fit(
     Example: fcxplain fit --data adult --rules binary --out model
 
     Example: fcxplain fit --data loans.csv --label approved --target yes --rules my.rules --out model
+
+    Example: fcxplain fit --data loans.csv --label approved --id customer --classifier my_code:model --classes no,yes
+    --target yes --rules my.rules --out model
     """
-    from .outputs import PICTURES, check_output, write_history
-    from .sources import Source, own_unless_trained
+    from .guide import next_step
+    from .saved import own_unless_trained
+    from .sources import Source
 
     _check_folder(output, overwrite)
-    if constraint is not None and not as_published:
-        raise DataError(
-            "", [Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")]
-        )
-    for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
-        if path is not None:
-            check_output(path, endings, option)
-    source = Source.of(data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file)
+    _check_options(constraint, as_published, history, write_schema)
+    source = Source.of(data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file, id=row_id)
     fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
     _set(fcx, epochs, learning_rate, setting or [])
     own = own_unless_trained(classifier)
+    _check_classes(classes, own, classifier)
+    # The classes of a model of one's own may be called otherwise than those of the label.
+    loaded = _loaded(source, target if own is None else None, ignore, freeze, write_schema)
+    asked = _asked(loaded, rules, target, classes, graph)
+    _introduce(loaded, source, asked, write_schema)
+    model = _trained(loaded, source) if own is None else own
+    task = _task(loaded, source, model, asked)
+    marks = _marks(loaded, source, model) if own is None else {}
+    done = _fitted(fcx, task, loaded, checkpoint, output)
+    _keep(fcx, source, output, overwrite, checkpoint, history)
+    done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
+    _tell(done | {"classifier": classifier} | marks, next_step(source, output, loaded.notes), as_json)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to hold: the rules, the class wanted, what the model's classes are called, and the causes."""
+
+    rules: tuple[Rule, ...]
+    target: Any
+    classes: tuple[Any, ...] | None
+    graph: CausalGraph | None
+
+
+def _asked(
+    data: Dataset, rules: str | None, target: str | None, classes: list[str] | None, graph: Path | None
+) -> _Asked:
+    """What was asked for, read before any work begins, so that mistakes are told at once."""
+    from ..causal import as_graph
+    from ..rules import parse_rules
+    from ..schema import level_named
+    from .sources import rules_named
+
+    known = None if graph is None else as_graph(graph, data.schema.names)
+    names = [level_named(name, data.classes) or name for name in split(classes)]
+    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, known)
+
+
+def _check_classes(classes: list[str] | None, own: Any, classifier: str) -> None:
+    if classes and own is None:
+        problem = f"is for a model of your own; {classifier} is trained on the label, and calls its classes the same"
+        raise DataError("", [Fault(f"--classes {','.join(classes)}", problem, "Leave it out.")])
+
+
+def _check_options(constraint: str | None, as_published: bool, history: Path | None, write_schema: Path | None) -> None:
+    """Refuse what does not go together, and names that nothing could be written to."""
+    from .outputs import PICTURES, check_output
+
+    if constraint is not None and not as_published:
+        fault = Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")
+        raise DataError("", [fault])
+    for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
+        if path is not None:
+            check_output(path, endings, option)
+
+
+def _loaded(
+    source: Source, target: str | None, ignore: list[str] | None, freeze: list[str] | None, write_schema: Path | None
+) -> Dataset:
+    """The table, with its schema written where that was asked for."""
     with working(f"loading {source.data}"):
-        # The classes of a model of one's own may be called otherwise than those of the label.
-        loaded = source.load(target=target if own is None else None, ignore=ignore or [], freeze=freeze or [])
+        loaded = source.load(target=target, ignore=ignore or [], freeze=freeze or [])
     if write_schema is not None:
         loaded.schema.to_toml(write_schema)
-    _introduce(loaded, source, target, rules, schema_file, write_schema)
-    task = _task(loaded, source, own, rules, target, graph)
-    done = _fitted(fcx, task, loaded, checkpoint, output)
+    return loaded
+
+
+def _keep(
+    fcx: FCx, source: Source, output: Path, overwrite: bool, checkpoint: Path | None, history: Path | None
+) -> None:
+    """Save the model, and draw its history where that was asked for; our own checkpoint is of no more use."""
+    from .outputs import write_history
+
     fcx.save(output, overwrite=overwrite, source=source.to_dict())
     if checkpoint is None:
         # What cannot be removed does no harm: the same fit would find it done, any other refuses it.
         shutil.rmtree(_beside(output), ignore_errors=True)
     if history is not None:
         write_history(fcx.history_, history)
-    _tell(done | {"model": str(output), "label": loaded.label, "target": task.target}, as_json)
 
 
 def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: list[str]) -> None:
@@ -132,7 +186,7 @@ def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: li
 
 def _check_folder(output: Path, overwrite: bool) -> None:
     """Refuse now a folder that the model could not be saved in after hours of work."""
-    from ..explainer import KIND
+    from ..keeping import KIND
     from ..persistence.container import check_target, is_there
 
     if (output.exists() or is_there(output)) and not overwrite:
@@ -152,39 +206,49 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
     return FCx.as_published(cast("Constraint", constraint), name, source.seed)
 
 
-def _introduce(
-    data: Dataset, source: Source, target: str | None, rules: str | None, schema_file: Path | None, kept: Path | None
-) -> None:
+def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) -> None:
     """Show what there is to learn from before anything is learnt, if it is a table that we do not know."""
-    from .guide import mention_suggestions, show_own_table
+    from .guide import show_freedom, show_own_table
 
     if err.quiet:
         return
     if source.is_built_in:
         for told in data.notes:
             note(told)
-        return
-    show_own_table(data, target, source.data, schema_file, kept)
-    if rules is None:
-        mention_suggestions(data, source.data)
+    else:
+        show_own_table(data, source, asked.target, asked.rules, kept)
+    show_freedom(data, asked.rules, source)
 
 
-def _task(data: Dataset, source: Source, own: Any, rules: str | None, target: str | None, graph: Path | None) -> Task:
-    """The problem; the classifier is `own`, or trained now if there is none."""
-    from ..classifier import train_classifier
-    from ..model_view import as_graph
-    from ..rules import parse_rules
+def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
+    """The problem, with a classifier that was trained or is one's own."""
+    from ..classifier import KINDS
     from ..task import Task
-    from .sources import rules_named
 
-    # What can be wrong without the classifier is told before it is trained.
-    known = None if graph is None else as_graph(graph, data.schema.names)
-    read = parse_rules(rules_named(rules, data), data.schema)
     with working(f"getting the classifier {source.classifier} ready"):
-        model = train_classifier(data, source.classifier, source.seed) if own is None else own
-        wanted = data.target if own is None or target is None else target
-        how: dict[str, Any] = {"rules": read, "target": wanted, "label": data.label, "graph": known}
+        how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
+        # A class of the label is known as such; a model of one's own may call its classes otherwise.
+        wanted = data.target if source.classifier in KINDS or asked.target is None else asked.target
+        how |= {"target": wanted, "classes": asked.classes}
         return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
+
+
+def _trained(data: Dataset, source: Source) -> Classifier:
+    from ..classifier import train_classifier
+
+    # Epochs are counted where there are any; they may be fewer in the end.
+    with working(f"training the classifier {source.classifier}") as work:
+        return train_classifier(data, source.classifier, source.seed, on_epoch=work.move)
+
+
+def _marks(data: Dataset, source: Source, model: Classifier) -> dict[str, Any]:
+    """How good the classifier is that was trained, told before the rest of the work."""
+    from ..classifier import score
+    from .guide import show_marks
+
+    marks = score(model, data.test, data.label)
+    show_marks(source.classifier, marks)
+    return {"accuracy": marks.accuracy, "majority": max(c.share for c in marks.classes), "tested_on": marks.rows}
 
 
 def _fitted(fcx: FCx, task: Task, data: Dataset, checkpoint: Path | None, output: Path) -> dict[str, Any]:
@@ -217,7 +281,7 @@ def _beside(output: Path) -> Path:
     return path.with_name(f"{path.name}.checkpoint")
 
 
-def _tell(done: dict[str, Any], as_json: bool) -> None:
+def _tell(done: dict[str, Any], then: str, as_json: bool) -> None:
     if as_json:
         return print_json(done)
     if err.quiet:
@@ -226,6 +290,5 @@ def _tell(done: dict[str, Any], as_json: bool) -> None:
     best = f"the best was epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
     out.print(f"trained on {seen}; {best}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
     out.print(f"saved in {escape(done['model'])}", highlight=False, soft_wrap=True)
-    next_step = f"fcxplain explain {shlex.quote(done['model'])} rows.csv"
-    out.print(f"go on with: [bold]{escape(next_step)}[/]", highlight=False, soft_wrap=True)
+    out.print(f"go on with: [bold]{escape(then)}[/]", highlight=False, soft_wrap=True)
     return None

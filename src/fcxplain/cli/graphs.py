@@ -10,10 +10,11 @@ from typing import Any
 
 from ..causal import CausalGraph, discover
 from ..errors import DataError, Fault, FcxWarning
-from ..explainer import KIND
+from ..keeping import KIND
 from ..persistence import read
 from .own_tables import own_rows
-from .sources import Source, load_model, own_data
+from .saved import check_model, load_model, own_data
+from .sources import Source
 
 
 def check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]) -> None:
@@ -30,6 +31,7 @@ def model_graph(
     folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
 ) -> CausalGraph:
     """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
+    check_model(folder)
     kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
     if not bootstrap:
         return kept

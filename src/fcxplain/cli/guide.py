@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,35 @@ from .console import err, note, out, table_of
 from .work import working
 
 if TYPE_CHECKING:
+    from ..classifier import Score
     from ..datasets import Dataset
     from ..errors import Fault
-    from ..schema import Feature, Schema
+    from ..rules import Rule
+    from ..schema import Schema
+    from .sources import Source
 
 # Features that are shown; `fcxplain schema` shows all.
 SHOWN = 40
-# Levels of a category that are named.
-LEVELS = 4
 # Looking for rules between so many features would keep people waiting.
 MANY = 80
+FREE = "There are no rules and nothing is frozen, so that answers may change everything, in any way."
+# What the classifiers are that are trained for those who bring none.
+TRAINED = {
+    "paper": "the linear network of the paper",
+    "mlp": "a network with two hidden layers",
+    "logistic": "logistic regression",
+    "boosting": "gradient-boosted trees",
+}
 
 
-def show_features(schema: Schema) -> None:
-    """What each feature is taken for, and what deserves a look."""
-    shown = table_of("feature", "kind", "values", "may change")
+def show_features(schema: Schema, rules: Sequence[Rule]) -> None:
+    """What each feature is taken for, whether a rule or the schema keeps it as it is, and what deserves a look."""
+    from ..schema.listing import values
+
+    shown, fixed = table_of("feature", "kind", "values", "may change"), {rule.freezes for rule in rules}
     for feature in schema.features[:SHOWN]:
-        told = (feature.name, feature.kind, legal(feature), "yes" if feature.mutable else "no")
+        freedom = "no" if not feature.mutable else "no, by a rule" if feature.name in fixed else "yes"
+        told = (feature.name, feature.kind, values(feature), freedom)
         shown.add_row(*map(escape, told))
     shown.columns[1].no_wrap = True
     err.print(shown)
@@ -42,9 +54,11 @@ def show_features(schema: Schema) -> None:
 
 def show_guesses(schema: Schema) -> None:
     """Every feature with what was guessed and why, as the result of a command."""
+    from ..schema.listing import values
+
     shown = table_of("feature", "kind", "values", "because")
     for feature, guess in zip(schema.features, schema.guesses, strict=True):
-        shown.add_row(*map(escape, (feature.name, feature.kind, legal(feature), guess.why)))
+        shown.add_row(*map(escape, (feature.name, feature.kind, values(feature), guess.why)))
     shown.columns[1].no_wrap = True
     out.print(shown)
     show_advice(schema, out)
@@ -58,43 +72,54 @@ def show_advice(schema: Schema, console: Console) -> None:
             console.print(told, highlight=False, soft_wrap=True)
 
 
-def legal(feature: Feature) -> str:
-    """The values that a feature may have, in a few words."""
-    if feature.is_number:
-        step = "" if feature.kind == "integer" and feature.step == 1 else f" by {feature.step:g}"
-        return f"{feature.low:,} to {feature.high:,}{step}"
-    more = f" and {len(feature.levels) - LEVELS:,} more" if len(feature.levels) > LEVELS else ""
-    return ", ".join(map(str, feature.levels[:LEVELS])) + more
-
-
-def show_own_table(data: Dataset, target: Any, source: str, schema_file: Path | None, kept: Path | None) -> None:
+def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
-    where = "guessed" if schema_file is None else f"from {schema_file}"
-    _say(f"[bold]{escape(Path(source).name)}[/]: {len(data):,} rows, {len(data.schema):,} features ({escape(where)})")
-    show_features(data.schema)
+    where = "guessed" if source.schema is None else f"from {short(source.schema)}"
+    name = escape(Path(source.data).name)
+    _say(f"[bold]{name}[/]: {len(data):,} rows, {len(data.schema):,} features ({escape(where)})")
+    show_features(data.schema, rules)
     classes = ", ".join(f"{name} ({count:,})" for name, count in class_counts(data).items())
     wanted = "the other one for each row" if target is None else str(target)
     _say(f"label {escape(data.label)}: {escape(classes)}; wanted: {escape(wanted)}")
+    if source.id is not None:
+        _say(f"rows are called by {escape(source.id)}, e.g. {escape(str(data.train.index[0]))}")
     for told in data.notes:
         note(told)
-    if schema_file is None:
+    if source.schema is None:
         _show_corrections(data, source, kept)
 
 
-def _show_corrections(data: Dataset, source: str, kept: Path | None) -> None:
+def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
     from ..datasets.tables import MISSING
 
-    if not data.schema.immutable:
-        _say("Everything may change. What nobody can change: --freeze NAME. What is no feature: --ignore NAME.")
+    _say("What is no feature: --ignore NAME.")
     _say(escape(f"Missing is an empty cell, or one of {', '.join(MISSING[1:])}."))
-    told = f"fcxplain schema {shlex.quote(_short(source))} --label {shlex.quote(data.label)} --out schema.toml"
+    told = shlex.join(["fcxplain", "schema", short(source.data), "--label", data.label, "--out", "schema.toml"])
     if kept is None:
         _say(f"To correct kinds, bounds or levels: [bold]{escape(told)}[/], edit it, and fit with --schema schema.toml")
     else:
         _say(f"All this is in {escape(str(kept))}: correct it there, and fit with --schema {escape(str(kept))}")
 
 
-def mention_suggestions(data: Dataset, source: str) -> None:
+def show_freedom(data: Dataset, rules: Sequence[Rule], source: Source) -> None:
+    """What nobody can change, and what is suggested where nothing was said of that."""
+    fixed = {*data.schema.immutable, *(rule.freezes for rule in rules)}
+    fixed_here = [data.schema[name].title for name in data.schema.names if name in fixed]
+    if fixed_here:
+        _say(escape(f"Nobody can change {', '.join(fixed_here)}; for more: --freeze NAME."))
+    elif rules:
+        _say(
+            f"Everything may change as far as the rules allow ({len(rules):,}). What nobody can change: --freeze NAME."
+        )
+    else:
+        note(f"{FREE} What nobody can change: --freeze NAME.")
+    if not rules and source.is_built_in and data.rules:
+        _say(escape(f"This data set has rules of its own: --rules {' or '.join(data.rules)}."))
+    elif not rules:
+        _mention_suggestions(data, source)
+
+
+def _mention_suggestions(data: Dataset, source: Source) -> None:
     """That there are rules which the data never breaks; none is applied."""
     from ..suggestions import suggest
 
@@ -104,9 +129,34 @@ def mention_suggestions(data: Dataset, source: str) -> None:
         table = pd.concat([data.train, data.validation, data.test])
         count = len(suggest(table, data.schema, label=data.label))
     if count:
-        told = f"fcxplain rules suggest --data {shlex.quote(_short(source))} --label {shlex.quote(data.label)}"
         many = "1 rule is" if count == 1 else f"{count:,} rules are"
-        _say(f"{many} suggested by this data, for you to accept or not: see [bold]{escape(told)}[/]")
+        told = f"[bold]{escape(suggesting(source))}[/]"
+        _say(f"{many} suggested by this data, for you to accept or not: see {told}")
+
+
+def suggesting(source: Source) -> str:
+    """The command that suggests rules for a table."""
+    options = [("--data", short(source.data)), ("--label", source.label), ("--schema", source.schema)]
+    words = [word for name, value in options if value is not None for word in (name, value)]
+    return shlex.join(["fcxplain", "rules", "suggest", *words])
+
+
+def show_marks(kind: str, marks: Score) -> None:
+    """Which classifier was trained and how good it is, beside what needs no classifier at all."""
+    usual = max(marks.classes, key=lambda one: one.share)
+    told = f"classifier {kind} ({TRAINED[kind]}, trained now): right for {marks.accuracy:.1%} of {marks.rows:,} rows"
+    _say(escape(f"{told} kept apart; always saying {usual.name} would be right for {usual.share:.1%}"))
+
+
+def next_step(source: Source, model: Path, notes: Iterable[str]) -> str:
+    """The command that explains the rows which a model was fitted on, as it works in this folder."""
+    from .sources import is_onnx
+
+    words = ["fcxplain", "explain", str(model), short(source.data)]
+    # What is trained or is a file is found again; code is run only if a person names it.
+    words += ["--classifier", source.classifier] if ":" in source.classifier and not is_onnx(source.classifier) else []
+    has_missing = any("rows with missing values" in told for told in notes)
+    return shlex.join([*words, *(["--skip-missing"] if has_missing and not source.is_built_in else [])])
 
 
 def class_counts(data: Dataset) -> Mapping[Any, int]:
@@ -127,7 +177,7 @@ def _line(fault: Fault) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in str(fault)).split())
 
 
-def _short(path: str) -> str:
+def short(path: str) -> str:
     """A path as a person in this folder would write it."""
     whole = Path(path)
     return str(whole.relative_to(Path.cwd())) if whole.is_relative_to(Path.cwd()) else path

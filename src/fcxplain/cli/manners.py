@@ -15,6 +15,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from ..errors import FcxError, FcxWarning
 from .console import alarm, err
@@ -39,12 +41,36 @@ class Manner:
 MANNER = Manner()
 
 
+class _Command(TyperCommand):
+    """A command whose help names no type for options that take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The same for a group of commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+
+def _plain(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
 class App(typer.Typer):
     """A group of commands that share their manners."""
 
+    def __init__(self, **how: Any) -> None:
+        super().__init__(cls=_Group, **how)
+
     def command(self, name: str | None = None, **how: Any) -> Callable[[Function], Function]:
         """As typer's, with the options that every command has."""
-        register = super().command(name, **how)
+        register = super().command(name, cls=_Command, **how)
 
         def decorate(function: Function) -> Function:
             register(_with_manners(function))
@@ -72,11 +98,29 @@ def _with_manners(function: Callable[..., None]) -> Callable[..., None]:
         for name, kind in (("quiet", Quiet), ("debug", Debug))
     ]
     own = inspect.signature(function, eval_str=True)
+    for parameter in own.parameters.values():
+        _name_what_is_too_little(parameter.annotation)
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
     command.__dict__["__signature__"] = own.replace(parameters=[*parameters, *shared])
     command.__annotations__ = {p.name: p.annotation for p in [*parameters, *shared]}
     command.__doc__ = _filled(function.__doc__ or "")
     return command
+
+
+def _name_what_is_too_little(annotation: Any) -> None:
+    """Check a least value ourselves, since typer's own message does not say which value it refuses."""
+    for info in getattr(annotation, "__metadata__", ()):
+        if isinstance(info, OptionInfo) and info.min is not None:
+            info.callback, info.min = _at_least(info.min), None
+
+
+def _at_least(least: float) -> Callable[[float | None], float | None]:
+    def check(value: float | None) -> float | None:
+        if value is not None and value < least:
+            raise typer.BadParameter(f"{value:,} is too little; give {least:,} or more")
+        return value
+
+    return check
 
 
 def _filled(text: str) -> str:

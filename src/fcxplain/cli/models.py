@@ -31,6 +31,10 @@ OwnClassifier = Annotated[
         autocompletion=completion.classifiers,
     ),
 ]
+CalledBy = Annotated[
+    str | None,
+    typer.Option("--id", help="The column that the rows are called by; by default the one named when it was fitted."),
+]
 
 
 def evaluate(
@@ -63,8 +67,8 @@ def evaluate(
     """
     from ..metrics import evaluate as measure
     from ..metrics.evaluation import checked
-    from .batches import explained
-    from .sources import load_model, own_data, remembered, rows_to_explain
+    from .saved import load_model, own_data, remembered
+    from .sources import rows_to_explain
 
     names = [name.strip() for name in (metrics or "").split(",") if name.strip()]
     checked(names or None, convention)
@@ -77,7 +81,8 @@ def evaluate(
             table = rows_to_explain(rows, fcx.task_, remembered(model), skip_missing=skip_missing)
         table = table[list(schema.names)]
         refused = table[fcx.task_.refused(table)].iloc[:limit]
-    answer = explained(fcx, refused)
+    with working("explaining rows", len(refused)) as work:
+        answer = fcx.explain(refused, on_rows=work.move)
     with working("measuring"):
         found = measure(answer, metrics=names or None, convention=convention)
     if as_json:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..datasets import DATASETS, Dataset, load_table, read_table
-from ..errors import DataError, Fault, SchemaError, did_you_mean
+from ..errors import DataError, Fault, FcxWarning, SchemaError, did_you_mean
 from ..schema import Schema
+from ..schema.inference import identifiers
+
+# What to say to the column that is left out, if it is so.
+NO_USE = "If that is right, say so with --ignore {0}."
+NAMES_ROWS = "If it names the rows, say --id {0}; if it is of no use, --ignore {0}."
 
 
 @dataclass(frozen=True)
@@ -73,21 +81,51 @@ def unusable(table: pd.DataFrame, label: str | None) -> dict[str, Fault]:
     return found
 
 
-def load_own(path: str, *, label: str, schema: Schema | Path | None, ignore: Sequence[str] = (), **how: Any) -> Dataset:
+def load_own(
+    path: str,
+    *,
+    label: str,
+    schema: Schema | Path | None,
+    ignore: Sequence[str] = (),
+    immutable: Sequence[str] = (),
+    index: str | None = None,
+    **how: Any,
+) -> Dataset:
     """A table in its parts; what cannot be a feature is told with the words that leave it out."""
     _refuse_both(schema, ignore)
-    if ignore:
-        rows = without(read_table(path), label, ignore)
-        schema = _inferred(rows.dropna() if label in rows.columns else rows, label)
+    if schema is None:
+        rest = without(read_table(path), label, ignore).drop(columns=[] if index is None else index, errors="ignore")
+        ignore = (*ignore, *unfit_columns(rest, (label, *immutable), NAMES_ROWS if index is None else NO_USE))
     try:
-        return load_table(path, label=label, schema=schema, **how)
+        return load_table(path, label=label, schema=schema, ignore=ignore, immutable=immutable, index=index, **how)
     except SchemaError as error:
-        if schema is not None:
-            raise
-        raise _with_remedy(error, unusable(read_table(path), label)) from error
+        raise error if schema is not None else _with_remedy(error, unusable(rest, label)) from error
+    except DataError as error:
+        raise as_options(error) from error
+
+
+def unfit_columns(table: pd.DataFrame, known: Sequence[str | None], remedy: str = NO_USE) -> tuple[str, ...]:
+    """Columns that hold identifiers or free text, each told once, but for those known; none if none would be left."""
+    names = [name for name in table.columns if name not in known]
+    found = identifiers(table, names)
+    if len(found) == len(names):
+        return ()
+    for name, fault in found.items():
+        told = f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have"
+        warnings.warn(f"{told}. {remedy.format(shlex.quote(name))}", FcxWarning, stacklevel=3)
+    return tuple(found)
+
+
+def as_options(error: DataError) -> DataError:
+    """The same error about columns, with the options of the command line for the arguments of Python."""
+    faults = error.faults
+    for word, option in (("index", "--id"), ("ignore", "--ignore")):
+        faults = tuple(replace(f, place=re.sub(rf"^{word} '(.*)'$", rf"{option} \1", f.place)) for f in faults)
+    return DataError(error.message, faults)
 
 
 def _inferred(table: pd.DataFrame, label: str | None) -> Schema:
+    table = table.drop(columns=list(unfit_columns(table, (label,))))
     try:
         return Schema.infer(table, label=label)
     except SchemaError as error:

@@ -1,4 +1,4 @@
-"""How far a training is, on standard error: a bar where somebody watches, a line for each epoch where nobody does."""
+"""How far a training is, on standard error: a bar where somebody watches, a line now and then where nobody does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ..model.training import Callback, Training
 from .work import Work
 
 PREPARING = "preparing: whom the model refuses, its gradients, the causal graph"
-# Where nobody watches, no more lines than this tell of the epochs.
-LINES = 20
 
 
 class TrainingProgress(Callback):
@@ -48,6 +46,10 @@ class TrainingProgress(Callback):
         self._status.stop()
         self._display.stop()
 
+    def step(self, what: str, done: int, total: int | None) -> None:
+        """How far it is with what comes before the training, or after it."""
+        self._status.move(done, total, what=what)
+
     def on_train_begin(self, training: Training) -> None:
         """Say where it goes on, if it does, and show the bar."""
         self.rows, self.resumed = len(training.train), training.epoch
@@ -57,6 +59,11 @@ class TrainingProgress(Callback):
         total, epoch = training.schedule.epochs, min(training.epoch + 1, training.schedule.epochs)
         self._task = self._display.add_task("", total=total, completed=training.epoch, epoch=epoch)
         self._display.start()
+        if not self.console.is_terminal:
+            told = f"learning from {self.rows:,} refused rows, in at most {total:,} epochs"
+            self.console.print(told, highlight=False, soft_wrap=True)
+        self._lines = Work("learning, epoch", total, console=self.console)
+        self._lines.move(training.epoch, fresh=False)
 
     def on_epoch_begin(self, training: Training) -> None:
         """Name the epoch."""
@@ -71,14 +78,10 @@ class TrainingProgress(Callback):
         self._display.update(self._task, completed=training.epoch + min(1.0, self._batch / batches))
 
     def on_epoch_end(self, training: Training) -> None:
-        """Where there is no bar, a line for the epoch, or for every so many of them."""
+        """Where there is no bar, a line if the last is long ago."""
         self._display.update(self._task, completed=training.epoch)
-        done, total = training.epoch, training.schedule.epochs
-        if not self.console.is_terminal and (done % -(-total // LINES) == 0 or done == total):
-            last = training.history.epochs[-1]
-            head = f"epoch {done} of {total}"
-            told = f"{worded(last.train)} (validation {last.validation['total']:.3g})"
-            self.console.print(f"{head}: {told}", highlight=False, soft_wrap=True)
+        if not self.console.is_terminal:
+            self._lines.move(training.epoch)
 
     def on_train_end(self, training: Training) -> None:
         """Give way to what comes next."""

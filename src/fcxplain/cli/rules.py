@@ -32,7 +32,7 @@ def rules_check(
             help="A rule file, or the name of a data set's own rules (unary, binary).", autocompletion=completion.rules
         ),
     ],
-    data: Data = "adult",
+    data: Data,
     schema_file: SchemaFile = None,
     label: Label = None,
     ignore: Ignore = None,

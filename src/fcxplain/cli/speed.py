@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -67,8 +67,10 @@ def bench_speed(
     if picture is not None:
         check_output(picture, PICTURES, "--picture")
     chosen = split(what) or list(MEASURED)
-    with working(f"measuring on {data}"):
-        found = measured(data, chosen, sample=sample, repeat=repeat, up_to=up_to, rows=rows, seed=seed)
+    how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
+    # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
+    with working(f"measuring on {data}", even=False) as work:
+        found = measured(data, chosen, on_job=lambda done, total, job: work.move(done, total, what=job), **how)
     if picture is not None:
         found.draw(picture)
         err.print(escape(f"picture in {picture}"), highlight=False, soft_wrap=True)

@@ -48,7 +48,7 @@ def rules_suggest(
 
     Example: fcxplain rules suggest --data loans.csv --label approved --accept 1,3 --out my.rules
     """
-    from ..model_view import as_graph
+    from ..causal import as_graph
     from ..suggestions import suggest
 
     _check(accept, output, overwrite)

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from .console import Json, SkipMissing, out, print_json, table_of
-from .models import Model, OwnClassifier, Rows
+from .models import CalledBy, Model, OwnClassifier, Rows
 from .work import working
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def verify(
     model: Model,
     rows: Rows,
     answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
+    row_id: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
@@ -38,11 +39,12 @@ def verify(
     Example: fcxplain verify model rows.csv answers.parquet
     """
     from ..explanation.verification import verify as verified
-    from .sources import load_model, remembered, rows_to_explain
+    from .saved import load_model, remembered
+    from .sources import rows_to_explain
 
     with working("loading the model and the rows"):
         task = load_model(model, classifier, any_classifier=True).task_
-        table = rows_to_explain(rows, task, remembered(model), skip_missing=skip_missing)
+        table = rows_to_explain(rows, task, remembered(model), skip_missing=skip_missing, called_by=row_id)
     with working("checking answers", len(table)) as work:
         found = verified(task, table, answers, on_rows=work.move)
     if as_json:
