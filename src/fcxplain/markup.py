@@ -94,3 +94,10 @@ def escaped(text: object) -> str:
 
 def _cell(text: str) -> str:
     return f"<td style='{CELL}'>{escaped(text)}</td>"
+
+
+def clock_time(seconds: float) -> str:
+    """Seconds as 1:05, or as 1:01:05."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..explanation import Explanation, Step, Steps, steps_of
-from ..explanation.page.wording import amount
+from ..explanation.amounts import amount
 from ..schema import Schema
 from .frame import add_key, add_title, settle
 from .lettering import shortened
