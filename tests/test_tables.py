@@ -472,6 +472,14 @@ def test_names_of_an_index_or_of_columns_to_ignore_are_checked(write, arguments,
     assert message in str(caught.value)
 
 
+def test_an_index_keeps_its_leading_zeros(write):
+    lines = [f"{i:06},{20 + i},{'yes' if i % 2 else 'no'}" for i in range(30)]
+    path = write("\n".join(["patient,age,approved", *lines]))
+    assert read_table(path, index="patient").index.tolist() == [f"{i:06}" for i in range(30)]
+    plain = write("\n".join(["patient,age,approved", *(line.lstrip("0") or line for line in lines[1:])]))
+    assert read_table(plain, index="patient").index.tolist() == list(range(1, 30))
+
+
 def test_an_index_with_an_empty_cell_is_refused(write):
     body = with_numbers()
     body[3] = body[3].replace("C102", "")

@@ -57,7 +57,7 @@ def read_table(
     an identifier: answers, pages, files and overrides name them so.
     """
     own, where = _schema(schema), _path(path)
-    reading = _read(where, own, separator, numerals.notations(decimal, thousands))
+    reading = _read(where, own, separator, numerals.notations(decimal, thousands), index)
     return called_by(reading.table, index, own, str(where))
 
 
@@ -90,7 +90,7 @@ def load_table(
     and MAD are learned by the encoder, from the training part only.
     """
     path, own = _path(path), _schema(schema)
-    reading = _read(path, own, separator, numerals.notations(decimal, thousands))
+    reading = _read(path, own, separator, numerals.notations(decimal, thousands), index)
     table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
     table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
     table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
@@ -123,7 +123,13 @@ def _path(path: str | Path) -> Path:
     return Path(path)
 
 
-def _read(path: Path, schema: Schema | None, separator: str | None, allowed: tuple[numerals.Notation, ...]) -> _Reading:
+def _read(
+    path: Path,
+    schema: Schema | None,
+    separator: str | None,
+    allowed: tuple[numerals.Notation, ...],
+    index: str | None = None,
+) -> _Reading:
     path = path.expanduser()
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file in it")
@@ -137,9 +143,15 @@ def _read(path: Path, schema: Schema | None, separator: str | None, allowed: tup
     text = found.table.drop(columns=list(levels))
     text = text.mask(text.isin(MISSING))
     numbers = numerals.to_numbers(text, found.separator, allowed)
-    rest = {n: _as_booleans(text[n]) for n in text.columns if n not in numbers.columns}
-    table = pd.DataFrame({**levels, **rest, **numbers.columns})[list(found.table.columns)]
+    plain = {n: column for n, column in numbers.columns.items() if n != index or _is_number(column, text[n])}
+    rest = {n: _as_booleans(text[n]) for n in text.columns if n not in plain}
+    table = pd.DataFrame({**levels, **rest, **plain})[list(found.table.columns)]
     return _Reading(table, (*found.notes, *numbers.notes))
+
+
+def _is_number(numbers: pd.Series, text: pd.Series) -> bool:
+    """Whether rows may be called by numbers: a name such as 000123 is none."""
+    return bool((numbers.astype(str) == text).all())
 
 
 def _is_parquet(path: Path) -> bool:
