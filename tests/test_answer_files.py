@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import loans
 import plain_answers
-from fcxplain import Feature, Schema, Task
+from fcxplain import FCx, Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Effort, Explanation, Status, WhyNot, read_answers
 from fcxplain.explanation.parquet import KEY, arrow_table, write_answers
@@ -286,6 +286,20 @@ def whole_file(tmp_path_factory):
     DAMAGED = tmp_path_factory.mktemp("damaged") / "answers.parquet"
     write_answers(by_hand(TASK, loans.table(6)), DAMAGED)
     WHOLE = DAMAGED.read_bytes()
+
+
+def test_a_file_that_another_program_saved_again_is_told_from_one_that_never_was_ours(path, task, tmp_path):
+    pd.read_parquet(path).to_parquet(tmp_path / "again.parquet")
+    with pytest.raises(FormatError, match=r"again\.parquet: was saved again by another program, so .* Keep the file"):
+        read_answers(tmp_path / "again.parquet", task)
+
+
+def test_answers_are_read_with_an_explainer_that_was_fitted_to_the_task(path, task):
+    fitted = FCx()
+    with pytest.raises(DataError, match="task: is a FCx, neither a Task nor an explainer that is fitted"):
+        read_answers(path, fitted)
+    fitted.task_ = task
+    assert_same(read_answers(path, fitted), read_answers(path, task))
 
 
 def test_files_of_another_table_or_format_are_refused(path, task, tmp_path):

@@ -33,7 +33,13 @@ ORDER = (
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
-BESIDE = {("rules", "encoding"), ("classifier", "encoding"), ("search", "explanation"), ("search", "model")}
+BESIDE = {
+    ("writing", "errors"),
+    ("rules", "encoding"),
+    ("classifier", "encoding"),
+    ("search", "explanation"),
+    ("search", "model"),
+}
 ONLY_IN = {
     "matplotlib": {"plots"},
     "typer": {"cli"},

@@ -520,6 +520,28 @@ class TestBoosters:
         assert np.allclose(classifier.probabilities(rows), expected)
         assert np.allclose(classifier.probabilities(people()), expected), "text instead of categories"
 
+    def test_categories_that_a_model_wants_are_told_with_the_ways_to_give_them(self):
+        lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+        text, rows = people(), people().astype({"job": "category"})
+        dtypes, y = rows.dtypes[["job"]], (people()["age"] > 40).astype(int)
+        for model in (
+            lightgbm.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1),
+            xgboost.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1),
+        ):
+            model.fit(rows, y)
+            remedy = r"wants pandas categories, but 'job' is text .*trained_on\.dtypes\[\['job'\]\]"
+            with pytest.raises(ClassifierError, match=remedy):
+                as_classifier(model, schema=SCHEMA).probabilities(text)
+            converting = as_classifier(lambda r, m=model: m.predict_proba(r.astype(dtypes)), schema=SCHEMA)
+            assert np.allclose(converting.probabilities(text), model.predict_proba(rows))
+
+    def test_a_pipeline_that_meets_an_unknown_level_is_not_told_to_take_categories(self):
+        model = make_pipeline(OneHotEncoder(), LogisticRegression()).fit(people()[["job"]], labels(people()))
+        jobs = Schema((SCHEMA["job"],))
+        with pytest.raises(ClassifierError, match="unknown categories") as caught:
+            as_classifier(model, schema=jobs).probabilities(people()[["job"]].assign(job="astronaut"))
+        assert "pandas categories" not in str(caught.value)
+
     def test_lightgbm_fitted_on_arrays(self):
         lightgbm = pytest.importorskip("lightgbm")
         numbers = Schema(SCHEMA.features[:2])

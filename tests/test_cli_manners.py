@@ -514,8 +514,20 @@ def test_ctrl_c_ends_an_explanation_with_one_line_and_no_file(rows: str, slow: P
     (slow / "asked").unlink()
     explain = ("explain", "m", f"rows.{rows}", "--classifier", "slow_model:model", "--out", f"answers.{rows}")
     code, said = interrupted(slow, *explain, when=appears(slow / "asked"))
-    assert (code, said) == (STOPPED, ["stopped"])
+    # Stopped while the model is still loaded, there is nothing to say of answers.
+    assert (code, [line.partition(":")[0] for line in said]) == (STOPPED, ["stopped"])
     assert not [path.name for path in slow.iterdir() if "answers" in path.name]
+
+
+def test_ctrl_c_between_files_says_how_many_rows_are_kept(slow: Path, tmp_path: Path):
+    target, few = tmp_path / "answers.parquet", ("--chunk", 4, "--calls", 2)
+    explain = ("explain", "m", "rows.parquet", "--classifier", "slow_model:model", *few, "--out", target)
+    code, said = interrupted(slow, *explain, when=appears(tmp_path / "answers.parquet.parts" / "part-000001.parquet"))
+    kept = re.fullmatch(r"stopped: the answers to (\d+) rows are kept in (.*); the same command goes on.*", said[-1])
+    assert code == STOPPED
+    assert kept is not None, said
+    assert int(kept[1]) == 4 * len(list(Path(kept[2]).glob("part-*.parquet"))) >= 8
+    assert not target.exists()
 
 
 def test_ctrl_c_ends_a_benchmark_with_whole_lines(tmp_path: Path):

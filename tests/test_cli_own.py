@@ -18,10 +18,11 @@ from rich.console import Console
 from commands import run
 from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
-from fcxplain.cli.explaining import EXPLAINING, _watched
+from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.work import Work
 from fcxplain.presets import SCHEDULE
+from fcxplain.streaming import Progress
 
 MODEL = """
 import numpy as np
@@ -97,6 +98,15 @@ def test_a_target_in_the_labels_words_is_answered_with_the_option_that_names_cla
     fit = ("fit", *OWN, "--id", "customer", "--classifier", "credit_model:model", "--out", tmp_path / "m")
     done = run(*fit, "--target", "granted", folder=desk)
     assert (done.code, "--classes rejected,granted" in done.words) == (2, True)
+
+
+def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp_path: Path):
+    grades = credit().assign(grade=lambda table: np.resize(["low", "middle", "high"], len(table)))
+    grades.to_csv(tmp_path / "grades.csv", index=False)
+    done = run("fit", "--data", "grades.csv", "--label", "grade", "--out", tmp_path / "m", folder=tmp_path)
+    assert done.code == 2
+    assert "there are 3 classes, so a target must be named: 'high', 'low', 'middle'" in done.words
+    assert "feature" not in done.words
 
 
 def test_classes_are_only_for_a_model_of_ones_own(desk: Path, tmp_path: Path):
@@ -181,6 +191,44 @@ def test_fit_says_which_classifier_it_trained_and_how_good_it_is(desk: Path, tmp
     assert set(TRAINED) == set(KINDS)
 
 
+def test_fit_says_how_far_a_model_of_ones_own_agrees_with_the_label(desk: Path):
+    held = load_table(desk / "credit.csv", label="decision", index="customer").test
+    share = (held["decision"] == "rejected").mean()
+    said = f"(your own): agrees with decision on 100.0% of {len(held)} rows; always saying"
+    assert f"classifier credit_model:model {said}" in told(desk)[1]
+    assert f"would on {max(share, 1 - share):.1%}" in told(desk)[1]
+
+
+def test_a_model_whose_classes_are_called_otherwise_is_not_compared(desk: Path, tmp_path: Path):
+    done = run("fit", *OWN, *QUICK, *NAMED[:4], "--target", 1, "--out", tmp_path / "m", folder=desk)
+    assert (done.code, "agrees with" in done.err) == (0, False)
+
+
+# What stands for a missing value
+
+
+def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: Path, tmp_path: Path):
+    credit().replace({"city": {"Hull": "n/a"}}).to_csv(tmp_path / "credit.csv", index=False)
+    remedy = "'n/a' in 'city' is read as missing; if it is a level, write it into `levels` of the schema"
+    shown = run("schema", "credit.csv", "--label", "decision", folder=tmp_path)
+    assert shown.words.count(remedy) == 1
+    fitted = run("fit", *OWN, *QUICK, "--id", "customer", "--out", tmp_path / "m", folder=tmp_path)
+    assert (fitted.code, fitted.err.count(remedy), fitted.err.count("rows with missing values (city")) == (0, 1, 1)
+    refused = run("explain", "m", tmp_path / "credit.csv", "--classifier", "credit_model:model", folder=desk)
+    assert "column 'city': holds 'n/a', which is read as missing" in refused.words
+    assert "If it is a level, write it into `levels` of the schema that the model is fitted with." in refused.words
+
+
+def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: Path):
+    zeros = pd.read_csv(desk / "rows.csv").assign(customer=lambda table: [f"{i:06}" for i in range(len(table))])
+    zeros.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "own.csv").write_text("row,freeze\n000003,income\n")
+    asked = ("--classifier", "credit_model:model", "--overrides", tmp_path / "own.csv", "--json")
+    done = run("explain", "m", tmp_path / "rows.csv", *asked, folder=desk)
+    assert done.code == 0, done.err
+    assert [row["row"] for row in json.loads(done.out)["rows"]] == zeros["customer"].tolist()
+
+
 def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
     assert re.search(r"city +categorical .* no, by a rule", told(desk)[1])
     assert "Nobody can change city; for more: --freeze NAME." in told(desk)[1]
@@ -211,6 +259,37 @@ def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Pa
     late = run(*asked, "--seconds", 0.000001, folder=desk)
     assert re.search(r"timed_out: no answer within the budget \(rows C1\d+, ", late.words)
     assert "Why the rows that are timed_out have no answer was not looked into" in late.words
+
+
+def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(desk: Path, tmp_path: Path):
+    answers = tmp_path / "a.parquet"
+    asked = ("explain", "m", "rows.parquet", "--classifier", "credit_model:model", "--id", "customer", "--out", answers)
+    fcx, rows = FCx.load(desk / "m", sys.modules["credit_model"].model), desk / "rows.parquet"
+
+    def stop(step: Progress) -> None:
+        if step.chunks == 2:
+            raise KeyboardInterrupt
+
+    assert _kept(fcx, answers, None).startswith("nothing is kept yet, since answers are kept 1,000 rows at a time")
+    with pytest.raises(KeyboardInterrupt):
+        fcx.explain(rows, out=answers, index="customer", chunk=10, on_chunk=stop)
+    told = f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there"
+    assert _kept(fcx, answers, 10) == told
+    other = run(*asked, folder=desk)
+    assert (other.code, "parts of another run" in other.err) == (2, True)
+    done = run(*asked, "--chunk", 10, folder=desk)
+    assert done.code == 0, done.err
+    assert "note: going on after row 20:" in done.err
+    again = run(*asked, "--chunk", 10, folder=desk)
+    assert "going on" not in again.err
+
+
+def test_rows_without_an_answer_are_named_for_a_file_too(desk: Path, tmp_path: Path):
+    asked = ("--classifier", "credit_model:model", "--seconds", 0.000001, "--id", "customer")
+    table = run("explain", "m", "rows.csv", *asked, folder=desk)
+    file = run("explain", "m", "rows.parquet", *asked, "--out", tmp_path / "a.parquet", folder=desk)
+    named = r"timed_out: no answer within the budget (\(rows C1\d+, .*? more\))"
+    assert re.search(named, file.words)[1] == re.search(named, table.words)[1]
 
 
 def test_the_bar_moves_while_reasons_are_looked_for():

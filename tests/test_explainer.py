@@ -221,8 +221,12 @@ def test_a_users_own_model_is_asked_for_and_another_is_refused(tmp_path: Path, f
     def other(table: pd.DataFrame) -> np.ndarray:
         return 1 - loans.chance(table)
 
-    with pytest.raises(ClassifierError, match="answers differently"):
+    with pytest.raises(
+        ClassifierError, match=r"answers differently.*In Python, FCx\.load\(\.\.\., any_classifier=True\)"
+    ):
         FCx.load(tmp_path / "model", classifier=other)
+    with pytest.raises(FormatError, match=r"models: there is no such folder\. Did you mean 'model'\?"):
+        FCx.load(tmp_path / "models")
     assert FCx.load(tmp_path / "model", classifier=other, any_classifier=True).task_ is not None
 
 

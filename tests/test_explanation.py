@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ import pytest
 import loans
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
-from fcxplain.explanation import Change, Explanation, Obstacle, Relaxation, Status, WhyNot, read_answers
+from fcxplain.explanation import Change, Explanation, Obstacle, Relaxation, Status, WhyNot, read_answers, steps_of
 from fcxplain.explanation.frame import changed_names
 
 BEFORE = pd.DataFrame(
@@ -272,6 +274,64 @@ def explained_in_part(reasons: dict[int, WhyNot] | None = None) -> Explanation:
         without=np.array(["not_found", "impossible", "not_found", "already"]),
         reasons=reasons or {},
     )
+
+
+def test_an_answer_is_called_by_its_number_or_by_the_label_of_its_row():
+    found = answered(bob={"income": 6000.0})
+    assert found.certificate("bob").row == "bob"
+    assert found.certificate("bob") == found.certificate(1) == found.certificate(np.int64(-2)) == found.certificates[1]
+    assert found.changes("bob") == found.changes(1)
+    assert steps_of(found, "bob").row == "bob"
+
+
+def test_a_label_means_the_best_answer_of_its_row():
+    after = BEFORE.iloc[[1, 0, 0]].assign(income=[7000.0, 6500.0, 6000.0])
+    place, wanted = np.array([1, 0, 0]), np.asarray(["yes"] * 4)
+    found = Explanation.of(
+        loans.task(), BEFORE, after, place, rank=np.array([1, 2, 1]), method="by hand", wanted=wanted
+    )
+    assert found.certificate("ann") == found.certificates[2]
+
+
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [
+        ("bob", r"row bob: has no answer, and it is proved that there is none: it is impossible\."),
+        ("cid", r"row cid: has no answer: none was found \(not_found\)"),
+        ("dot", "row dot: has the class wanted already, so there is no answer for it"),
+        ("don", "row don: no row that was asked has this label. Did you mean 'dot'"),
+        (("ann", 1), "no row that was asked has this label"),
+        (1, "answer 1: does not exist: there is one, number 0"),
+    ],
+)
+def test_a_row_without_an_answer_is_named_with_its_status(which, message):
+    with pytest.raises(DataError, match=message):
+        explained_in_part().certificate(which)
+
+
+def test_a_whole_number_is_never_a_label_and_the_error_says_what_that_row_has():
+    found = explained_in_part()
+    numbered = replace(found, rows=found.rows.set_axis([50_000, 50_001, 50_002, 0], axis=0))
+    assert numbered.certificate(0).row == 50_000
+    with pytest.raises(DataError, match=r"The row with the label 50000 has answer 0\."):
+        numbered.certificate(50_000)
+    with pytest.raises(DataError, match="The row with the label 50001 has no answer"):
+        numbered.certificate(50_001)
+
+
+def test_a_label_of_several_rows_names_no_answer():
+    found = explained_in_part()
+    twins = replace(found, rows=found.rows.set_axis(["ann", "ann", "cid", "dot"], axis=0))
+    with pytest.raises(DataError, match="row ann: 2 rows have this label"):
+        twins.certificate("ann")
+
+
+def test_a_folder_that_is_not_there_is_named_by_every_writer(tmp_path):
+    found, path = answered(), tmp_path / "nodir" / "x.html"
+    for write in (found.to_html, found.to_json, found.to_parquet):
+        with pytest.raises(DataError, match=f"there is no folder {re.escape(str(path.parent))}. Create it first"):
+            write(path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_reasons_come_back_from_json():

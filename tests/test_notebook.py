@@ -150,6 +150,12 @@ def test_a_task_tells_rows_features_model_classes_target_and_rules():
     assert {"age' >= age", "age must not decrease", "degree' >= degree"} <= set(cells)
 
 
+def test_a_feature_that_a_rule_freezes_does_not_count_as_one_that_may_change():
+    task = loans.task("age' == age\nborn' == born\njob' == job")
+    assert "(2 numbers, 3 categories; 2 may change)" in repr(task)
+    assert "2 may change" in str(task)
+
+
 def test_a_task_without_rules_or_target_says_so():
     task = Task(loans.table(50), loans.chance, schema=loans.SCHEMA, classes=("no", "yes"))
     assert repr(task).splitlines()[-2:] == ["  target: the other class", "  rules: none"]

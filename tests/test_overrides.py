@@ -240,6 +240,11 @@ def test_what_is_no_range_of_numbers_is_refused(value):
     assert faults(income=cell)[0].startswith("row 'row 0', column 'income': ")
 
 
+@pytest.mark.parametrize("value", ["6,5", "<= 6,5", "6,5..8", "3..6,5"])
+def test_a_number_with_a_decimal_comma_is_answered_with_the_point(value):
+    assert "If the comma in 6,5 is a decimal mark, write 6.5. Write a range as" in faults(income=[value])[0]
+
+
 @pytest.mark.parametrize("value", [[], set(), 5, ["cook", 5], {"cook": 1}, [["cook"]], "{}", [np.array(["a", "b"])]])
 def test_what_is_no_level_is_refused(value):
     assert faults(job=[value])[0].startswith("row 'row 0', column 'job': ")

@@ -344,7 +344,7 @@ def sparse(folder: Path) -> None:
 
 
 DAMAGE = {
-    "folder missing": (shutil.rmtree, "model: does not exist"),
+    "folder missing": (shutil.rmtree, "model: there is no such folder. Check the path"),
     "a file": (lambda f: (shutil.rmtree(f), f.write_text("x")), "is a file; a saved model is a folder"),
     "not ours": (lambda f: (shutil.rmtree(f), make_notes(f)), "is not a saved model: it has no manifest.json"),
     "manifest missing": (lambda f: (f / "manifest.json").unlink(), "it has no manifest.json"),

@@ -54,6 +54,16 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
     assert stream.getvalue().splitlines() == said
 
 
+def test_rows_of_an_earlier_run_say_nothing_of_the_time_left():
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    lines.resume(4_000)
+    clock.now = 10
+    lines.rows(4_100, 5_000)
+    said = ["explain: going on after row 4,000", "explain: 4,100 of 5,000 rows, 1:30 left"]
+    assert stream.getvalue().splitlines() == said
+
+
 def test_fit_says_how_far_it_is(fitted: tuple[FCx, list[str]]):
     assert [re.sub(r"\d[\d,:]*", "#", line) for line in fitted[1]] == [
         "fit: looking at whom the model refuses, at its gradients, and for causes",
@@ -79,3 +89,15 @@ def test_explain_says_how_far_it_is_and_tells_who_asks_for_more(
     assert shares[-1][1] == pytest.approx(1.0)
     fcx.explain(asked)
     assert capsys.readouterr().err == ""
+
+
+def test_one_row_is_told_in_the_singular():
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    clock.now = 10
+    lines.why(1, 0.5)
+    lines.rows(1, 1)
+    assert [line.partition(": ")[2] for line in stream.getvalue().splitlines()] == [
+        "looking for what stands in the way of 1 row, 50% done",
+        "1 row done in 0:10",
+    ]

@@ -232,15 +232,19 @@ def test_every_fault_of_a_table_is_listed_at_once() -> None:
         "column 'job': is not in the table. Did you mean 'jobb'?",
         "column 'age': is not a whole number, e.g. 30.5 (1 row, first at index 'r2'). "
         "Round it, or make the feature continuous.",
-        "column 'age': is below 18, e.g. 17.0 (1 row, first at index 'r0'). Correct it, or widen 'low' in the schema.",
+        "column 'age': is below 18, e.g. 17.0 (1 row, first at index 'r0'). "
+        "Correct it, or widen 'low' in the schema and fit again.",
         "column 'age': is above 90, e.g. 200.0 (1 row, first at index 'r1'). "
-        "Correct it, or widen 'high' in the schema.",
-        "column 'age': has an empty cell (1 row, first at index 'r3'). Fill it in or leave the row out.",
+        "Correct it, or widen 'high' in the schema and fit again.",
+        "column 'age': is empty or marked as missing, e.g. n/a (1 row, first at index 'r3'). "
+        "Fill it in or leave the row out.",
         "column 'gpa': is infinite, e.g. inf (1 row, first at index 'r0'). Replace it by a number.",
-        "column 'gpa': is above 4.0, e.g. 5.0 (1 row, first at index 'r2'). Correct it, or widen 'high' in the schema.",
-        "column 'degree': has an empty cell (1 row, first at index 'r2'). Fill it in or leave the row out.",
+        "column 'gpa': is above 4.0, e.g. 5.0 (1 row, first at index 'r2'). "
+        "Correct it, or widen 'high' in the schema and fit again.",
+        "column 'degree': is empty or marked as missing, e.g. n/a (1 row, first at index 'r2'). "
+        "Fill it in or leave the row out.",
         "column 'degree': is 'phd', no known level (2 rows, first at index 'r1'). "
-        "Legal: 'school', 'college', 'master'. Correct it, or add the level to the schema.",
+        "Legal: 'school', 'college', 'master'. Correct it, or add the level to the schema and fit again.",
     ]
 
 
@@ -275,7 +279,7 @@ def test_what_is_no_table_is_named(table: object) -> None:
         (pd.Series([[1], [2], [3]], dtype=object), "should be integer but is object"),
         ([2**60, 40, 50], "is above 90, e.g. 1152921504606846976"),
         ([1e300, 40, 50], "is above 90"),
-        (pd.array([None, 40, 50], dtype="Int64"), "has an empty cell (1 row, first at index 0)"),
+        (pd.array([None, 40, 50], dtype="Int64"), "is empty or marked as missing, e.g. n/a (1 row, first at index 0)"),
     ],
 )
 def test_a_number_column_of_something_else_is_a_clear_fault(column: object, message: str) -> None:

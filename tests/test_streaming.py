@@ -16,6 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
+from torch import nn
 
 import loans
 import plain_answers
@@ -23,7 +25,9 @@ from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.parquet import KEY, arrow_table
 from fcxplain.explanation.verification import verify
-from fcxplain.streaming import Progress, matched, stream
+from fcxplain.streaming import Progress, chunk_for, kept_rows, matched, stream
+from fcxplain.streaming.rows import RowFile
+from fcxplain.task import Task
 
 TASK = loans.task()
 ROWS = loans.table(95, seed=7)
@@ -126,13 +130,46 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     with pytest.raises(type(error)):
         run(source, explain=Stops(after, error))
     assert not source.with_name("answers.parquet").exists()
-    parts = sorted(p.name for p in source.with_name("answers.parquet.parts").iterdir())
-    assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))]
-    rest, seen = Stops(9, error), []
-    assert content(run(source, explain=rest, on_chunk=seen.append).path) == expected
+    parts = sorted(p.name for p in source.parent.glob("answers.parquet.parts/*"))
+    assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))][: 9 * after]
+    assert kept_rows(source.with_name("answers.parquet")) == 40 * after
+    rest, seen, resumed = Stops(9, error), [], []
+    found = run(source, explain=rest, on_chunk=seen.append, on_resume=resumed.append)
+    assert content(found.path) == expected
+    assert resumed == [40 * after] * (after > 0)
     assert rest.asked == 95 - 40 * after
     assert [p.resumed for p in seen] == [True] * after + [False] * (3 - after)
     assert not source.with_name("answers.parquet.parts").exists()
+
+
+class Module(nn.Module):
+    """A network that approves whoever the first of the encoded columns is large for."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([-x[:, 0], x[:, 0]], dim=1)
+
+
+def test_answers_of_a_model_that_is_dear_to_ask_are_kept_more_often(tmp_path):
+    loans.table(2100, seed=8).to_parquet(tmp_path / "rows.parquet")
+    sizes: list[int] = []
+    stops, target = Stops(2, KeyboardInterrupt()), tmp_path / "answers.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        stream(stops, tmp_path / "rows.parquet", target, task=TASK, identity="a")
+    assert kept_rows(target) == stops.asked == 2000
+    rest = Stops(9, KeyboardInterrupt())
+    stream(rest, tmp_path / "rows.parquet", target, task=TASK, identity="a", on_resume=sizes.append)
+    assert (sizes, rest.asked) == ([2000], 100)
+    assert pq.read_metadata(target).num_row_groups == 1, "small parts go together"
+    assert chunk_for(Task(ROWS, Module(), schema=loans.SCHEMA, target=1)) == 20_000
+
+
+def test_the_first_rows_of_a_status_are_named_once_each(source):
+    found = run(source)
+    answer = found.explanation(TASK)
+    for status in answer.counts:
+        labels = answer.rows.index[answer.row_status == status].tolist()
+        for most in (2, 95):
+            assert found.first_rows(TASK, status, most) == labels[:most]
 
 
 def cut_off(source: Path, after: int = 2) -> Path:
@@ -240,6 +277,23 @@ def test_rows_are_called_by_a_column_that_is_named(ending, tmp_path):
     assert matched(own, source, TASK, "who").index.tolist() == ["row 3"]
 
 
+def test_names_of_rows_in_text_keep_their_leading_zeros(tmp_path):
+    names = [f"{i:06}" for i in range(95)]
+    ROWS.set_axis(names, axis=0).rename_axis("who").to_csv(tmp_path / "rows.csv")
+    assert labels_of(run(tmp_path / "rows.csv", index="who").path) == names
+    own = pd.DataFrame({"freeze": ["job"]}, index=["000003"])
+    assert matched(own, tmp_path / "rows.csv", TASK, "who").index.tolist() == ["000003"]
+
+
+@pytest.mark.parametrize(("second", "read"), [("n/a", ["a", "n/a"]), ("b", ["a", None])])
+def test_a_mark_of_missing_values_is_a_level_only_if_the_schema_has_it(second, read, tmp_path):
+    table = pd.DataFrame({"size": [1, 2] * 10, "city": ["a", second] * 10})
+    task = Task(table, lambda rows: np.where(rows["size"] > 1, 0.9, 0.1), target=1)
+    (tmp_path / "rows.csv").write_text("size,city\n1,a\n2,n/a\n")
+    (chunk,) = RowFile(tmp_path / "rows.csv", task).chunks(10)
+    assert chunk["city"].astype(object).where(chunk["city"].notna(), None).tolist() == read
+
+
 def test_columns_that_are_no_features_are_not_read(source):
     ROWS.assign(note=[["a", "list"]] * 95).to_parquet(source)
     assert run(source).rows == 95
@@ -274,7 +328,10 @@ def test_text_is_read_with_the_dtypes_of_the_task(tmp_path):
 BAD = {
     "a number": (lambda t: t.assign(age=t["age"].astype(object).where(t.index != "row 30", "old")), "'age': is 'old'"),
     "a level": (lambda t: t.assign(job=t["job"].where(t.index != "row 30", "pilot")), "'pilot'"),
-    "a gap": (lambda t: t.assign(income=t["income"].where(t.index != "row 30")), "'income': has an empty cell"),
+    "a gap": (
+        lambda t: t.assign(income=t["income"].where(t.index != "row 30")),
+        "'income': is empty or marked as missing, e.g. n/a",
+    ),
     "no column": (lambda t: t.drop(columns="job"), "'job': is not in the table"),
 }
 
@@ -284,8 +341,15 @@ def test_rows_that_do_not_fit_are_named(kind, tmp_path):
     change, message = BAD[kind]
     change(ROWS).to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises((DataError, SchemaError), match=message) as told:
-        run(tmp_path / "rows.csv", explain=lambda rows, tell: TASK.validate(rows) or explain(rows))
+        run(tmp_path / "rows.csv")
     assert kind == "no column" or "first at index 30" in str(told.value)
+
+
+def test_rows_outside_the_schema_are_refused_before_any_is_explained_and_nothing_is_left(source, tmp_path):
+    ROWS.assign(age=ROWS["age"].where(ROWS.index != "row 90", 1000)).to_parquet(source)
+    with pytest.raises(SchemaError, match=r"widen 'high' in the schema and fit again\."):
+        run(source, explain=Stops(0, AssertionError("explained")), chunk=10)
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path):

@@ -198,15 +198,35 @@ def test_missing_values_are_dropped_and_counted_by_column(write, mark):
     content[3] = f"{mark},1000,clerk,yes"
     content[4] = f"30,{mark},{mark},no"
     content[5] = f"{mark},1000,clerk,{mark}"
-    data = load_table(write(content), label="approved")
+    with pytest.warns(FcxWarning) as told:
+        data = load_table(write(content), label="approved")
     assert len(data) == 47
-    assert data.notes == (
+    assert data.notes[:2] == (
         "Dropped 1 of 50 rows without 'approved'.",
         "Dropped 2 of 50 rows with missing values (age 1, income 1, job 1).",
     )
+    # Numbers have no levels, and an empty cell needs no explanation.
+    named = (
+        f"{mark!r} in 'job' is read as missing; if it is a level, write it into `levels` of the schema.",
+        f"{mark!r} in 'approved' is read as missing; if it is a class, write it otherwise in the file.",
+    )
+    assert data.notes[2:] == (named if mark else ())
+    assert [str(warning.message) for warning in told] == [" ".join(data.notes)]
+    assert told[0].filename == __file__
     assert data.train["age"].dtype == np.int64
     assert not {2, 3, 4} & set(whole(data).index)
     assert read_table(write(content)).isna().sum().sum() == 5
+
+
+def test_a_mark_of_missing_values_can_be_a_level(write):
+    path = write([line.replace("nurse", "n/a") for line in lines()])
+    with pytest.warns(FcxWarning, match=r"\(job 13\)\. 'n/a' in 'job' is read as missing; if it is a level, write it"):
+        load_table(path, label="approved")
+    job = Feature("job", "categorical", levels=("clerk", "driver", "n/a"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = load_table(path, label="approved", schema=Schema((Feature("age", "integer"), job)))
+    assert (whole(data)["job"] == "n/a").sum() == 13
 
 
 def test_placeholders_are_missing_among_numbers_only(write):
@@ -480,10 +500,21 @@ def test_an_index_keeps_its_leading_zeros(write):
     assert read_table(plain, index="patient").index.tolist() == list(range(1, 30))
 
 
+def test_numbers_that_are_no_features_are_nothing_to_tell_of(write):
+    lines = [f"{i:06},{i:04},1.00{i % 10},{20 + i},{'yes' if i % 2 else 'no'}" for i in range(30)]
+    path = write("\n".join(["patient,ward,code,age,approved", *lines]).replace(",", ";"))
+    told = ("Fields are separated by semicolons.",)
+    assert load_table(path, label="approved", index="patient", ignore=["ward", "code"]).notes == told
+    noted = load_table(path, label="approved", index="patient", ignore=["code"]).notes
+    assert noted == (*told, "Leading zeros are lost in 'ward'.")
+
+
 def test_an_index_with_an_empty_cell_is_refused(write):
     body = with_numbers()
     body[3] = body[3].replace("C102", "")
-    with pytest.raises(DataError, match=r"index 'customer': has an empty cell \(1 row, first at index 2\)"):
+    with pytest.raises(
+        DataError, match=r"index 'customer': is empty or marked as missing, e.g. n/a \(1 row, first at index 2\)"
+    ):
         load_table(write(body), label="approved", index="customer")
 
 

@@ -131,7 +131,9 @@ def test_a_row_to_explain_with_a_missing_value_is_refused_by_index_and_column():
     task = Task(table, pipeline(table), label="loan", target="yes")
     rows = table.drop(columns="loan").head(3).set_axis(["p", "q", "r"])
     rows.loc["q", "wage"] = np.nan
-    with pytest.raises(SchemaError, match=r"column 'wage': has an empty cell \(1 row, first at index 'q'\)"):
+    with pytest.raises(
+        SchemaError, match=r"column 'wage': is empty or marked as missing, e.g. n/a \(1 row, first at index 'q'\)"
+    ):
         task.validate(rows)
 
 

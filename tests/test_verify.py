@@ -458,16 +458,30 @@ def test_the_command_lists_what_differs_and_ends_with_1(shop, tmp_path):
     count = sum(p is not None for p in wrong)
     assert code == 1
     assert f"NOT VERIFIED: {count:,} differences" in said
+    assert "wrong.parquet; what the file claims of them:" in said
     assert f"and {count - 12:,} more; by what differs: probability {count:,}" in said
     code, said = command("verify", "model", "loans.csv", tmp_path / "wrong.parquet", "--json", folder=shop)
     told = json.loads(said)
     assert (code, told["passed"], told["total"], told["fields"]) == (1, False, count, {"probability": count})
 
 
+def test_one_difference_is_told_in_the_singular(shop, tmp_path):
+    table = pq.read_table(shop / "answers.parquet")
+    wrong = table["probability"].to_pylist()
+    first = next(i for i, p in enumerate(wrong) if p is not None)
+    wrong[first] /= 2
+    at = table.column_names.index("probability")
+    pq.write_table(table.set_column(at, table.schema.field(at), pa.array(wrong)), tmp_path / "one.parquet")
+    code, said = command("verify", "model", "loans.csv", tmp_path / "one.parquet", folder=shop)
+    assert (code, "NOT VERIFIED: 1 difference " in said) == (1, True), said
+
+
 def test_the_command_refuses_what_it_cannot_read_with_2(shop, tmp_path):
     (tmp_path / "text.parquet").write_text("no parquet")
+    (tmp_path / "answers.csv").write_text("row,status")
     for arguments, message in {
         ("model", "loans.csv", tmp_path / "text.parquet"): "does not hold answers",
+        ("model", "loans.csv", tmp_path / "answers.csv"): "from .parquet only. Explain with --out answers.parquet",
         ("model", "loans.csv", "none.parquet"): "there is no file",
         ("model", "none.csv", "answers.parquet"): "there is no file",
         ("none", "loans.csv", "answers.parquet"): "none",

@@ -268,7 +268,7 @@ class FCx:
 
         rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
             a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
-            rows are called by) and `on_chunk` are as for `streaming.stream`.
+            rows are called by), `on_chunk` and `on_resume` are as for `streaming.stream`.
         prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
             "plausible" (like rows that there are).
         budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
@@ -295,6 +295,8 @@ class FCx:
         if progress:
             lines = Lines("explain")
             on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
+            on_resume = both(lines.resume, streaming.get("on_resume"))
+            streaming |= {"on_resume": on_resume} if isinstance(rows, str | Path) else {}
         if isinstance(rows, str | Path):
             return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming | {"on_rows": on_rows})
         if out is not None or streaming:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from .markup import clock_time
+from .markup import clock_time, counted
 from .model.training import Callback, Training
 
 # Seconds between two lines.
@@ -32,6 +32,7 @@ class Lines:
         self.what, self.stream, self.silence = what, stream or sys.stderr, silence
         self._clock = clock
         self._start = self._told = clock()
+        self._before = 0
 
     def say(self, text: str) -> None:
         """A line, whenever the last was."""
@@ -41,21 +42,30 @@ class Lines:
 
     def rows(self, done: int, total: int | None) -> None:
         """So many rows are done; None is a number of rows that nobody knows."""
-        self.move(done, total, "rows")
+        self.move(done, total, "row")
+
+    def resume(self, done: int) -> None:
+        """So many rows were there already: they took no time, and say nothing of the time that is left."""
+        self._before = done
+        self.say(f"going on after row {done:,}")
 
     def why(self, rows: int, share: float) -> None:
         """So much is done of finding out what stands in the way of some rows."""
         if self._clock() - self._told >= self.silence:
-            self.say(f"looking for what stands in the way of {rows:,} rows, {share:.0%} done")
+            self.say(f"looking for what stands in the way of {counted(rows, 'row')}, {share:.0%} done")
 
     def move(self, done: int, total: int | None, unit: str) -> None:
-        """So much is done of so much."""
+        """So much is done of so much; the unit in the singular."""
         passed = self._clock() - self._start
         if total is not None and done >= total:
-            self.say(f"{done:,} {unit} done in {clock_time(passed)}")
+            self.say(f"{counted(done, unit)} done in {clock_time(passed)}")
         elif self._clock() - self._told >= self.silence:
-            of, left = ("", "") if total is None or not done else (f" of {total:,}", _left(passed, done, total))
-            self.say(f"{done:,}{of} {unit}{left}")
+            if total is None or done <= self._before:
+                self.say(counted(done, unit))
+            else:
+                self.say(
+                    f"{done:,} of {counted(total, unit)}{_left(passed, done - self._before, total - self._before)}"
+                )
 
 
 def _left(passed: float, done: int, total: int) -> str:
@@ -71,11 +81,13 @@ class TrainingLines(Callback):
     def on_train_begin(self, training: Training) -> None:
         """Say how much there is to do."""
         self.before = training.epoch
-        self.lines.say(f"{len(training.train):,} rows, in at most {training.schedule.epochs:,} epochs")
+        self.lines.say(
+            f"{counted(len(training.train), 'row')}, in at most {counted(training.schedule.epochs, 'epoch')}"
+        )
 
     def on_epoch_end(self, training: Training) -> None:
         """Say how far it is. What was there already took no time, and is not counted."""
-        self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epochs")
+        self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epoch")
 
 
 def both(first: Callable[..., None], second: Callable[..., None] | None) -> Callable[..., None]:

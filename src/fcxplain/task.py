@@ -129,7 +129,8 @@ class Task:
 
     @property
     def _about(self) -> str:
-        return f"{counted(len(self.train), 'row')}, {self.schema.summary}"
+        frozen = {rule.freezes for rule in self.rules if rule.freezes}
+        return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*frozen).summary}"
 
     @property
     def _wanted(self) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .errors import DataError, Fault
+
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write text (UTF-8, lines ending as given) or bytes."""
@@ -20,6 +22,9 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file to write to, which takes the place of `path` if all goes well, and is gone if not."""
     target = Path(path).resolve()  # what a link points to is replaced, not the link
+    if not target.parent.is_dir():
+        # Told in the words of the caller: the temporary name would mean nothing to anybody.
+        raise DataError("", [Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")])
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     os.close(handle)
     temporary = Path(name)

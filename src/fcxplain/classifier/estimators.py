@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_object_dtype, is_string_dtype
 
 from ..encoding import TableEncoder
-from ..errors import ClassifierError, Fault, did_you_mean
+from ..errors import ClassifierError, Fault, did_you_mean, some
 from ..schema import Schema
 from .protocol import CheckedClassifier
 from .rows import matched
@@ -27,8 +28,32 @@ class Asking:
     shown: Callable[[pd.DataFrame], Any]
 
     def __call__(self, rows: pd.DataFrame) -> object:
-        """The estimator's probabilities."""
-        return self.model.predict_proba(self.shown(rows))
+        """The estimator's probabilities; if it wants categories and was shown text, the error says how to give them."""
+        shown = self.shown(rows)
+        try:
+            return self.model.predict_proba(shown)
+        except (TypeError, ValueError) as error:
+            names = _text_columns(shown)
+            if not names or hasattr(self.model, "steps") or "categor" not in str(error):
+                raise
+            raise ClassifierError("", [_wants_categories(_name(self.model), names, error)]) from error
+
+
+def _text_columns(rows: Any) -> list[str]:
+    kinds = rows.dtypes.items() if isinstance(rows, pd.DataFrame) else ()
+    return [str(name) for name, kind in kinds if is_object_dtype(kind) or is_string_dtype(kind)]
+
+
+def _wants_categories(model: str, names: list[str], error: Exception) -> Fault:
+    """What to say of a model that was fitted on pandas categories, such as LightGBM's and XGBoost's can be."""
+    remedy = (
+        f"With dtypes = trained_on.dtypes[{names}], of the table that it was fitted on, either "
+        "Task(table.astype(dtypes), model, ...) or, for a file, a function that converts: "
+        "lambda rows: model.predict_proba(rows.astype(dtypes)), with classes=model.classes_ (--classes). "
+        "Or fit a pipeline that encodes text."
+    )
+    problem = f"wants pandas categories, but {some(names)} {'is' if len(names) == 1 else 'are'} text ({error})"
+    return Fault(model, problem, remedy)
 
 
 def is_estimator(model: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,14 @@ from .console import out, table_of, written
 
 if TYPE_CHECKING:
     from ..explanation import Certificate, Explanation
+    from ..streaming import Streamed
+    from ..task import Task
 
 # Answers, and rows without one, that are shown when they go to no file.
 SHOWN = 5
 # Rows without an answer that are named for each status.
 NAMED = 8
+WITHOUT = ("impossible", "not_found", "timed_out")
 STATUSES = {
     "verified": "everything that was checked holds",
     "best_effort": "an answer of which something does not hold",
@@ -46,11 +49,21 @@ def print_answers(answer: Explanation, output: Path | None, html: Path | None, *
 
 def _without_answer(answer: Explanation) -> dict[str, str]:
     """The first rows of each status that means no answer, by name."""
+    first = {s: answer.rows.index[answer.row_status == s][:NAMED].tolist() for s in WITHOUT}
+    return _named(first, answer.counts)
+
+
+def without_answer_in(found: Streamed, task: Task) -> dict[str, str]:
+    """The first rows of each status that means no answer, by name, read from a file of answers."""
+    return _named({s: found.first_rows(task, s, NAMED) for s in WITHOUT if s in found.counts}, found.counts)
+
+
+def _named(first: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> dict[str, str]:
     found = {}
-    for status in ("impossible", "not_found", "timed_out"):
-        labels = [str(label) for label in answer.rows.index[answer.row_status == status].tolist()]
-        more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
-        found[status] = f" (row{'s' * (len(labels) > 1)} {', '.join(labels[:NAMED])}{more})"
+    for status, labels in first.items():
+        rows = counts.get(status, 0)
+        more = f" and {rows - NAMED:,} more" if rows > NAMED else ""
+        found[status] = f" (row{'s' * (rows > 1)} {', '.join(map(str, labels))}{more})"
     return found
 
 

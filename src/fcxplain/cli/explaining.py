@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from ..markup import counted
 from . import completion
-from .answers import print_answers, print_counts
+from .answers import print_answers, print_counts, without_answer_in
 from .console import Json, SkipMissing, note, out, print_json, written
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .work import Work, working
@@ -51,6 +50,14 @@ OverridesFile = Annotated[
 Calls = Annotated[int | None, typer.Option(min=1, help="Ask a model that is no network so often for a row.")]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row; 1 is fastest.")]
+Chunk = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="From parquet to parquet: keep answers after so many rows, from where a run that was stopped goes on "
+        "[20,000 if the model is a network, else 1,000].",
+    ),
+]
 BestEffort = Annotated[
     bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
 ]
@@ -71,6 +78,7 @@ def explain(
     calls: Calls = None,
     seconds: Seconds = None,
     draws: Draws = 16,
+    chunk: Chunk = None,
     best_effort: BestEffort = False,
     row_id: CalledBy = None,
     skip_missing: SkipMissing = False,
@@ -99,8 +107,11 @@ def explain(
     wishes |= {"overrides": _overrides(overrides), "budget": _budget(calls, seconds)}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = _name_in_parquet(rows, source, row_id)
-        _finish(_streamed(fcx, Path(rows), output, wishes | {"index": named}), as_json, strict=strict)
+        found = _streamed(fcx, Path(rows), output, wishes | {"index": named, "chunk": chunk})
+        _finish(found, fcx, as_json, strict=strict)
         return
+    if chunk is not None:
+        note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     with working("loading the rows"):
         table = rows_to_explain(rows, fcx.task_, source, skip_missing=skip_missing, called_by=row_id)
     with working(EXPLAINING, len(table)) as work:
@@ -184,27 +195,35 @@ def _streamed(fcx: FCx, rows: Path, output: Path, wishes: dict[str, Any]) -> Str
             work.move(step.rows, step.total, what=EXPLAINING, fresh=not step.resumed)
 
         try:
-            found: Streamed = fcx.explain(rows, out=output, on_chunk=move, **_watched(work), **wishes)
+            heard = {"on_chunk": move, "on_resume": _tell_resumed, **_watched(work)}
+            found: Streamed = fcx.explain(rows, out=output, **heard, **wishes)
             return found
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_kept(Path(f"{output}.parts"))) from None
+            raise KeyboardInterrupt(_kept(fcx, output, wishes["chunk"])) from None
 
 
-def _kept(parts: Path) -> str:
-    """What to say of the parts of a run that was stopped; without any, their folder goes too."""
-    if any(parts.glob("part-*")):
-        return f"what is done is kept in {parts}; the same command goes on from there"
-    shutil.rmtree(parts, ignore_errors=True)
-    return ""
+def _tell_resumed(done: int) -> None:
+    note(f"going on after row {done:,}: the answers before it are kept from the run that was stopped")
 
 
-def _finish(found: Streamed, as_json: bool, *, strict: bool) -> None:
+def _kept(fcx: FCx, output: Path, chunk: int | None) -> str:
+    """What to say of the parts of a run that was stopped."""
+    from ..streaming import chunk_for, kept_rows
+
+    rows = kept_rows(output)
+    if rows:
+        return f"the answers to {counted(rows, 'row')} are kept in {output}.parts; the same command goes on from there"
+    size = counted(chunk_for(fcx.task_) if chunk is None else chunk, "row")
+    return f"nothing is kept yet, since answers are kept {size} at a time; fewer with --chunk"
+
+
+def _finish(found: Streamed, fcx: FCx, as_json: bool, *, strict: bool) -> None:
     if as_json:
         told = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
         print_json(told | {"out": str(found.path)})
     else:
         out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s:", highlight=False)
-        print_counts(dict(found.counts), found.notes)
+        print_counts(dict(found.counts), found.notes, without_answer_in(found, fcx.task_))
         written(found.path)
     _end(dict(found.counts), strict=strict)
 

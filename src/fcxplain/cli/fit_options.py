@@ -16,7 +16,10 @@ Rules = Annotated[
         help="A rule file, or the name of the data set's own rules (unary, binary).", autocompletion=completion.rules
     ),
 ]
-Target = Annotated[str | None, typer.Option(help="The class wanted; the other of two classes by default.")]
+Target = Annotated[
+    str | None,
+    typer.Option(help="The class wanted; the other of two by default, and to be given with three classes or more."),
+]
 WriteSchema = Annotated[
     Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
 ]

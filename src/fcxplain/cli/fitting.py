@@ -82,6 +82,7 @@ def fit(
     Example: fcxplain fit --data loans.csv --label approved --id customer --classifier my_code:model --classes no,yes
     --target yes --rules my.rules --out model
     """
+    from ..classifier.labels import checked_target
     from .guide import next_step
     from .saved import own_unless_trained
     from .sources import Source
@@ -95,11 +96,13 @@ def fit(
     _check_classes(classes, own, classifier)
     # The classes of a model of one's own may be called otherwise than those of the label.
     loaded = _loaded(source, target if own is None else None, ignore, freeze, write_schema)
+    if own is None:
+        checked_target(loaded.target, loaded.classes)
     asked = _asked(loaded, rules, target, classes, graph)
     _introduce(loaded, source, asked, write_schema)
     model = _trained(loaded, source) if own is None else own
     task = _task(loaded, source, model, asked)
-    marks = _marks(loaded, source, model) if own is None else {}
+    marks = _marks(loaded, source, task.classifier, own is None)
     done = _fitted(fcx, task, loaded, checkpoint, output)
     _keep(fcx, source, output, overwrite, checkpoint, history)
     done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
@@ -241,13 +244,17 @@ def _trained(data: Dataset, source: Source) -> Classifier:
         return train_classifier(data, source.classifier, source.seed, on_epoch=work.move)
 
 
-def _marks(data: Dataset, source: Source, model: Classifier) -> dict[str, Any]:
-    """How good the classifier is that was trained, told before the rest of the work."""
+def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -> dict[str, Any]:
+    """How good the classifier is, told before the rest of the work; one's own may call its classes otherwise."""
     from ..classifier import score
-    from .guide import show_marks
+    from ..task import PROBES
+    from .guide import show_agreement, show_marks
 
-    marks = score(model, data.test, data.label)
-    show_marks(source.classifier, marks)
+    if not is_trained and not set(data.classes) & set(model.classes):
+        return {}
+    # A model of one's own may be dear to ask.
+    marks = score(model, data.test if is_trained else data.test[:PROBES], data.label)
+    show_marks(source.classifier, marks) if is_trained else show_agreement(source.classifier, data.label, marks)
     return {"accuracy": marks.accuracy, "majority": max(c.share for c in marks.classes), "tested_on": marks.rows}
 
 

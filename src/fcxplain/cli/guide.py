@@ -74,6 +74,8 @@ def show_advice(schema: Schema, console: Console) -> None:
 
 def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
+    from ..datasets.missing import tells_of_missing
+
     where = "guessed" if source.schema is None else f"from {short(source.schema)}"
     name = escape(Path(source.data).name)
     _say(f"[bold]{name}[/]: {len(data):,} rows, {len(data.schema):,} features ({escape(where)})")
@@ -84,13 +86,15 @@ def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[R
     if source.id is not None:
         _say(f"rows are called by {escape(source.id)}, e.g. {escape(str(data.train.index[0]))}")
     for told in data.notes:
-        note(told)
+        # What was a warning before is not told twice.
+        if not tells_of_missing(told):
+            note(told)
     if source.schema is None:
         _show_corrections(data, source, kept)
 
 
 def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
-    from ..datasets.tables import MISSING
+    from ..datasets.missing import MISSING
 
     _say("What is no feature: --ignore NAME.")
     _say(escape(f"Missing is an empty cell, or one of {', '.join(MISSING[1:])}."))
@@ -146,6 +150,13 @@ def show_marks(kind: str, marks: Score) -> None:
     usual = max(marks.classes, key=lambda one: one.share)
     told = f"classifier {kind} ({TRAINED[kind]}, trained now): right for {marks.accuracy:.1%} of {marks.rows:,} rows"
     _say(escape(f"{told} kept apart; always saying {usual.name} would be right for {usual.share:.1%}"))
+
+
+def show_agreement(name: str, label: str, marks: Score) -> None:
+    """How often a model of one's own says what the label says, beside what needs no model at all."""
+    usual = max(marks.classes, key=lambda one: one.share)
+    told = f"classifier {name} (your own): agrees with {label} on {marks.accuracy:.1%} of {marks.rows:,} rows"
+    _say(escape(f"{told}; always saying {usual.name} would on {usual.share:.1%}"))
 
 
 def next_step(source: Source, model: Path, notes: Iterable[str]) -> str:

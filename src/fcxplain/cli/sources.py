@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ..datasets import DATASETS, Dataset, load_dataset, read_table, splitting
+from ..datasets.missing import Marks, named_in
+from ..datasets.tables import Reading, read_marked
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
-from ..schema import Schema, roles
+from ..schema import Schema
 from ..schema.validation import EMPTY
 from ..task import Task
 from .own_tables import as_options, complete_rows, load_own, located, whole_path
@@ -139,11 +141,13 @@ def rows_to_explain(
 
     They are called by the column `called_by`, or by the one that the model remembers if it is there.
     """
+    marks: Marks
     if rows in DATASETS:
         own = source if source is not None and source.data == rows else Source(rows)
-        table = replace(own, id=called_by).load().test
+        table, marks = replace(own, id=called_by).load().test, {}
     else:
-        table = _called(read_table(located(rows), schema=task.schema), rows, task.schema, source, called_by)
+        reading = _called(located(rows), task.schema, source, called_by)
+        table, marks = reading.table, reading.marks
     # A label or a note beside the features is nobody's mistake.
     table = table[[name for name in table.columns if name in task.schema]]
     whole, told = complete_rows(table, task.schema)
@@ -154,20 +158,20 @@ def rows_to_explain(
         task.validate(table)
     except SchemaError as error:
         remedy = "Fill it in, or leave such rows out with --skip-missing."
-        faults = [replace(f, remedy=remedy) if f.problem == EMPTY else f for f in error.faults]
+        faults = [named_in(replace(f, remedy=remedy), marks) if f.problem == EMPTY else f for f in error.faults]
         raise SchemaError(error.message, faults) from error
     return table
 
 
-def _called(
-    table: pd.DataFrame, rows: str, schema: Schema, source: Source | None, called_by: str | None
-) -> pd.DataFrame:
+def _called(path: str, schema: Schema, source: Source | None, called_by: str | None) -> Reading:
     """The rows under their names; a file may have them as its index already."""
-    name = names_rows(table.columns, source, called_by)
-    if name is None or table.index.name == name:
-        return table
+    reading = read_marked(path, schema=schema)
+    name = names_rows(reading.table.columns, source, called_by)
+    if name is None or reading.table.index.name == name:
+        return reading
     try:
-        return roles.called_by(table, name, schema, rows)
+        # Names are read otherwise than numbers: they keep their leading zeros.
+        return read_marked(path, schema=schema, index=name)
     except DataError as error:
         raise as_options(error) from error
 

@@ -61,7 +61,8 @@ def schema(
 
     Example: fcxplain schema loans.csv --label approved --out schema.toml
     """
-    from ..datasets import read_table
+    from ..datasets.missing import in_words
+    from ..datasets.tables import read_marked
     from ..writing import write_whole
     from .guide import schema_text, show_guesses
     from .outputs import check_output
@@ -70,7 +71,8 @@ def schema(
     if output is not None:
         check_output(output, (".toml",))
     with working(f"reading {table}"):
-        found = guessed(read_table(table), label, ignore or [])
+        reading = read_marked(table)
+        found = guessed(reading.table, label, ignore or [])
     if output is not None:
         write_whole(output, schema_text(found.schema, found.left_out))
     if as_json:
@@ -80,6 +82,8 @@ def schema(
     show_guesses(found.schema)
     for fault in found.left_out:
         out.print("[yellow]left out:[/]", escape(str(fault)), highlight=False, soft_wrap=True)
+    for told in in_words({n: texts for n, texts in reading.marks.items() if n in found.schema or n == label}, label):
+        note(told)
     if label is None:
         note("no --label was given, so that the column with the answer is among the features")
     if output is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from ..markup import counted
 from .console import Json, SkipMissing, out, print_json, table_of
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .work import working
@@ -59,9 +60,10 @@ def _print(found: Verification) -> None:
     if found.passed:
         out.print("[bold green]verified:[/] the file says nothing but what is", highlight=False)
     else:
-        out.print(f"[bold red]NOT VERIFIED: {found.total:,} differences[/]", highlight=False)
+        out.print(f"[bold red]NOT VERIFIED: {counted(found.total, 'difference')}[/]", highlight=False)
         _print_differences(found)
-    out.print(f"{found.rows:,} rows, {found.answers:,} answers in {escape(str(found.path))}:", highlight=False)
+    told = f"{counted(found.rows, 'row')}, {counted(found.answers, 'answer')} in {escape(str(found.path))}"
+    out.print(f"{told}:" if found.passed else f"{told}; what the file claims of them:", highlight=False)
     for status, rows in sorted(found.counts.items()):
         out.print(f"  {rows:>7,}  [bold]{escape(status)}[/]", highlight=False)
     for note in found.notes:

@@ -6,8 +6,9 @@ maximum, MAD) is the encoder's and comes from the training part.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,16 +17,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, Fault, FcxWarning, did_you_mean, some
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
 from . import numerals, splitting
 from .base import Dataset
 from .delimited import read_delimited
+from .missing import MISSING, Marks, marks_in, without_missing
 
-# What stands for a missing value in a text file.
-MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "<NA>")
 # More classes than this are a number to predict, not a decision.
 MAX_CLASSES = 50
 
@@ -33,11 +33,12 @@ Rules = str | Path | Iterable[str]
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """A table as read, and what had to be guessed or converted."""
+class Reading:
+    """A table as read, what had to be guessed or converted, and which texts were read as missing."""
 
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
+    marks: Marks = field(default_factory=dict)
 
 
 def read_table(
@@ -56,9 +57,23 @@ def read_table(
     that a code such as '1' comes out as it was in training. `index` names the column by which rows are called, such as
     an identifier: answers, pages, files and overrides name them so.
     """
+    how: dict[str, Any] = {"separator": separator, "decimal": decimal, "thousands": thousands, "index": index}
+    return read_marked(path, schema=schema, **how).table
+
+
+def read_marked(
+    path: str | Path,
+    *,
+    schema: Schema | str | Path | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    index: str | None = None,
+) -> Reading:
+    """As `read_table`, with notes and with the texts that were read as missing."""
     own, where = _schema(schema), _path(path)
     reading = _read(where, own, separator, numerals.notations(decimal, thousands), index)
-    return called_by(reading.table, index, own, str(where))
+    return replace(reading, table=called_by(reading.table, index, own, str(where)))
 
 
 def load_table(
@@ -78,7 +93,7 @@ def load_table(
 ) -> Dataset:
     """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
 
-    Rows with missing values are dropped, and `notes` counts them. The schema is inferred unless one is given
+    Rows with missing values are dropped; a warning and `notes` count them. The schema is inferred unless one is given
     (a `Schema` or the path of a TOML file); `immutable` names features that may not change. `rules` is text,
     lines or the `Path` of a rule file, kept under the name "own", or a mapping of such. `target` is the class
     wanted, if there is one. For the other arguments see `read_table`.
@@ -90,11 +105,13 @@ def load_table(
     and MAD are learned by the encoder, from the training part only.
     """
     path, own = _path(path), _schema(schema)
-    reading = _read(path, own, separator, numerals.notations(decimal, thousands), index)
+    reading = _read(path, own, separator, numerals.notations(decimal, thousands), index, named(ignore))
     table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
     table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
     table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
-    table, notes = _cleaned(path, _Reading(table, (*reading.notes, *left_out)), label, own)
+    table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own)
+    if dropped:
+        warnings.warn(" ".join(dropped), FcxWarning, stacklevel=2)
     wanted = None if target is None else _class(target, label, splitting.classes(table[label]))
     if own is None:
         known = Schema.infer(table, label=label, immutable=sure)
@@ -111,7 +128,7 @@ def load_table(
         schema=known,
         target=wanted,
         rules=_rules(rules),
-        notes=(*notes, *_constants(table, known)),
+        notes=(*reading.notes, *left_out, *notes, *dropped, *_constants(table, known)),
     )
 
 
@@ -129,7 +146,9 @@ def _read(
     separator: str | None,
     allowed: tuple[numerals.Notation, ...],
     index: str | None = None,
-) -> _Reading:
+    unused: tuple[str, ...] = (),
+) -> Reading:
+    """The file; the text of columns that are `unused` is left alone."""
     path = path.expanduser()
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file in it")
@@ -137,21 +156,23 @@ def _read(
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
         raise DataError(f"there is no file {path}. {near}".rstrip())
     if _is_parquet(path):
-        return _Reading(_parquet(path))
+        return Reading(_parquet(path))
     found = read_delimited(path, separator)
     levels = {f.name: _as_levels(found.table[f.name], f) for f in _categories(schema, found.table)}
     text = found.table.drop(columns=list(levels))
     text = text.mask(text.isin(MISSING))
-    numbers = numerals.to_numbers(text, found.separator, allowed)
-    plain = {n: column for n, column in numbers.columns.items() if n != index or _is_number(column, text[n])}
+    apart = [n for n in text.columns if n == index or n in unused]
+    numbers = numerals.to_numbers(text.drop(columns=apart), found.separator, allowed)
+    plain = dict(numbers.columns) | {n: _as_names(text[n]) for n in apart if n == index}
     rest = {n: _as_booleans(text[n]) for n in text.columns if n not in plain}
     table = pd.DataFrame({**levels, **rest, **plain})[list(found.table.columns)]
-    return _Reading(table, (*found.notes, *numbers.notes))
+    return Reading(table, (*found.notes, *numbers.notes), marks_in(found.table, table))
 
 
-def _is_number(numbers: pd.Series, text: pd.Series) -> bool:
-    """Whether rows may be called by numbers: a name such as 000123 is none."""
-    return bool((numbers.astype(str) == text).all())
+def _as_names(text: pd.Series) -> pd.Series:
+    """What rows are called by: numbers only if they are written as such, since a name such as 000123 is none."""
+    numbers = numerals.to_numbers(text.to_frame(), ",", (numerals.ENGLISH,)).columns.get(text.name)
+    return text if numbers is None or (numbers.astype(str) != text).any() else numbers
 
 
 def _is_parquet(path: Path) -> bool:
@@ -216,9 +237,11 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
     return schema if schema is None or isinstance(schema, Schema) else Schema.from_toml(schema)
 
 
-def _cleaned(path: Path, reading: _Reading, label: str, schema: Schema | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Rows with a label and without missing values, and notes on the others."""
-    table, notes = reading.table, list(reading.notes)
+def _cleaned(
+    path: Path, reading: Reading, label: str, schema: Schema | None
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Rows with a label and without missing values, notes on columns, and notes on the rows that are dropped."""
+    table, notes = reading.table, list[str]()
     if label not in table.columns:
         remedy = did_you_mean(label, table.columns) or f"The file has {some(table.columns)}."
         raise DataError(str(path), [Fault(f"label {label!r}", "is not a column", remedy)])
@@ -226,38 +249,9 @@ def _cleaned(path: Path, reading: _Reading, label: str, schema: Schema | None) -
         spare = [c for c in table.columns if c not in schema and c != label]
         table = table.drop(columns=spare)
         notes += [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
-    table, more = _without_missing(path, table, label)
+    table, dropped = without_missing(path, table, label, reading.marks)
     _check_classes(label, table[label])
-    return table, (*notes, *more)
-
-
-def _without_missing(path: Path, table: pd.DataFrame, label: str) -> tuple[pd.DataFrame, list[str]]:
-    absent = table.isna()
-    empty = [c for c in table.columns if absent[c].all()]
-    if empty:
-        faults = [Fault(f"column {c!r}", "has no values at all", f"Leave it out: ignore=[{c!r}].") for c in empty]
-        raise DataError(str(path), faults)
-    notes, counts = [], absent.drop(columns=label).loc[~absent[label]].sum()
-    if absent[label].any():
-        notes.append(f"Dropped {int(absent[label].sum()):,} of {len(table):,} rows without {label!r}.")
-    kept = table[~absent.any(axis=1)]
-    dropped = len(table) - len(kept) - int(absent[label].sum())
-    if dropped:
-        columns = ", ".join(f"{c} {int(n):,}" for c, n in counts[counts > 0].items())
-        notes.append(f"Dropped {dropped:,} of {len(table):,} rows with missing values ({columns}).")
-    if not len(kept):
-        raise DataError(f"{path}: every row has a missing value. {' '.join(notes)}")
-    kept = kept.copy()
-    for name in table.columns[absent.any()]:
-        kept[name] = _retyped(kept[name])
-    return kept, notes
-
-
-def _retyped(column: pd.Series) -> pd.Series:
-    """Whole numbers and booleans as such again, now that nothing is missing."""
-    if column.dtype == np.float64 and np.isfinite(column).all() and (column == column.round()).all():
-        return column.astype("int64") if column.abs().max() < 2**53 else column
-    return column.infer_objects() if column.dtype == object else column
+    return table, notes, dropped
 
 
 def _check_classes(label: str, column: pd.Series) -> None:

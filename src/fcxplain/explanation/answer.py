@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -25,6 +25,7 @@ from .data import data_of, without_nan
 from .frame import column_name, frame_of
 from .glance import glance
 from .issuing import changes_of, densities, issued
+from .numbering import answer_number
 from .parquet import write_answers
 from .prices import Prices
 from .reasons import WhyNot
@@ -217,15 +218,20 @@ class Explanation:
         """One certificate for each answer, in the order of `answers`."""
         return issued(self, np.arange(len(self.answers)), self.density)
 
-    def certificate(self, i: int) -> Certificate:
-        """The certificate of the i-th answer, without the work for all the others."""
+    def certificate(self, which: Hashable) -> Certificate:
+        """The certificate of one answer, without the work for all the others.
+
+        A whole number is the answer's place in `answers`; anything else is a row's label, for its first answer.
+        """
+        i = answer_number(self, which)
         if "certificates" in vars(self):
             return self.certificates[i]
-        which = np.arange(len(self.answers))[[i]]
-        return issued(self, which, self.density[which] if "density" in vars(self) else densities(self, which))[0]
+        one = np.array([i])
+        return issued(self, one, self.density[one] if "density" in vars(self) else densities(self, one))[0]
 
-    def changes(self, i: int) -> tuple[Change, ...]:
-        """What differs between the i-th answer and its row."""
+    def changes(self, which: Hashable) -> tuple[Change, ...]:
+        """What differs between an answer and its row; which answer is said as in `certificate`."""
+        i = answer_number(self, which)
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
 

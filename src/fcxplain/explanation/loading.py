@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ..errors import Fault, FormatError, some
+from ..errors import Fault, FormatError
 from ..overrides import Overrides
 from ..task import Task
 from .answer import Effort, Explanation, Status
 from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
 from .reasons import WhyNot
+from .sources import Explainer, check_file, reading, task_of, wordless
 
 
-def read_answers(path: str | Path, task: Task) -> Explanation:
-    """Read an explanation and check all its answers again, with this task's model and rules."""
+def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
+    """Read an explanation and check all its answers again, with this task's model and rules.
+
+    task: a `Task`, or an explainer that was fitted to one.
+    """
+    task = task_of(task)
     file = AnswerFile(Path(path), task)
     lines = file.lines(file.whole())
     with reading(file.path):
@@ -79,11 +83,14 @@ class AnswerFile:
 
     def __init__(self, path: Path, task: Task) -> None:
         self.path, self.task = path, task
-        if not path.is_file():
-            raise FormatError(f"there is no file {path}")
+        check_file(path)
         with reading(path):
             self.file = pq.ParquetFile(path)
-            self.about = json.loads((self.file.schema_arrow.metadata or {})[KEY])
+            word = (self.file.schema_arrow.metadata or {}).get(KEY)
+        if word is None:
+            raise wordless(path, self.file.schema_arrow.names, task)
+        with reading(path):
+            self.about = json.loads(word)
             version = self.about["format"]
         if version != FORMAT:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
@@ -246,16 +253,6 @@ def classes(values: Sequence[Any]) -> NDArray[Any]:
     kept = np.empty(len(values), dtype=object)
     kept[:] = values
     return np.asarray(values) if len({type(v) for v in values}) == 1 else kept
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a file's content is a `FormatError` that names it."""
-    try:
-        yield
-    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as error:
-        problem = f"{path} does not hold answers written by fcxplain ({type(error).__name__}: {some([str(error)])})"
-        raise FormatError(f"{problem}. Explain again.") from error
 
 
 def _first(table: pa.Table, task: Task) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault
 from ..task import Task
 from .answer import Explanation
 from .certificate import Change
 from .checks import Bools, Checks, check
 from .issuing import labels
+from .numbering import answer_number
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,15 @@ class Steps:
     steps: tuple[Step, ...]
 
 
-def steps_of(explanation: Explanation, i: int = 0) -> Steps:
-    """Apply the changes of the i-th answer one at a time, each time the one after which the class wanted is likeliest.
+def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
+    """Apply the changes of an answer one at a time, each time the one after which the class wanted is likeliest.
+
+    which: the answer's number or its row's label, as in `Explanation.certificate`.
 
     Changes that help equally are taken in the schema's order. The task's own model is asked about every row on the
     way. The order is a way to read an answer and no plan: a row on the way may break rules that the answer keeps.
     """
+    i = answer_number(explanation, which)
     place, pair, changed = _answer(explanation, i)
     wanted = explanation.checks.wanted[[i]]
     start = _checked(explanation, place, pair, wanted, np.zeros((1, len(changed)), dtype=bool))
@@ -71,10 +75,6 @@ def steps_of(explanation: Explanation, i: int = 0) -> Steps:
 
 def _answer(e: Explanation, i: int) -> tuple[int, pd.DataFrame, Bools]:
     """The position of the row, the row above its answer, and which features change."""
-    count = len(e.answers)
-    if not -count <= i < count:
-        there = f"there are {count:,}, counted from 0" if count else "there is none"
-        raise DataError("", [Fault(f"answer {i}", f"does not exist: {there}", "See .frame for all of them.")])
     place = int(e.place[i])
     pair = pd.concat([e.rows.iloc[[place]], e.answers.iloc[[i]]], ignore_index=True)
     return place, pair, e.checks.changed[i]

@@ -24,8 +24,9 @@ from ..task import Task
 from .answer import Status
 from .comparison import ABSENT, certificate_differences, certificate_of, same_probability
 from .identity import model_id, rules_id
-from .loading import AnswerFile, Lines, classes, explained, reading
+from .loading import AnswerFile, Lines, classes, explained
 from .parquet import arrow_table, column_named, label_column
+from .sources import reading
 
 # Differences that are kept to be shown; all are counted.
 SHOWN = 100
@@ -79,7 +80,7 @@ class Verification:
         return {"passed": self.passed, **known, "differences": found}
 
     def __str__(self) -> str:
-        verdict = "all holds" if self.passed else f"{self.total:,} DIFFERENCES"
+        verdict = "all holds" if self.passed else counted(self.total, "difference").upper()
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []

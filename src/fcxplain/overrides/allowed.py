@@ -12,6 +12,7 @@ import pandas as pd
 from ..errors import did_you_mean, some
 from ..rules import notation
 from ..rules.binding import MAX_NUMBER
+from ..rules.remedies import decimal_comma
 from ..schema import Feature, Schema
 from ..schema.definition import is_missing
 from ..schema.feature import plain
@@ -56,13 +57,18 @@ def _number_text(text: str, primed: str) -> tuple[str, ...]:
         return (f"{primed} {sign} {_number(float(signed.group(2)))}",)
     items = notation.items(text)
     if not items or not all(re.fullmatch(notation.NUMBER, item) for item in items):
-        raise Unreadable(f"{some([text])} cannot be read as allowed numbers", _FORMS)
+        raise Unreadable(f"{some([text])} cannot be read as allowed numbers", _remedy(text))
     values = [float(item) for item in items]
     if text.startswith("[") and len(values) == 2:
         return _between(values[0], values[1], primed)
     if len(values) > 1 and not text.startswith("{"):
-        raise Unreadable(f"{some([text])} may mean a range or single values", _FORMS)
+        raise Unreadable(f"{some([text])} may mean a range or single values", _remedy(text))
     return (_number_set(values, primed),)
+
+
+def _remedy(text: str) -> str:
+    comma = decimal_comma(text) if text[:1] not in ("{", "[") else ""
+    return f"{comma} {_FORMS}".strip()
 
 
 def _between(low: Any, high: Any, primed: str, closed: str = "both") -> tuple[str, ...]:

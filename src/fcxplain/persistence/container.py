@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import Fault, FormatError, some
+from ..errors import Fault, FormatError, did_you_mean, some
 from .folder import clear, current, locate, logger, only_writer, put, stamp
 from .manifest import AGAIN, LARGEST, MANIFEST, WEIGHTS, check, compose, faults_in, parse, refusal
 from .weights import faults_in as tensor_faults
@@ -166,7 +166,7 @@ def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
 
 def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not os.path.lexists(source):
-        raise refusal(source, f"does not exist, so there is no {kind} to read", "Check the path.")
+        raise refusal(source, "there is no such folder", _meant(source))
     if not source.is_dir():
         raise refusal(source, f"is a file; a saved {kind} is a folder", "Give the folder.")
     entries = _entries(source)
@@ -179,6 +179,12 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
         raise FormatError("the saved folder is damaged", faults)
     data = _weights(source / WEIGHTS, manifest.size, manifest.sha256)
     return Saved(manifest.content, unpack(data, source / WEIGHTS, non_finite), source)
+
+
+def _meant(path: Path) -> str:
+    """The saved folder beside it that is called nearly the same, if there is one."""
+    there = [found.parent.name for found in path.parent.glob(f"*/{MANIFEST}")]
+    return did_you_mean(path.name, there) or "Check the path."
 
 
 def _weights(path: Path, size: int, sha256: str) -> bytes:

@@ -150,7 +150,9 @@ def _check_answers(task: Task, probes: pd.DataFrame, known: NDArray[np.float64],
     far = np.abs(found - known).max(axis=1) > TOLERANCE
     if far.any() or task.classifier.threshold != threshold:
         problem = f"answers differently from the one this was fitted to, on {int(far.sum())} of {len(probes)} rows"
-        remedy = "Give that one, or fit again; any_classifier=True takes this one all the same."
+        remedy = (
+            "Give that one, or fit again. In Python, FCx.load(..., any_classifier=True) takes this one all the same."
+        )
         raise ClassifierError("", [Fault("classifier", problem, remedy)])
 
 

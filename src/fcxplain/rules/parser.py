@@ -16,7 +16,7 @@ from ..errors import Fault, RuleError
 from ..schema import Schema
 from .binding import Binder, Mistake
 from .nodes import Rule
-from .remedies import spoken
+from .remedies import EXAMPLE, mistyped, spoken
 
 MAX_LENGTH = 10_000
 MAX_RULES = 1_000
@@ -169,18 +169,29 @@ def _tree(text: str, number: int) -> Tree[Token]:
 def _stray(text: str, number: int, column: int) -> RuleError:
     """The error for a character that has no meaning outside quotes."""
     seen = text[column - 1]
-    remedy = _HINTS.get(seen, "") or _wrapped(text)
+    remedy = mistyped(text, column) or _HINTS.get(seen, "") or _wrapped(text)
     return _error(text, number, column, f"{_shown(seen)} is not understood here", remedy)
 
 
 def _token_hint(error: UnexpectedToken, text: str) -> str:
     if spoken(text):
-        return spoken(text)
+        return f"Write {spoken(text)}" if _is_rule(spoken(text)) else EXAMPLE
+    if slip := mistyped(text, error.column):
+        return slip
     if error.token.type in ("NAME", "PRIMED", "NUMBER"):
         return 'Quote a level that has blanks: "like this"; put such a name in backticks: `like this`.'
     if error.token.type == "_ARROW":
         return "Put parentheses around the inner 'if ... then'."
     return _wrapped(text)
+
+
+def _is_rule(text: str) -> bool:
+    """Whether text has the form of a rule, whatever its names."""
+    try:
+        _lark().parse(text)
+    except UnexpectedInput:
+        return False
+    return True
 
 
 def _wrapped(text: str) -> str:

@@ -16,7 +16,7 @@ from .column import first_label, is_numeric, natural
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
-EMPTY = "has an empty cell"
+EMPTY = "is empty or marked as missing, e.g. n/a"
 """What is wrong with a column in which a value is missing."""
 
 
@@ -112,7 +112,7 @@ def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float
     broken = finite & (values != np.rint(values)) & (feature.kind == "integer")
     below = finite & (values < _or(feature.low, -np.inf))
     above = finite & (values > _or(feature.high, np.inf))
-    correct = "Correct it, or widen {!r} in the schema."
+    correct = "Correct it, or widen {!r} in the schema and fit again."
     for rows, problem, remedy in (
         (np.isinf(values), "is infinite", "Replace it by a number."),
         (broken, "is not a whole number", "Round it, or make the feature continuous."),
@@ -145,7 +145,7 @@ def _level_remedy(feature: Feature, value: Any) -> str:
         kinds = f"a {type(level).__name__}, not a {type(value).__name__}"
         return f"The level {some([level])} is {kinds}: convert the column, or the levels in the schema."
     near = did_you_mean(value, feature.levels)
-    return near or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema."
+    return near or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema and fit again."
 
 
 def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> Fault:

@@ -1,6 +1,7 @@
 """Tables too large for memory: explained some rows at a time, from a file of rows to a file of answers."""
 
 from .overriding import matched
-from .run import CHUNK, OnRows, Progress, Streamed, stream
+from .parts import kept_rows
+from .run import OnRows, Progress, Streamed, chunk_for, stream
 
-__all__ = ["CHUNK", "OnRows", "Progress", "Streamed", "matched", "stream"]
+__all__ = ["OnRows", "Progress", "Streamed", "chunk_for", "kept_rows", "matched", "stream"]

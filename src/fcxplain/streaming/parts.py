@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, Fault, some
-from ..explanation.parquet import COMPRESSION, KEY
+from ..explanation.parquet import COMPRESSION, KEY, ROW_GROUP
 from ..writing import replacing, write_whole
 
 ENDING = ".parts"
@@ -32,7 +32,10 @@ class Part:
 
 
 class Parts:
-    """The folder of parts of one run, beside the file that they will become."""
+    """The folder of parts of one run, beside the file that they will become.
+
+    As a context, it is gone afterwards unless there is a part in it to go on with.
+    """
 
     def __init__(self, target: Path, identity: str, *, overwrite: bool) -> None:
         self.target, self.folder = target, target.with_name(target.name + ENDING)
@@ -43,6 +46,13 @@ class Parts:
                 self._enter(identity, overwrite=overwrite)
             self.folder.mkdir(exist_ok=True)
             write_whole(self.folder / IDENTITY, json.dumps({"identity": identity}) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder.is_dir() and not kept_rows(self.target):
+            self.remove()
 
     def _enter(self, identity: str, *, overwrite: bool) -> None:
         """Take over what an earlier run has left, if it was the same run, or may be thrown away."""
@@ -67,12 +77,8 @@ class Parts:
 
     def kept(self, number: int, rows: int) -> Part | None:
         """The part with this number, if it is there and has the answers to so many rows."""
-        try:
-            about = json.loads(pq.read_schema(self._path(number)).metadata[KEY])
-            return Part(self._path(number), about) if about["rows"] == rows else None
-        except (OSError, pa.ArrowException, LookupError, ValueError, TypeError):
-            # Not there, or damaged: either way it has to be made.
-            return None
+        part = _part(self._path(number))
+        return part if part is not None and part.about["rows"] == rows else None
 
     def keep(self, number: int, table: pa.Table) -> Part:
         """Write a part."""
@@ -91,17 +97,9 @@ class Parts:
             replacing(self.target) as temporary,
             pq.ParquetWriter(temporary, final, compression=COMPRESSION) as writer,
         ):
-            for part in parts:
-                self._append(writer, final, part.path)
+            for table in _gathered(final, [part.path for part in parts]):
+                writer.write_table(table.replace_schema_metadata(final.metadata), row_group_size=table.num_rows)
         self.remove()
-
-    def _append(self, writer: pq.ParquetWriter, schema: pa.Schema, path: Path) -> None:
-        file = pq.ParquetFile(path)
-        if not file.schema_arrow.equals(schema, check_metadata=False):
-            problem = "has other columns than the first part; labels of rows must be of one kind"
-            raise DataError("", [Fault(str(path), problem, "Give the rows one kind of labels, and begin anew.")])
-        for group in range(file.num_row_groups):
-            writer.write_table(file.read_row_group(group).replace_schema_metadata(schema.metadata))
 
     def remove(self) -> None:
         """Remove the folder with all that is ours in it."""
@@ -109,6 +107,38 @@ class Parts:
             for file in self._content():
                 file.unlink()
             self.folder.rmdir()
+
+
+def kept_rows(target: Path) -> int:
+    """How many rows have their answers in the parts of a file that is not there yet."""
+    parts = map(_part, target.with_name(target.name + ENDING).glob("part-*.parquet"))
+    return sum(int(part.about["rows"]) for part in parts if part is not None)
+
+
+def _part(path: Path) -> Part | None:
+    """The part that a file is; None if it is not there or damaged, and so has to be made."""
+    try:
+        about = json.loads(pq.read_schema(path).metadata[KEY])
+        return Part(path, about) if int(about["rows"]) else None
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError):
+        return None
+
+
+def _gathered(schema: pa.Schema, paths: Sequence[Path]) -> Iterator[pa.Table]:
+    """The lines of all parts, small parts together, since many small groups make a file large and slow to read."""
+    held: list[pa.Table] = []
+    for path in paths:
+        file = pq.ParquetFile(path)
+        if not file.schema_arrow.equals(schema, check_metadata=False):
+            problem = "has other columns than the first part; labels of rows must be of one kind"
+            raise DataError("", [Fault(str(path), problem, "Give the rows one kind of labels, and begin anew.")])
+        for group in range(file.num_row_groups):
+            held.append(file.read_row_group(group))
+            if sum(table.num_rows for table in held) >= ROW_GROUP:
+                yield pa.concat_tables(held)
+                held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 def _identity(path: Path) -> str | None:

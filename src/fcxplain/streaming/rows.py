@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..datasets.delimited import SEPARATORS
-from ..datasets.tables import MISSING
+from ..datasets.missing import MISSING
 from ..errors import DataError, Fault, did_you_mean, some
 from ..fingerprint import fingerprint
 from ..schema import Feature, level_named
@@ -198,7 +198,7 @@ def _column(feature: Feature, text: pd.Series, dtype: Any) -> pd.Series:
 
 def _level(feature: Feature, text: str) -> Any:
     """The level that is written so; what is none stays as it is, for the schema to refuse."""
-    if pd.isna(text) or text.strip() in MISSING:
+    if pd.isna(text) or text.strip() in set(MISSING) - set(map(str, feature.levels)):
         return None
     found = level_named(text.strip(), feature.levels)
     return text if found is None else found

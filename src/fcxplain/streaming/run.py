@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ..errors import DataError, Fault
 from ..explanation import Effort, Explanation, read_answers
-from ..explanation.parquet import arrow_table
+from ..explanation.parquet import arrow_table, column_named
 from ..fingerprint import fingerprint
 from ..task import Task
 from .parts import Part, Parts
 from .rows import RowFile
 
-# Rows at a time, unless told otherwise.
-CHUNK = 20_000
+# Rows at a time, unless told otherwise; and fewer of a model that is no network, which may take minutes for these: what
+# is not kept yet is lost when a run is stopped.
+CHUNK, DEAR = 20_000, 1_000
 
 Explain = Callable[[pd.DataFrame, Callable[[int, int], None] | None], Explanation]
 """Answers for some rows; told as well whom to tell how many of them are done, and how many there are."""
@@ -58,9 +61,25 @@ class Streamed:
         counted = ", ".join(f"{count:,} {status}" for status, count in sorted(self.counts.items()))
         return f"Streamed to {self.path}: {self.rows:,} rows ({counted})"
 
+    def first_rows(self, task: Task, status: str, most: int) -> list[object]:
+        """The labels of the first rows with this status, at most so many; some lines at a time are in memory."""
+        label, column = column_named("row", task), column_named("status", task)
+        found: dict[object, None] = {}
+        for batch in pq.ParquetFile(self.path).iter_batches(columns=[label, column]):
+            # A row with several answers has several lines.
+            found |= dict.fromkeys(batch.filter(pc.equal(batch[column], status))[label].to_pylist())
+            if len(found) >= most:
+                break
+        return list(found)[:most]
+
     def explanation(self, task: Task) -> Explanation:
         """The answers, read and checked again; all of them are held in memory."""
         return read_answers(self.path, task)
+
+
+def chunk_for(task: Task) -> int:
+    """How many rows are answered and kept at a time where nobody says: fewer, if the model is dear to ask."""
+    return DEAR if task.classifier.module is None else CHUNK
 
 
 def stream(
@@ -70,46 +89,67 @@ def stream(
     *,
     task: Task,
     identity: str,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
     overwrite: bool = False,
     index: str | None = None,
     on_chunk: Callable[[Progress], None] | None = None,
     on_rows: OnRows | None = None,
+    on_resume: Callable[[int], None] | None = None,
 ) -> Streamed:
     """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
 
     explain: answers for some rows; those of a row must not depend on the others.
     identity: a fingerprint of the model and of all that was asked for. A run that was cut off is gone on with only
         if this, the file of rows and the size of chunks are the same.
+    chunk: rows that are answered and kept at a time; 20,000 if the model is a network, else 1,000.
     overwrite: begin anew, whatever an earlier run has left.
     index: the column that rows are called by, such as an identifier.
     on_chunk: told after each chunk. on_rows: told more often, of rows that are done and those that there are.
+    on_resume: told, if it goes on with an earlier run, after how many rows.
 
-    Parts lie in the folder `<target>.parts` until the last is there; then they become the target, which is never seen
-    unfinished. Without `index`, rows are labelled as by the parquet file's own index, or by their number.
+    Every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
+    the last is there; then they become the target, which is never seen unfinished. Without `index`, rows are labelled
+    as by the parquet file's own index, or by their number.
     """
+    chunk = chunk_for(task) if chunk is None else chunk
     if chunk < 1:
         raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
     rows = RowFile(Path(source), task, index)
     named = () if index is None else (index,)
-    parts = Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite)
-    done = list(_followed(_explained(explain, rows, parts, chunk, on_rows), rows.total, on_chunk))
-    if not done:
-        parts.remove()
-        raise DataError(f"{source} has no rows")
-    about = _together([part.about for part, _ in done])
-    parts.join([part for part, _ in done], about)
+    _check(rows)
+    with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
+        done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
+        about = _together([part.about for part, _ in done])
+        parts.join([part for part, _ in done], about)
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
+def _check(rows: RowFile) -> None:
+    """Refuse rows that do not fit before the first is explained: found later, they would cost all that was done."""
+    count = 0
+    for table in rows.chunks(CHUNK):
+        rows.task.validate(table)
+        count += len(table)
+    if not count:
+        raise DataError(f"{rows.path} has no rows")
+
+
 def _explained(
-    explain: Explain, rows: RowFile, parts: Parts, chunk: int, on_rows: OnRows | None
+    explain: Explain,
+    rows: RowFile,
+    parts: Parts,
+    chunk: int,
+    on_rows: OnRows | None,
+    on_resume: Callable[[int], None] | None,
 ) -> Iterator[tuple[Part, bool]]:
     """Each chunk's part, and whether it was there already."""
-    done = 0
+    done, resuming = 0, True
     for number, table in enumerate(rows.chunks(chunk)):
         kept = parts.kept(number, len(table))
         if kept is None:
+            if resuming and done and on_resume is not None:
+                on_resume(done)
+            resuming = False
             tell = None if on_rows is None else partial(_tell, on_rows, done, rows.total)
             yield parts.keep(number, arrow_table(explain(table, tell))), False
         else:
