@@ -12,6 +12,13 @@ from pathlib import Path
 from .errors import DataError, Fault
 
 
+class NoFolderError(DataError, FileNotFoundError):
+    """There is no folder to write to; an `OSError` too, for those who say in their own words what cannot be written."""
+
+    # An OSError would show what it takes for a number first.
+    __str__ = Exception.__str__
+
+
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write text (UTF-8, lines ending as given) or bytes."""
     with replacing(path) as temporary:
@@ -24,7 +31,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if not target.parent.is_dir():
         # Told in the words of the caller: the temporary name would mean nothing to anybody.
-        raise DataError("", [Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")])
+        raise NoFolderError("", [Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")])
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     os.close(handle)
     temporary = Path(name)

@@ -26,6 +26,10 @@ BARE = {
 }
 
 
+class NoAnswerError(DataError, IndexError):
+    """No answer of that number."""
+
+
 def answer_number(explanation: Explanation, which: Hashable) -> int:
     """The number, from 0, of an answer: the whole number given, or the first answer of the row with this label.
 
@@ -37,7 +41,7 @@ def answer_number(explanation: Explanation, which: Hashable) -> int:
     if not -count <= which < count:
         there = f"there are {count:,}, counted from 0" if count else "there is none"
         problem = f"does not exist: {there if count != 1 else 'there is one, number 0'}"
-        raise DataError("", [Fault(f"answer {which}", problem, _same_label(e, which) or SEE)])
+        raise NoAnswerError("", [Fault(f"answer {which}", problem, _same_label(e, which) or SEE)])
     return int(which) % count
 
 
