@@ -35,7 +35,7 @@ from .space import Present
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 512, 16
-CHUNK_ASKING, CHUNKS_ASKING = 256, 1
+CHUNK_ASKING, CHUNKS_ASKING = 384, 1
 
 OnBatch = Callable[[int, int], None]
 """Told that so many more rows were searched, and how many of them have no answer."""
