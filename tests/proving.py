@@ -41,11 +41,24 @@ def has_counterfactual(task: Task, row: pd.DataFrame, wanted: object) -> bool:
     table = rows_of(task.schema)
     kept = [table.assign(**{n: row[n].iloc[0] for n in names}) for names in ([], ["b b"])]
     table = pd.concat(kept, ignore_index=True)
+    legal = legal_for(task, row, table)
+    return bool(legal.any()) and bool((task.predict(table[legal]) == wanted).any())
+
+
+def misses_narrowly(task: Task, row: pd.DataFrame, by: float = 0.01) -> bool:
+    """Whether the best of all rows misses the class 1 by so little (in log-odds) that a proof may be left to rounding."""
+    table = rows_of(task.schema)
+    p = task.classifier.probabilities(table[legal_for(task, row, table)])
+    return bool(len(p)) and bool(-by < np.log(p[:, 1] / p[:, 0]).max() < 0)
+
+
+def legal_for(task: Task, row: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
+    """Which rows of a table this row may become."""
     before = row.iloc[np.zeros(len(table), dtype=int)].reset_index(drop=True)
     legal = holds(task.rules, before, table)
     for name in task.schema.immutable:
         legal &= (table[name] == row[name].iloc[0]).to_numpy()
-    return bool(legal.any()) and bool((task.predict(table[legal]) == wanted).any())
+    return legal
 
 
 def truth_of(task: Task, rows: pd.DataFrame, wanted: np.ndarray) -> np.ndarray:
