@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..encoding import TableEncoder
 from ..errors import DataError
 from ..metrics.counterfactuals import taken
-from ..metrics.spaces import CHUNK, Space, classes_in, spaces_of
+from ..metrics.spaces import Space, cheapest_part, classes_in, spaces_of
 from ..rules import holds
 from ..schema import Natural
 from ..search.network import Network
@@ -92,11 +92,7 @@ def _least(task: Task, space: Space, now: Natural, left: Places, shape: tuple[in
     key, far = _changes(task, space, now, shape)
     found = np.full(shape[0] * shape[1], np.inf)
     while len(left):
-        if len(left) > CHUNK:
-            order = np.argpartition(far[left], CHUNK)
-            part, left = left[order[:CHUNK]], left[order[CHUNK:]]
-        else:
-            part, left = left, left[:0]
+        part, left = cheapest_part(left, far)
         before = {n: np.broadcast_to(v, len(part)) for n, v in now.items()}
         kept = part[holds(task.rules, before, space.natural(part))]
         np.minimum.at(found, key[kept], far[kept])

@@ -16,7 +16,7 @@ from ..task import Task
 from .counterfactuals import Places, first, sampled, taken
 from .distance import unit_notes
 from .figure import Figure, absent
-from .spaces import CHUNK, Space, classes_in, spaces_of
+from .spaces import Space, cheapest_part, classes_in, spaces_of
 
 Floats = NDArray[np.float64]
 
@@ -130,11 +130,7 @@ def _price(
 def _lowest(task: Task, space: Space, now: Natural, left: Places, prices: Floats, otherwise: float) -> float:
     """The lowest price among the places left that keep the rules; the cheapest are looked at first."""
     while len(left):
-        if len(left) > CHUNK:
-            order = np.argpartition(prices[left], CHUNK)
-            part, left = left[order[:CHUNK]], left[order[CHUNK:]]
-        else:
-            part, left = left, left[:0]
+        part, left = cheapest_part(left, prices)
         before = {n: np.broadcast_to(v, len(part)) for n, v in now.items()}
         kept = part[holds(task.rules, before, space.natural(part))]
         if len(kept):

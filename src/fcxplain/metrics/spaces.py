@@ -88,3 +88,11 @@ def classes_in(task: Task, space: Space) -> NDArray[np.int16]:
         table = task.schema.table(space.natural(places), dtypes=dtypes)
         found[places] = chosen(task.classifier.probabilities(table), task.classifier.threshold)
     return found
+
+
+def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Places]:
+    """The cheapest of the places left, as many as are handled at a time, and the others."""
+    if len(left) <= CHUNK:
+        return left, left[:0]
+    order = np.argpartition(price[left], CHUNK)
+    return left[order[:CHUNK]], left[order[CHUNK:]]
