@@ -31,7 +31,8 @@ def drawn_answers(
 ) -> Explanation:
     """`k` draws for each row that does not have the class wanted."""
     wall, cpu = time.perf_counter(), time.process_time()
-    codes, table = task.encoder.codes(rows), task.schema.columns_of(rows)
+    table, _ = task.read(rows)
+    codes = task.encoder.codes(table)
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)
@@ -77,7 +78,7 @@ def _drawn(model: ConditionalVAE, stand_in: Differentiable, task: Task, asked: _
     soft = stand_in.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
     kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
     natural = task.encoder.decode_natural(x_cf) | kept
-    return _Drawn(task.schema.table(natural, asked.rows.index, task.encoder.dtypes_), soft.numpy())
+    return _Drawn(task.table(natural, asked.rows.index), soft.numpy())
 
 
 def _generated(

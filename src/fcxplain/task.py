@@ -22,7 +22,8 @@ from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all
 from .markup import Glance, counted
 from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules, rules_grid
 from .rules.conflict import NO_PRIME
-from .schema import Schema
+from .schema import Natural, Schema
+from .schema.column import short_float
 from .schema.roles import without_ignored
 from .schema.schema import named
 from .schema.validation import not_a_table
@@ -155,6 +156,23 @@ class Task:
         """Answers as places of the classifier's classes."""
         place = {name: i for i, name in enumerate(self.classes)}
         return np.array([place[answer] for answer in answers.tolist()], dtype=np.int64)
+
+    def table(self, natural: Natural, index: pd.Index | None = None) -> pd.DataFrame:
+        """Natural columns as a table of the dtypes that the model sees: the training rows' own, where they can be."""
+        return self.schema.table(natural, index, self.encoder.dtypes_)
+
+    def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
+        """Rows as the model sees them, and their natural columns. Raises on rows that do not fit the schema.
+
+        A number that the dtype of its training column cannot hold is taken as it is rounded there.
+        """
+        natural, given = self.schema.checked(rows), self.schema.columns_of(rows)
+        known = [self.encoder.dtypes_[n] for n in self.schema.names]
+        if given.dtypes.tolist() == known:
+            return given, natural
+        table = self.table(natural, rows.index)
+        short = [n for n in self.schema.numbers if short_float(self.encoder.dtypes_[n]) is not None]
+        return table, natural | self.schema.natural(table, short)
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The classifier's answer to each row."""

@@ -15,30 +15,33 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
-from ..schema import Schema, validation
+from ..schema import Feature, Schema, validation
+from ..schema.column import column_of
 
 
 def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None) -> pd.DataFrame:
-    """The schema's columns in their order, as a new table.
+    """The schema's columns in their order and in the dtypes that the encoder learnt, as a new table.
 
-    Models trained on category columns refuse text, so columns get back the categories that the encoder saw.
+    So what a model sees of a row never depends on the rows beside it, nor on who asks.
     """
     validation.raise_on_faults(validation.column_faults(schema.features, rows))
     names = list(schema.names)
     frame = (rows if rows.columns.tolist() == names else rows[names]).reset_index(drop=True)
     dtypes = {} if encoder is None else encoder.dtypes_
-    trained = {n: dtypes[n] for n in schema.categories if isinstance(dtypes.get(n), pd.CategoricalDtype)}
-    changed = {n: _as_trained(frame[n], dtype) for n, dtype in trained.items() if frame[n].dtype != dtype}
-    return frame.assign(**changed) if changed else frame
+    given = dict(zip(names, frame.dtypes.tolist(), strict=True))
+    other = [n for n in names if n in dtypes and given[n] != dtypes[n]]
+    return frame.assign(**{n: _as_trained(schema[n], frame[n], dtypes[n]) for n in other}) if other else frame
 
 
-def _as_trained(column: pd.Series, dtype: pd.CategoricalDtype) -> pd.Series:
-    known = set(dtype.categories)
-    new = [v for v in column.dropna().unique().tolist() if v not in known]
-    if new:
+def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
+    """A column in a dtype; one with values that this cannot hold stays as it is, or gets more categories."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        known = set(dtype.categories)
+        new = [v for v in column.dropna().unique().tolist() if v not in known]
         # Values outside the dtype would silently become missing.
-        dtype = pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered)
-    return column.astype(dtype)
+        return column.astype(pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered) if new else dtype)
+    values, faults = validation.read_column(feature, column)
+    return column if faults else column_of(feature, values, column.index, dtype)
 
 
 def matched(wanted: Iterable[str], names: Iterable[str]) -> dict[str, str]:

@@ -96,8 +96,7 @@ class Outputs:
 
 def asked(task: Task, rows: pd.DataFrame) -> Asked:
     """Read rows, ask the model about them, and take those that have another class than the one wanted."""
-    task.schema.checked(rows)
-    table = task.schema.columns_of(rows)
+    table, _ = task.read(rows)
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)
@@ -145,13 +144,7 @@ def legal_table(question: Asked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.Dat
         if feature.is_number:
             near = np.abs(natural[feature.name] - now[feature.name]) <= float(feature.step or 0) / 2
             natural[feature.name] = np.where(near, now[feature.name], natural[feature.name])
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if _fits(task, n, natural[n])}
-    return task.schema.table(natural, dtypes=dtypes)
-
-
-def _fits(task: Task, name: str, values: NDArray[Any]) -> bool:
-    feature = task.schema[name]
-    return feature.is_category or bool(feature.on_grid(values).all())
+    return task.table(natural)
 
 
 def _moved(task: Task, question: Asked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -66,7 +66,6 @@ class Grid:
         task = self.question.task
         natural = self.natural(row[first], codes[first])
         # A column of whole numbers cannot hold a present value between them.
-        dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
-        predicted = task.predict(task.schema.table(natural, dtypes=dtypes))
+        predicted = task.predict(task.table(natural))
         self.calls += len(first)
         return np.asarray(predicted[inverse] == self.question.wanted[self.question.place[row]])

@@ -80,12 +80,10 @@ def _is_extra(feature: Feature, now: float) -> bool:
 
 def classes_in(task: Task, space: Space) -> NDArray[np.int16]:
     """The model's answer to each row of a space, as the place of the class."""
-    # A dtype learnt from the training rows need not hold a value off the grid.
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(space.values[n]).all()}
     found = np.empty(space.size, dtype=np.int16)
     for start in range(0, space.size, CHUNK):
         places = np.arange(start, min(start + CHUNK, space.size))
-        table = task.schema.table(space.natural(places), dtypes=dtypes)
+        table = task.table(space.natural(places))
         found[places] = chosen(task.classifier.probabilities(table), task.classifier.threshold)
     return found
 

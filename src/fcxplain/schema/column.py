@@ -173,7 +173,9 @@ def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:
         default = np.dtype(np.int64 if feature.kind == "integer" else np.float64)
-    return default if wanted is None or not _survives(feature, wanted) else wanted
+    # A continuous value off the grid may have a fraction, even where the training rows have none.
+    is_cut = feature.kind == "continuous" and pd.api.types.is_integer_dtype(wanted)
+    return default if wanted is None or is_cut or not _survives(feature, wanted) else wanted
 
 
 def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtype:

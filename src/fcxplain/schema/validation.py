@@ -51,7 +51,7 @@ def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, 
     unread = {f.name for f in features if count[f.name] != 1} if found else set()
     for feature in features:
         if feature.name not in unread:
-            natural[feature.name], new = _read(feature, table[feature.name])
+            natural[feature.name], new = read_column(feature, table[feature.name])
             found += new
     return natural, found
 
@@ -74,7 +74,7 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
     return found
 
 
-def _read(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault]]:
+def read_column(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault]]:
     """The natural column and its faults. The common case, a column without any, is told by its extremes."""
     if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
         return np.empty(0), list(_type_faults(feature, column))

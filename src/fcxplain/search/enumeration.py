@@ -179,11 +179,8 @@ class Memory:
         task, size = self.task, len(natural[self.task.schema.names[0]])
         if not size:
             return np.empty(0, dtype=np.int64)
-        # A dtype learnt from the training rows need not hold a value off the grid.
-        dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
-        table = task.schema.table(natural, dtypes=dtypes)
         self.calls += size
-        return chosen(task.classifier.probabilities(table), task.classifier.threshold)
+        return chosen(task.classifier.probabilities(task.table(natural)), task.classifier.threshold)
 
 
 def _off_grid(feature: Feature, values: NDArray[Any]) -> NDArray[Any]:

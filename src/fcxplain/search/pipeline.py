@@ -108,8 +108,7 @@ class Search:
         _refuse("explain", whole("k", k, 1))
         tell = on_batch or _nobody
         wall, cpu = time.perf_counter(), time.process_time()
-        natural = self.task.schema.checked(rows)
-        table = self.task.schema.columns_of(rows)
+        table, natural = self.task.read(rows)
         classes, failures = classes_by_halves(self.parts.oracle, table, natural)
         known = pd.Index(self.task.classes, tupleize_cols=False).to_numpy()
         wanted = self.task.wanted(known[classes])

@@ -89,10 +89,10 @@ def prove(
     how often the model is asked about a row where their bounds do not settle it, and `until` the time, by the monotonic
     clock, at which they are given up.
     """
-    rows, wanted = rows[list(task.schema.names)], np.asarray(wanted)
+    rows, before = task.read(rows)
+    wanted = np.asarray(wanted)
     if len(wanted) != len(rows):
         raise DataError(f"{len(rows):,} rows, but a class wanted for {len(wanted):,}")
-    before = task.schema.checked(rows)
     network, encoder, notes = own_network(task, rows, before)
     trees, problems = own_trees(task) if len(rows) else (None, ())
     repairer = Repairer(task.rules, task.schema, task.units)
@@ -208,19 +208,12 @@ class _Prover:
         """Take rows for possible whose candidate passes every check, by the user's own model."""
         if not len(rows):
             return
-        table = _table(self.task, natural)
-        passed = check(self.task, self.rows.iloc[rows], table, self.wanted[rows]).passed
+        passed = check(self.task, self.rows.iloc[rows], self.task.table(natural), self.wanted[rows]).passed
         self.calls += len(rows)
         self.asked[rows] += 1
         self.possible[rows[passed]] = True
         for name, values in natural.items():
             self.witness[name][rows[passed]] = values[passed]
-
-
-def _table(task: Task, natural: Natural, index: pd.Index | None = None) -> pd.DataFrame:
-    # A dtype learnt from the training rows need not hold a value off the grid.
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
-    return task.schema.table(natural, index, dtypes)
 
 
 def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArray[Any]]:
@@ -272,4 +265,4 @@ def _joined(task: Task, rows: pd.DataFrame, found: Sequence[_Found], notes: list
     possible = np.concatenate([f.possible for f in found])
     said = dict.fromkeys([*notes, *(note for f in found for note in f.notes)])
     asked, calls = np.concatenate([f.asked for f in found]), sum(f.calls for f in found) + shown
-    return Proof(reason, possible, _table(task, natural, rows.index), asked, calls, tuple(said))
+    return Proof(reason, possible, task.table(natural, rows.index), asked, calls, tuple(said))

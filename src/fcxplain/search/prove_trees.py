@@ -63,6 +63,4 @@ def by_trees(task: Task, reach: Reach, rows: Places, places: Places, model: Tree
 def _answer(task: Task, row: dict[str, Any]) -> int:
     """The place of the class that the user's own model gives a row."""
     natural = {f.name: np.asarray([row[f.name]]) for f in task.schema}
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
-    table = task.schema.table(natural, dtypes=dtypes)
-    return int(chosen(task.classifier.probabilities(table), task.classifier.threshold)[0])
+    return int(chosen(task.classifier.probabilities(task.table(natural)), task.classifier.threshold)[0])

@@ -95,11 +95,8 @@ class Space:
         return found
 
     def table(self, present: Present, row: Codes, codes: Codes) -> pd.DataFrame:
-        """Candidates as a table of the training table's dtypes, wider where a present value needs it."""
-        # A dtype learnt from the training rows need not hold a value off the grid.
-        strange = {self.names[i] for i in np.flatnonzero(present.strange) if present.off_grid[row, i].any()}
-        dtypes = {n: d for n, d in self.task.encoder.dtypes_.items() if n not in strange}
-        return self.task.schema.table(self.natural(present, row, codes), dtypes=dtypes)
+        """Candidates as the model sees them."""
+        return self.task.table(self.natural(present, row, codes))
 
     def changed(self, present: Present, row: Codes, codes: Codes) -> Bools:
         """Which features differ, `n x features`."""

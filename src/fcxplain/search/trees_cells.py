@@ -101,8 +101,7 @@ def _shown(task: Task, model: TreeModel, values: list[NDArray[Any]]) -> tuple[Fl
     for feature, own, end in zip(task.schema, values, ends, strict=True):
         natural[feature.name] = np.full(ends[-1], own[0])
         natural[feature.name][end - len(own) : end] = own
-    dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
-    table, parts = task.schema.table(natural, dtypes=dtypes), []
+    table, parts = task.table(natural), []
     for start in range(0, len(table), SHOWN):
         parts.append(_columns(model, table.iloc[start : start + SHOWN]))
         if parts[0].shape[1] * len(table) > MOST_CELLS:

@@ -46,7 +46,7 @@ def why_not(
     on_share: OnShare | None = None,
 ) -> list[WhyNot]:
     """Say for each row what stands in the way of the class wanted; at most `most` obstacles are taken away at once."""
-    rows, wanted = task.schema.columns_of(rows), np.asarray(wanted)
+    (rows, _), wanted = task.read(rows), np.asarray(wanted)
     answers: dict[int, WhyNot] = {}
     for name in dict.fromkeys(wanted.tolist()):
         own = np.flatnonzero(wanted == name)
