@@ -14,6 +14,7 @@ from . import model_view
 from .answering import DRAWS, Answering, Wishes, refuse_wishes
 from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
+from .classifier.distillation import Differentiable
 from .drawing import drawn_answers
 from .errors import DataError, Fault, NotFittedError, did_you_mean
 from .explanation import Explanation
@@ -151,15 +152,16 @@ class FCx:
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
-        training = self.training(task, validation=validation, callbacks=callbacks)
-        if checkpoint is None:
-            self.history_ = training.run()
-        else:
-            identity = self._identity(training)
+        stand_in, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
+        training = self._training(task, stand_in, graph, validation, callbacks)
+        if checkpoint is not None:
+            identity = self._identity(task, graph, training)
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
-            self.history_ = training.run()
-        self.model_ = training.model.to("cpu")
+        history = training.run()
+        # All at once and last: a fit that fails, or is interrupted, leaves everything as it was.
+        self.task_, self.stand_in_, self.graph_ = task, stand_in, graph
+        self.history_, self.model_ = history, training.model.to("cpu")
         return self
 
     def _check(self) -> None:
@@ -190,27 +192,33 @@ class FCx:
         remedy = "Set architecture__gates=True, or choose another."
         return [Fault(name, "needs a network with gates", remedy) for name, wanted in needs.items() if wanted]
 
-    def training(
-        self, task: Task, *, validation: pd.DataFrame | None = None, callbacks: Iterable[Callback] = ()
+    def training(self, task: Task, *, validation: pd.DataFrame | None = None) -> Training:
+        """The training run that `fit` makes, ready to begin."""
+        stand_in = differentiable(task.classifier, task, seed=self.seed)
+        return self._training(task, stand_in, self._graph(task), validation, ())
+
+    def _training(
+        self,
+        task: Task,
+        stand_in: Differentiable,
+        graph: CausalGraph,
+        validation: pd.DataFrame | None,
+        callbacks: Iterable[Callback],
     ) -> Training:
-        """The training run that `fit` makes, ready to begin; the graph and the stand-in are there already."""
         boxes = RuleBoxes(task) if self.hard == "layer" else None
         rows = model_view.refused_rows(task, task.train, boxes)
         held = None if validation is None else model_view.refused_rows(task, validation, boxes)
         train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)
-        objective = self._objective(task)
+        objective = self._objective(task, stand_in, graph)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(model_view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
-        self.task_ = task
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
-    def _objective(self, task: Task) -> Objective:
-        self.stand_in_ = differentiable(task.classifier, task, seed=self.seed)
-        self.graph_ = self._graph(task)
-        joined, apart = model_view.causal_masks(self.graph_, task, model_view.layout(task))
+    def _objective(self, task: Task, stand_in: Differentiable, graph: CausalGraph) -> Objective:
+        joined, apart = model_view.causal_masks(graph, task, model_view.layout(task))
         penalty = model_view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
-            self.stand_in_.module,
+            stand_in.module,
             penalty,
             joined,
             apart,
@@ -227,12 +235,12 @@ class FCx:
             return CausalGraph(task.schema.names)
         return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
 
-    def _identity(self, training: Training) -> str:
+    def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
         rows = [training.train.x, training.train.y_target, training.validation.x, training.validation.y_target]
-        rules = [rule.text for rule in self.task_.rules]
+        rules = [rule.text for rule in task.rules]
         classifier = list(training.objective.classifier.state_dict().values())
-        return fingerprint(self._settings(), rows, rules, classifier, self.graph_.to_dict())
+        return fingerprint(self._settings(), rows, rules, classifier, graph.to_dict())
 
     # Explaining
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .classifier import Classifier, as_classifier
+from .classifier import as_classifier
 from .classifier.agreement import Agreement, agreement
 from .classifier.labels import called_otherwise, checked_target, classes_of, names_read, split_label
 from .classifier.protocol import CheckedClassifier
@@ -94,7 +94,7 @@ class Task:
             faults.append(error)
         try:
             known = named_classes if named_classes is not None else classes_of(self.labels, classifier)
-            self.classifier: Classifier = as_classifier(
+            self.classifier = as_classifier(
                 classifier, schema=self.schema, encoder=self.encoder, classes=known, threshold=threshold
             )
             probes = _sample(len(self.train), seed)
@@ -264,9 +264,9 @@ def _refitted(encoder: TableEncoder, schema: Schema) -> TableEncoder:
     return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_)
 
 
-def _reading_wider(classifier: Classifier, schema: Schema) -> Classifier:
+def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClassifier:
     """The classifier itself, or its own module behind an encoder that lets the schema's values pass."""
-    if not isinstance(classifier, CheckedClassifier) or classifier.module is None or classifier.encoder is None:
+    if classifier.module is None or classifier.encoder is None:
         return classifier
     own = classifier.encoder.schema_
     wider = Schema(tuple(f.replace(low=schema[f.name].low, high=schema[f.name].high) for f in own))

@@ -56,7 +56,7 @@ def fronts(task: Task, rows: pd.DataFrame, *, on_row: Callable[[int], None] = la
     spaces = spaces_of(task, before)
     if sum(space.size for space, _ in spaces) <= LEGAL_ROWS:
         return _by_trying(task, spaces, before, wanted, on_row)
-    network, encoder, _ = own_network(task, rows, before)
+    network, encoder, _ = own_network(task)
     if network is None or len(network.layers) != 1:
         raise DataError(
             f"no limits can be told: there are more than {LEGAL_ROWS:,} legal rows to try, and the model's score is "
@@ -106,11 +106,8 @@ def _changes(task: Task, space: Space, now: Natural, shape: tuple[int, int]) -> 
     key, far = np.zeros(1, dtype=np.int16), np.zeros(1)
     for feature in task.schema:
         values, old = space.values[feature.name], now[feature.name][0]
-        if feature.is_category:
-            step, moved = np.where(values != old, shape[1], 0), np.zeros(len(values))
-        else:
-            moved = np.abs(values - old) / task.units[feature.name]
-            step = np.where(np.abs(values - old) > float(feature.step or 0) / 2, 1, 0)
+        step = feature.differ(values, old) * (shape[1] if feature.is_category else 1)
+        moved = np.zeros(len(values)) if feature.is_category else np.abs(values - old) / task.units[feature.name]
         key = np.add.outer(key, step.astype(np.int16)).ravel()
         far = np.add.outer(far, moved).ravel()
     return key, far

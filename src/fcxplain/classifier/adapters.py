@@ -24,7 +24,7 @@ def as_classifier(
     classes: Iterable[Any] | None = None,
     threshold: float | None = None,
     output: Output = "auto",
-) -> Classifier:
+) -> CheckedClassifier:
     """Give a model the face of a `Classifier`.
 
     `model` is one of
@@ -73,10 +73,8 @@ def _foreign(
     encoder: TableEncoder | None,
     classes: tuple[Any, ...] | None,
     threshold: float | None,
-) -> Classifier:
+) -> CheckedClassifier:
     """Someone else's classifier, its answers checked and its errors told like those of any model."""
-    if isinstance(model, CheckedClassifier) and classes is None and threshold is None:
-        return model
     return CheckedClassifier(
         model.probabilities,
         schema,
@@ -94,6 +92,6 @@ def _from_callable(
     encoder: TableEncoder | None,
     classes: tuple[Any, ...] | None,
     threshold: float | None,
-) -> Classifier:
+) -> CheckedClassifier:
     name = getattr(model, "__qualname__", type(model).__name__)
     return CheckedClassifier(model, schema, name=name, classes=classes, threshold=threshold, encoder=encoder)

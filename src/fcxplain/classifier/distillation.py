@@ -136,7 +136,7 @@ def _threshold_layer(threshold: float, device: torch.device) -> nn.Linear:
 
 
 def _logit(probability: float) -> float:
-    inside = min(max(probability, 1e-6), 1 - 1e-6)
+    inside = min(max(probability, 1e-15), 1 - 1e-15)
     return math.log(inside / (1 - inside))
 
 

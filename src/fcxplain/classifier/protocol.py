@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -21,6 +24,15 @@ from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
 from .rows import legal_rows, model_rows
+
+# Some rows are asked about in batches of these sizes, and so many alone, to see whether that changes their rounding.
+SIZES, ALONE = (2, 7, 65), 6
+# Rounding may move a probability by so many times as much as was seen and, if anything was, by no less than this.
+MUCH, FINEST = 16.0, 1e-12
+# What is taken for it where a model cannot be asked: enough for single precision.
+ASSUMED = 1e-5
+# Libraries of linear algebra sum a row in the same order in every batch of whole blocks of rows.
+BLOCK = 64
 
 Answer = Callable[[pd.DataFrame], object]
 """From raw columns to something `checking.read_answer` understands."""
@@ -53,11 +65,50 @@ class Classifier(Protocol):
         """The class of each row, by name."""
 
 
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What a model decides about `n` rows."""
+
+    probabilities: NDArray[np.float64]
+    """`n x classes`."""
+    choice: NDArray[np.int64]
+    """The place of the class that is answered."""
+    firm: NDArray[np.bool_]
+    """Whether the model says the same whatever rows it is asked about beside it: rounding cannot decide."""
+
+    @classmethod
+    def none(cls, rows: int, classes: int) -> Decisions:
+        """Room for decisions that are still to come."""
+        return cls(np.zeros((rows, classes)), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool))
+
+    def put(self, which: NDArray[Any], some: Decisions) -> None:
+        """Fill in what was decided about some of the rows."""
+        self.probabilities[which], self.choice[which], self.firm[which] = some.probabilities, some.choice, some.firm
+
+    def take(self, which: NDArray[Any]) -> Decisions:
+        """Some of the rows."""
+        return Decisions(self.probabilities[which], self.choice[which], self.firm[which])
+
+
 def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -> NDArray[np.int64]:
     """Index of the class answered for each row; see `Classifier` for the threshold and for ties."""
     if threshold is None:
         return np.asarray(probabilities.argmax(axis=1))
     return (probabilities[:, 1] >= threshold).astype(np.int64)
+
+
+def _gap(probabilities: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:
+    """How far each row is from where another class would be answered."""
+    if threshold is not None:
+        return np.asarray(np.abs(probabilities[:, 1] - threshold))
+    best = np.partition(probabilities, -2, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2])
+
+
+def _roundoff(module: nn.Module) -> float:
+    """The distance from 1 to the next number in the least exact dtype of a module."""
+    floats = [t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()]
+    return max((float(torch.finfo(dtype).eps) for dtype in floats), default=0.0)
 
 
 class CheckedClassifier:
@@ -111,10 +162,13 @@ class CheckedClassifier:
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
         """Class probabilities, `n x classes`."""
+        return self._probabilities(rows, 1)
+
+    def _probabilities(self, rows: pd.DataFrame, block: int) -> NDArray[np.float64]:
         frame = model_rows(rows, self.schema, self.encoder)
         if not len(frame):
             return np.empty((0, len(self._classes or (0, 1))))
-        raw = self._ask(frame)
+        raw = self._ask(frame, block)
         answer = self._read(raw, rows.index)
         if self._classes is None:
             self._settle(checking.names_in(raw) or range(answer.shape[1]), self.threshold)
@@ -124,9 +178,43 @@ class CheckedClassifier:
             self._checked = True
         return answer
 
+    def decide(self, rows: pd.DataFrame) -> Decisions:
+        """What the model decides about rows, and where that is beyond rounding.
+
+        Many models sum in another order when they are asked about more rows at once. They are asked in batches of whole
+        blocks, for which a row's sums are the same in any of them; and near the border of a class, where the user may
+        get another answer in batches of other sizes, nothing is firm.
+        """
+        answers = self._probabilities(rows, BLOCK if self.rounding else 1)
+        firm = _gap(answers, self.threshold) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
+        return Decisions(answers, chosen(answers, self.threshold), firm)
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far other rows in a batch may move a row's probability, going by some legal rows; 0 if they do not."""
+        if not all(f.is_complete for f in self.schema):
+            return ASSUMED
+        dtypes = None if self.encoder is None else self.encoder.dtypes_
+        rows = legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes)
+        places = [np.arange(place, place + 1) for place in range(ALONE)]
+        places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
+        try:
+            whole = self.probabilities(rows)
+            seen = max(float(np.abs(self.probabilities(rows.iloc[p]) - whole[p]).max()) for p in places)
+        except ClassifierError:
+            return ASSUMED
+        # A network sums in another order sooner or later, even where a few rows do not show it.
+        least = (FINEST if seen else 0.0) if self.module is None else 4 * _roundoff(self.module)
+        return max(MUCH * seen, least)
+
+    @property
+    def _window(self) -> float:
+        """How near to the border of a class rounding may decide; small probabilities have small errors."""
+        return self.rounding * (2.0 if self.threshold is None else min(1.0, 4 * self.threshold))
+
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The class of each row, by name."""
-        index = chosen(self.probabilities(rows), self.threshold)
+        index = self.decide(rows).choice
         # An index keeps numbers as numbers and text as objects, which numpy alone would cut to a width.
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
@@ -154,10 +242,14 @@ class CheckedClassifier:
                 raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
         self._classes, self.threshold = known, None if threshold is None else float(threshold)
 
-    def _ask(self, frame: pd.DataFrame) -> object:
+    def _ask(self, frame: pd.DataFrame, block: int = 1) -> object:
+        """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
+        spare = -len(frame) % block
+        # A copy each time: the model may do to it what it likes, and the rows may be asked again.
+        shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
         try:
-            # A copy each time: the model may do to it what it likes, and the rows may be asked again.
-            return self._answer(frame.copy())
+            raw: Any = self._answer(shown)
+            return raw[: len(frame)] if spare and len(raw) == len(shown) else raw
         except FcxError:
             raise
         except Exception as error:

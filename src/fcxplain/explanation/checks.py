@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..errors import DataError, some
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
@@ -42,7 +41,7 @@ class Checks:
     legal: Bools
     """`n x features`: the value is in the feature's domain, and on its grid where it changed."""
     changed: Bools
-    """`n x features`: by more than half a step, or to another level."""
+    """`n x features`: the value is another one."""
     immutables_kept: Bools
     continuous: NDArray[np.float64]
     """Sum over numbers of the size of the change, each in units of its spread in the training rows."""
@@ -107,7 +106,7 @@ def check(
     second = task.schema.natural(after)
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
-    changed = _columns(_changed(f, first[f.name], second[f.name]) for f in features)
+    changed = _columns(f.differ(first[f.name], second[f.name]) for f in features)
     predicted, probability, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
@@ -170,13 +169,6 @@ def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Na
     return np.asarray(holds(rule, before, after) & known)
 
 
-def _changed(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(before != after)
-    # Anything but "close enough" counts, so that a missing value is a change.
-    return ~np.asarray(np.abs(after - before) <= float(feature.step or 0) / 2)
-
-
 def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: int) -> Bools:
     kept = np.ones(rows, dtype=bool)
     for f in features:
@@ -199,10 +191,11 @@ def _asked(
     predicted = np.full(len(after), None, dtype=object)
     probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
     if legal.any():
-        answers = task.classifier.probabilities(after if legal.all() else after[legal])
+        decided = task.classifier.decide(after if legal.all() else after[legal])
+        answers = decided.probabilities
         names = np.empty(len(task.classes), dtype=object)
         names[:] = task.classes
-        predicted[legal] = names[chosen(answers, task.classifier.threshold)]
+        predicted[legal] = names[decided.choice]
         place = {name: i for i, name in enumerate(task.classes)}
         columns = np.array([place[w] for w in wanted[legal].tolist()])
         probability[legal] = answers[np.arange(len(answers)), columns]

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Explanation
-from ..schema import Feature
 from ..task import Task
-from .counterfactuals import Bools, alike, first, handed_out, natural_answers
+from .counterfactuals import alike, first, handed_out, natural_answers
 from .figure import Figure, absent
 
 NO_ANSWER = "no row asked has an answer"
@@ -49,7 +48,7 @@ def categorical_proximity(answer: Explanation, task: Task) -> float:
 
 
 def sparsity(answer: Explanation, task: Task) -> float:
-    """The mean, over answers, of the number of features changed: by more than half a step, or to another level."""
+    """The mean, over answers, of the number of features changed: those with another value."""
     answer = answer.under(task)
     return _mean(answer.checks.changes[first(answer)], NO_ANSWER)
 
@@ -67,8 +66,7 @@ def diversity(answer: Explanation, task: Task) -> float:
 def diversity_pairs(answer: Explanation, task: Task) -> float:
     """The share of features in which two answers to one row differ, in percent.
 
-    The mean over all pairs of a row's answers, then over the rows with at least two answers. To differ is what
-    it is for a change: more than half a step, or another level.
+    The mean over all pairs of a row's answers, then over the rows with at least two answers.
     """
     answer = answer.under(task)
     which = handed_out(answer)
@@ -76,7 +74,7 @@ def diversity_pairs(answer: Explanation, task: Task) -> float:
     place, natural = answer.place[which], natural_answers(answer, which)
     total, pairs = np.zeros(len(answer)), np.zeros(len(answer))
     for one, other in _pairs(place):
-        differing = sum(_differ(f, natural[f.name][one], natural[f.name][other]).astype(int) for f in task.schema)
+        differing = sum(f.differ(natural[f.name][one], natural[f.name][other]).astype(int) for f in task.schema)
         np.add.at(total, place[one], differing)
         np.add.at(pairs, place[one], 1)
     several = pairs > 0
@@ -100,12 +98,6 @@ def _pairs(place: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArra
         if not len(one):
             return
         yield one, one + apart
-
-
-def _differ(feature: Feature, one: NDArray[Any], other: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(one != other)
-    return ~np.asarray(np.abs(one - other) <= float(feature.step or 0) / 2)
 
 
 def _mean(values: NDArray[Any], why_absent: str, notes: list[str] | None = None) -> Figure:

@@ -117,13 +117,11 @@ def _price(
     task: Task, prices: Prices, feature: Feature, now: NDArray[Any], then: NDArray[Any]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """What one feature adds, and whether it changes."""
+    changed = feature.differ(now, then)
     if feature.is_category:
-        changed = np.asarray(then != now)
         price = (prices.change + prices.category) * changed.astype(np.float64)
     else:
-        moved = np.abs(then - now)
-        changed = np.asarray(moved > float(feature.step or 0) / 2)
-        price = prices.change * changed + prices.distance * moved / task.units[feature.name]
+        price = prices.change * changed + prices.distance * np.abs(then - now) / task.units[feature.name]
     return price * prices.difficulty.get(feature.name, 1.0), changed
 
 

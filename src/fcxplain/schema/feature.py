@@ -23,6 +23,9 @@ from ..errors import Fault, SchemaError, did_you_mean
 from . import definition
 from .grid import decimals_of, default_step, exact, is_too_fine
 
+# Values nearer to each other than this share of a step are the same.
+ROUNDING = 1e-6
+
 Kind = Literal["integer", "continuous", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
@@ -190,6 +193,12 @@ class Feature:
         inside = (natural >= low) & (natural <= high)
         on = self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural
         return np.asarray(inside & on)
+
+    def differ(self, one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether natural values differ, by more than rounding; what is missing differs from everything."""
+        if self.is_category:
+            return np.asarray(one != other)
+        return ~np.asarray(np.abs(other - one) <= ROUNDING * float(self.step or 0))
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed."""

@@ -7,7 +7,7 @@ something else, costs a row that answer; the next one of the row takes its place
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ class Question:
     present: Present
     wanted: NDArray[Any]
 
-    def take(self, which: slice) -> Question:
+    def take(self, which: NDArray[Any] | slice) -> Question:
         """Some of the rows."""
-        if which.start == 0 and which.stop >= len(self.present):
+        if isinstance(which, slice) and which.start == 0 and which.stop >= len(self.present):
             return self
         return Question(self.present.take(which), self.wanted[which])
 
@@ -51,9 +51,27 @@ class Answers:
     """What the model said instead of an answer when it was asked again, by row."""
     calls: int
 
+    def completed(self, more: Answers, rows: Codes, count: int) -> Answers:
+        """With answers to some of the `count` rows, which had none."""
+        moved = {int(rows[row]): message for row, message in more.failures.items()}
+        parts = [self, replace(more, row=rows[more.row], unsteady=rows[more.unsteady], failures=moved)]
+        row = np.concatenate([a.row for a in parts])
+        order = np.argsort(row, kind="stable")
+        has = np.bincount(row, minlength=count) > 0
+        failures = {r: message for a in parts for r, message in a.failures.items() if not has[r]}
+        return Answers(
+            row[order],
+            pd.concat([a.table for a in parts], ignore_index=True).iloc[order].reset_index(drop=True),
+            together([a.checks for a in parts]).take(order),
+            np.concatenate([a.found_by for a in parts])[order],
+            np.unique(np.concatenate([a.unsteady for a in parts])),
+            failures,
+            sum(a.calls for a in parts),
+        )
 
-def checked(space: Space, question: Question, found: Found, k: int, *, best_effort: bool) -> Answers:
-    """At most `k` answers for each row that pass every check; with `best_effort`, else what came nearest."""
+
+def checked(space: Space, question: Question, found: Found, k: int) -> Answers:
+    """At most `k` answers for each row that pass every check."""
     checker, pool = _Checker(space, question), found.pool
     need = np.full(len(question.present), k)
     while len(pool):
@@ -63,8 +81,13 @@ def checked(space: Space, question: Question, found: Found, k: int, *, best_effo
         need = need - np.bincount(passed, minlength=len(need))
         # A row that has what it wants needs no look at its spare candidates.
         pool = pool.take(need[pool.row] > 0)
-    if best_effort:
-        checker.keep(found.nearly.take(need[found.nearly.row] == k), everything=True)
+    return checker.answers()
+
+
+def nearest(space: Space, question: Question, found: Found, rows: Codes) -> Answers:
+    """What came nearest to an answer of some rows, checked all the same."""
+    checker = _Checker(space, question.take(rows))
+    checker.keep(found.nearly.of(rows), everything=True)
     return checker.answers()
 
 

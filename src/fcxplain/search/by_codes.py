@@ -1,6 +1,7 @@
 """A network on encoded columns is asked by codes: its first linear layers are a sum of look-ups, in double precision.
 
-There is a table for each feature. Where the answer comes too close to call, the network itself is asked.
+There is a table for each feature. What comes so near to another class that the network's own rounding could decide is
+taken for no answer.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ import pandas as pd
 import torch
 from torch import nn
 
+from ..classifier.rows import legal_codes
 from ..schema import Natural
+from .by_tables import classes_of
 from .ledger import Ledger
-from .margins import lead
+from .margins import lead, margins
+from .network import EXTREME
 from .oracle import Asked
 from .space import Codes, Floats, Present, Space
 
-# A margin closer to 0 than this may have another sign in the model's own arithmetic.
-CLOSE = 1e-4
+# The network's own margins may differ from these by so many times as much as they were seen to, and by no less than
+# this; margins farther from 0 than `FAR` are not looked at, since probabilities near 0 and 1 have lost their digits.
+MUCH, LEAST, FAR = 16.0, 1e-6, 5.0
+PROBES = 256
+# Rows go through the network in whole blocks, since a row's sums are then the same in any batch.
+BLOCK = 64
 # Grids with more values than this are computed, not looked up.
 TABLE = 4_096
-# Rows that the network is shown at a time.
-CHUNK = 65_536
 
 
 class NetworkOracle:
@@ -42,6 +48,7 @@ class NetworkOracle:
         self._bias = bias
         self.additive = not len(self.rest) and len(bias) == 2
         self._tables = [self._table(i) for i in range(len(space.names))]
+        self.rounding = self._seen_rounding()
 
     def ask(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> Asked:
         """See `Oracle`."""
@@ -52,21 +59,22 @@ class NetworkOracle:
         ledger.calls += len(row)
         wanted = present.wanted[row]
         margin = lead(self.logits(present, row, codes), wanted)
-        valid = margin > 0
-        close = np.flatnonzero(np.abs(margin) < CLOSE)
-        if len(close):
-            valid[close] = self._answered(self.space.natural(present, row[close], codes[close])) == wanted[close]
-        return Asked(margin, valid)
+        return Asked(margin, margin > self.rounding)
 
     def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
         """See `Oracle`."""
-        parts = [{n: v[s : s + CHUNK] for n, v in natural.items()} for s in range(0, len(rows), CHUNK)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *(self._answered(p) for p in parts)])
+        return classes_of(self.space.task, rows)
 
-    @torch.no_grad()
-    def _answered(self, natural: Natural) -> Codes:
-        """Classes in the network's own arithmetic, on columns encoded as ever."""
-        return np.asarray(self.module(self.space.task.encoder.encode_natural(natural)).argmax(dim=1).numpy())
+    def _seen_rounding(self) -> float:
+        """How far the margins of the user's own model are from these, on legal rows, and more to be sure."""
+        task = self.space.task
+        codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
+        wanted = np.ones(len(codes), dtype=np.int64)
+        present = self.space.present(task.encoder.natural_of_codes(codes), wanted)
+        exact = lead(self.logits(present, np.arange(len(codes)), codes), wanted)
+        own = margins(task.classifier.probabilities(task.encoder.from_codes(codes)), wanted, task.classifier.threshold)
+        near = np.abs(exact) < FAR
+        return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
 
     def logits(self, present: Present, row: Codes, codes: Codes) -> Floats:
         """`n x classes`."""
@@ -76,8 +84,9 @@ class NetworkOracle:
             hidden += self._part(i, present, row, codes[:, i], exact=strange[i])
         if not len(self.rest):
             return hidden
+        whole = np.concatenate([hidden, np.zeros((-len(hidden) % BLOCK, hidden.shape[1]))])
         with torch.no_grad():
-            return np.asarray(self.rest(torch.from_numpy(hidden)).numpy())
+            return np.asarray(self.rest(torch.from_numpy(whole)).numpy()[: len(hidden)])
 
     def _part(self, i: int, present: Present, row: Codes, codes: Codes, *, exact: bool) -> Floats:
         """What one feature adds to the first layer; `exact`: some rows have a value off the grid."""
@@ -102,6 +111,13 @@ class NetworkOracle:
         kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
         encoded = ((values - low) / spread).astype(kind).astype(np.float64)
         return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
+
+
+def is_exact(module: nn.Module | None, threshold: float | None) -> bool:
+    """Whether a network in double precision decides as the module itself: that has the digits, and so its threshold."""
+    floats = {p.dtype for p in (() if module is None else module.parameters()) if p.is_floating_point()}
+    is_moderate = threshold is None or EXTREME <= threshold <= 1 - EXTREME
+    return floats <= {torch.float32, torch.float64} and is_moderate
 
 
 def _composed(layers: list[nn.Module], width: int) -> tuple[Floats, Floats]:

@@ -94,10 +94,7 @@ def _best(
     # Where nothing reaches far enough, what comes nearest is the best start for whatever follows.
     short = np.where(np.isfinite(gain), np.maximum(need[:, None] - gain, 0.0), np.inf)
     key = np.where(gain >= need[:, None] + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
-    most = min(most, key.shape[1])
-    chosen = np.argpartition(key, most - 1, axis=1)[:, :most] if most < key.shape[1] else np.argsort(key, axis=1)
-    rows = np.arange(len(need))[:, None]
-    chosen = chosen[rows, np.lexsort((chosen, key[rows, chosen]), axis=1)]
+    rows, chosen = np.arange(len(need))[:, None], least(key, min(most, key.shape[1]))
     last, which = np.divmod(chosen, len(sets))
     lines = points.move[rows[:, :, None], sets.points[which]]
     # Those without an end come first, so that the others count from one.
@@ -106,6 +103,16 @@ def _best(
     end[ended] = ends[ended[0], last[ended] - 1, which[ended]]
     picked = np.where(np.isfinite(key[rows, chosen]), price[rows, chosen], np.inf)
     return Combinations(np.concatenate([lines, end[:, :, None]], axis=2), gain[rows, chosen], picked)
+
+
+def least(key: Floats, most: int) -> Codes:
+    """Places of the least of each row, in order, `rows x most`; among equals the first."""
+    highest = np.partition(key, most - 1, axis=1)[:, most - 1 : most]
+    below, level = key < highest, key == highest
+    taken = below | (level & (level.cumsum(axis=1) <= most - below.sum(axis=1, keepdims=True)))
+    places = np.nonzero(taken)[1].reshape(len(key), most)
+    order = np.argsort(np.take_along_axis(key, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
 
 
 def _points(ladders: Ladders) -> _Points:

@@ -35,6 +35,8 @@ from .trees import ASKED
 # Answers of each row held ready beyond those asked for.
 SPARE = 2
 DEEPEST = 3
+# The part of its calls that a row keeps back for values off the grid (see `Search`).
+HELD_BACK = 4
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
@@ -83,9 +85,17 @@ class Course:
     def _bench(self, present: Present) -> Bench:
         budget = self.settings.budget
         deadline = np.inf if budget.seconds is None else time.monotonic() + budget.seconds * len(present)
-        ledger = Ledger(budget.calls, np.zeros(len(present), dtype=np.int64), deadline)
+        ledger = Ledger(self._allowed(present), np.zeros(len(present), dtype=np.int64), deadline)
         legal, oracle = self.parts.legal, self.parts.oracle
         return Bench(self.parts.space, legal, oracle, present, ledger, self.weights, legal.leeway(present))
+
+    def _allowed(self, present: Present) -> Codes:
+        """Calls that may go into each row; those with values off the grid keep some back for them."""
+        if present.calls is not None:
+            return present.calls
+        calls = self.settings.budget.calls
+        waits = (present.off_grid & self.parts.space.movable).any(axis=1)
+        return np.where(waits, calls - calls // HELD_BACK, calls)
 
     def _found(self, bench: Bench) -> tuple[Pool, Pool, NDArray[Any]]:
         """Good candidates, what came nearest, and the status of rows without any."""
@@ -155,8 +165,8 @@ class Course:
         return joined(found)
 
     def _proved_alike(self, bench: Bench, rows: Codes, status: NDArray[Any], limit: int) -> Pool:
-        part, here = bench.of(rows), np.arange(len(rows))
-        table = part.space.table(part.present, here, part.present.codes)
+        part = bench.of(rows)
+        table = self.parts.task.table(part.present.natural)
         wanted, until = self.parts.names[part.present.wanted], bench.ledger.deadline
         proof = prove(self.parts.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=until)
         part.ledger.spent += proof.asked
@@ -184,7 +194,8 @@ class Course:
         extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
         if self.weights.coherence:
             extra = self.weights.coherence * incoherence(changed, self.parts.effects) + extra
-        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
+        is_other = changed.any(axis=1) | np.asarray(bench.present.snapped.any(axis=1))[pool.row]
+        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(is_other))
         pool = few_first(bench, self.weights, pool)
         if self.weights.support:
             pool = supported(self.weights, self.parts.common.density, pool)

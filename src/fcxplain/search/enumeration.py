@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..rules import holds
 from ..schema import Feature, Natural
 from ..task import Task
@@ -21,6 +20,7 @@ from .reach import Bools, Box, Choice, Floats, Places, Reach
 
 # Legal rows handled at a time, unless a single row has more.
 BATCH = 200_000
+UNDECIDED = -1
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Tried:
     """
 
     found: Bools
+    doubtful: Bools
+    """Rounding decides whether some legal row gets it."""
     best: dict[str, NDArray[Any]]
     asked: Places
     """How many legal rows each row has."""
@@ -58,7 +60,8 @@ def _count(box: Box, reach: Reach) -> Floats:
 
 def try_all(task: Task, reach: Reach, rows: Places, wanted: Places) -> Tried:
     """Ask the model about every legal row of some rows; `wanted` is the place of the class, for each row of all."""
-    found, asked = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
+    found, doubtful = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
+    asked = np.zeros(len(rows), dtype=np.int64)
     best = {n: v[rows].copy() for n, v in reach.before.items()}
     memory = Memory(task, {n: v[rows] for n, v in reach.before.items()})
     for batch in _batches(reach, rows):
@@ -67,14 +70,15 @@ def try_all(task: Task, reach: Reach, rows: Places, wanted: Places) -> Tried:
         start = 0
         for i, natural in zip(batch, points, strict=True):
             size = len(natural[task.schema.names[0]])
-            hits = np.flatnonzero(answers[start : start + size] == wanted[rows[i]])
+            own = answers[start : start + size]
+            hits, doubtful[i] = np.flatnonzero(own == wanted[rows[i]]), (own == UNDECIDED).any()
             start, asked[i] = start + size, size
             if len(hits):
                 found[i] = True
                 cheapest = hits[_cost(task, reach.before, int(rows[i]), natural, hits).argmin()]
                 for name, values in natural.items():
                     best[name][i] = values[cheapest]
-    return Tried(found, best, asked, memory.calls)
+    return Tried(found, doubtful, best, asked, memory.calls)
 
 
 def _batches(reach: Reach, rows: Places) -> Iterator[Places]:
@@ -132,11 +136,9 @@ def _cost(task: Task, before: Natural, row: int, natural: Natural, places: Place
     total = np.zeros(len(places))
     for feature in task.schema:
         now, then = before[feature.name][row], natural[feature.name][places]
-        if feature.is_category:
-            total += then != now
-        else:
-            moved = np.abs(then - now)
-            total += (moved > float(feature.step or 0) / 2) + moved / task.units[feature.name]
+        total += feature.differ(now, then)
+        if feature.is_number:
+            total += np.abs(then - now) / task.units[feature.name]
     return total
 
 
@@ -152,7 +154,7 @@ class Memory:
         self._answers = np.empty(0, dtype=np.int64)
 
     def classes(self, natural: Natural) -> Places:
-        """The place of the class that the model answers to each row."""
+        """The place of the class that the model answers to each row, or `UNDECIDED` where rounding decides."""
         if not self._has_keys:
             return self._ask(natural)
         distinct, first, back = np.unique(self._numbered(natural), return_index=True, return_inverse=True)
@@ -180,7 +182,8 @@ class Memory:
         if not size:
             return np.empty(0, dtype=np.int64)
         self.calls += size
-        return chosen(task.classifier.probabilities(task.table(natural)), task.classifier.threshold)
+        known = task.classifier.decide(task.table(natural))
+        return np.where(known.firm, known.choice, UNDECIDED)
 
 
 def _off_grid(feature: Feature, values: NDArray[Any]) -> NDArray[Any]:

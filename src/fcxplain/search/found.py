@@ -43,9 +43,17 @@ class Found:
         status[rows], cut_short[rows] = part.status, part.cut_short
         spent[rows] += part.spent
         pool, nearly = (replace(p, row=rows[p.row]) for p in (part.pool, part.nearly))
-        failures = {int(rows[row]): message for row, message in part.failures.items()}
+        failures = {row: message for row, message in self.failures.items() if row not in set(rows.tolist())}
+        failures |= {int(rows[row]): message for row, message in part.failures.items()}
         pool, nearly = joined([self.pool, pool]), joined([self.nearly, nearly])
         return Found(pool, status, nearly, spent, cut_short, self.calls + part.calls, failures)
+
+    def continued(self, part: Found, rows: Codes) -> Found:
+        """With what some rows came to when they went on, but for their candidates, whose codes mean other values."""
+        none = self.pool.take(slice(0))
+        cut_short = self.cut_short[rows] | part.cut_short
+        status = np.where(cut_short & (part.status == Status.NOT_FOUND), Status.TIMED_OUT, part.status)
+        return self.completed(replace(part, pool=none, nearly=none, status=status, cut_short=cut_short), rows)
 
 
 def one_after_the_other(parts: Sequence[Found], features: int) -> Found:

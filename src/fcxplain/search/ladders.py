@@ -46,7 +46,10 @@ def ladders_of(space: Space, axes: Axes, price: Floats, need: Floats, categories
         axes.spread(axes.repaired.astype(np.float64), 0.0) > 0,
     )
     is_number = space.is_number[axes.moves.features]
-    kinds = ((~is_number, categories), (is_number, numbers))
+    kinds = (
+        (~is_number, min(categories, 2 * int((~is_number).sum()))),
+        (is_number, min(numbers, 2 * int(is_number.sum()))),
+    )
     parts = [_chosen(_made(axes, moves, kind), need, most) for kind, most in kinds]
     length = max(part.gain.shape[2] for part in parts)
     gain, cost, line = (
@@ -102,13 +105,23 @@ def _rungs(gain: Floats, price: Floats, line: Codes) -> tuple[Floats, Floats, Co
 
 
 def _chosen(made: Ladders, need: Floats, most: int) -> Ladders:
-    """At most so many ladders of each row: those that bring half of what is needed at the lowest price."""
-    gain, price, move, feature = made.gain, made.price, made.move, made.feature
-    if gain.shape[1] > most:
-        best = _promising(gain, price, need)[:, :most]
-        rows = np.arange(len(need))[:, None]
-        gain, price, move, feature = gain[rows, best], price[rows, best], move[rows, best], feature[rows, best]
+    """So many ladders of each row: those that bring half of what is needed at the lowest price.
+
+    What the other rows of a batch have must not show, so that they come in order even if none is left out, and empty
+    ones make up for those that are not there.
+    """
+    best = _promising(made.gain, made.price, need)[:, :most]
+    rows, spare = np.arange(len(need))[:, None], most - best.shape[1]
+    feature = _filled(made.feature[rows, best], spare, -1)
+    gain, price = _filled(made.gain[rows, best], spare, -np.inf), _filled(made.price[rows, best], spare, np.inf)
+    move = _filled(made.move[rows, best], spare, -1)
     return Ladders(gain, price, move, np.where(np.isfinite(gain[:, :, -1]), feature, -1), 0)
+
+
+def _filled(values: NDArray[Any], spare: int, empty: float) -> NDArray[Any]:
+    """Slots and so many empty ones."""
+    more = np.full((len(values), max(spare, 0), *values.shape[2:]), empty, dtype=values.dtype)
+    return np.concatenate([values, more], axis=1)
 
 
 def _promising(gain: Floats, price: Floats, need: Floats) -> Codes:

@@ -15,7 +15,8 @@ from .space import Bools, Codes
 class Ledger:
     """Calls of the model by each row, and time by all rows together."""
 
-    limit: int
+    limit: Codes
+    """Calls that may go into each row."""
     spent: Codes
     """Candidates that the model was asked about, for each row."""
     deadline: float = np.inf
@@ -42,7 +43,7 @@ class Ledger:
 
     def admit(self, row: Codes) -> Bools:
         """Which of these candidates may still be asked about; they count from now on."""
-        granted = ((self.spent + self.held)[row] + within(row) < self.limit) & (not self.is_late)
+        granted = ((self.spent + self.held)[row] + within(row) < self.limit[row]) & (not self.is_late)
         self.refused[row[~granted]] = True
         self.count(row[granted])
         return np.asarray(granted)
@@ -58,7 +59,7 @@ class Ledger:
 
     def of(self, rows: Codes) -> Ledger:
         """The ledger of some of the rows; what they spend is told by `settle`."""
-        part = Ledger(self.limit, self.spent[rows], self.deadline)
+        part = Ledger(self.limit[rows], self.spent[rows], self.deadline)
         part.held = self.held[rows]
         return part
 

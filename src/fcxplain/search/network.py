@@ -76,8 +76,11 @@ class Network:
         return self.rounding * weights, self.rounding * fixed
 
 
-def read_network(module: nn.Module, threshold: float | None) -> Network | None:
-    """The module as numbers, the threshold put into its last layer; None if some part is not known."""
+def read_network(module: nn.Module, threshold: float | None, inputs: torch.dtype = torch.float64) -> Network | None:
+    """The module as numbers, the threshold put into its last layer; None if some part is not known.
+
+    `inputs` is the dtype of the encoded rows that it is shown, which may be less exact than its own.
+    """
     is_squashed, parts = _without_tail(parts_of(module))
     read = [None if _is_relu(part) else _as_layer(part) for part in parts]
     linear = [layer for layer in read if layer is not None]
@@ -96,6 +99,7 @@ def read_network(module: nn.Module, threshold: float | None) -> Network | None:
         layers[-1] = layers[-1].then(_linear(np.eye(2), np.array([0.0, -math.log(threshold / (1 - threshold))])))
     unit = _roundoff(module)
     rounded = 4 * unit * (sum(layer.weight.shape[1] + 2 for layer in linear) + SPARE)
+    rounded += 2 * float(torch.finfo(inputs).eps)
     if not rounded < 0.5 or not all(np.isfinite(layer.weight).all() for layer in layers):
         return None
     edge = 0.5 if threshold is None else min(threshold, 1 - threshold)

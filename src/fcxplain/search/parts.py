@@ -20,7 +20,7 @@ from ..explanation import Prices
 from ..task import Task
 from .axes import Grids, Moves, moves_of
 from .budget import Budget
-from .by_codes import NetworkOracle
+from .by_codes import NetworkOracle, is_exact
 from .by_tables import TableOracle
 from .density import Density
 from .donors import ASKED, ASKED_IN_HASTE, Donors
@@ -56,7 +56,8 @@ class Common:
             stand_in = differentiable(space.task.classifier, space.task)
         self._stand_in = stand_in
         is_own = stand_in is not None and not stand_in.distilled
-        self.oracle: Oracle = NetworkOracle(space, stand_in.module) if stand_in and is_own else TableOracle(space)
+        by_codes = is_own and is_exact(space.task.classifier.module, space.task.classifier.threshold)
+        self.oracle: Oracle = NetworkOracle(space, stand_in.module) if stand_in and by_codes else TableOracle(space)
 
     @cached_property
     def slope(self) -> nn.Module | None:

@@ -18,11 +18,11 @@ import torch
 from ..causal import CausalGraph
 from ..classifier.distillation import Differentiable
 from ..errors import ClassifierError, DataError, Fault
-from ..explanation import Effort, Explanation
+from ..explanation import Effort, Explanation, Status
 from ..model.settings import whole
 from ..schema import Natural
 from ..task import Task
-from .answers import Question, checked
+from .answers import Answers, Question, checked, nearest
 from .budget import Budget, as_budget
 from .course import DEEPEST, Course
 from .failing import UNKNOWN, classes_by_halves, found_by_halves
@@ -31,7 +31,7 @@ from .parts import Parts, Settings
 from .propose import Draws
 from .rank import Weights, weights_for
 from .report import Inquiry, Part, reported
-from .space import Present
+from .space import Present, snaps
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 512, 16
@@ -141,11 +141,36 @@ class Search:
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
             found = self._searched(course, part.present, tell)
-            parts.append((found, checked(self.parts.space, part, found, k, best_effort=best_effort)))
+            found, answers = self._snapped(course, part, found, checked(self.parts.space, part, found, k))
+            lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.present)) == 0)
+            if best_effort and len(lacking):
+                near = nearest(self.parts.space, part, found, lacking)
+                answers = answers.completed(near, lacking, len(part.present))
+            parts.append((found, answers))
         failed = [message for part in parts for side in part for message in side.failures.values()]
         if failed and len(failed) == rows:
             raise ClassifierError(failed[0])
         return parts
+
+    def _snapped(self, course: Course, part: Question, found: Found, answers: Answers) -> Part:
+        """Rows without an answer are searched again with values off the grid moved to the nearest on it.
+
+        In codes the two cannot be told apart, so that the first search leaves such values as they are or moves them on.
+        """
+        ways = snaps(part.present.off_grid & self.parts.space.movable)
+        for turn, which in enumerate(ways):
+            lacking = np.bincount(answers.row, minlength=len(part.present)) == 0
+            rows = np.flatnonzero(lacking & which.any(axis=1) & (found.status != Status.IMPOSSIBLE))
+            if not len(rows):
+                continue
+            own = part.take(rows)
+            left = np.maximum(self.settings.budget.calls - found.spent[rows], 0)
+            own = replace(own, present=own.present.snap(which[rows], left // (len(ways) - turn)))
+            more = found_by_halves(course.run, own.present)
+            more = replace(more, pool=course.ordered(own.present, more.pool))
+            answers = answers.completed(checked(self.parts.space, own, more, course.k), rows, len(part.present))
+            found = found.continued(more, rows)
+        return found, answers
 
     def _searched(self, course: Course, present: Present, tell: OnBatch) -> Found:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..classifier.rows import legal_rows
 from ..classifier.trees import TreeModel
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, DataError, some
@@ -35,6 +36,8 @@ LIMIT = 20_000
 # Numbers held at a time, in arrays of ways x rows x columns.
 CELLS = 2**22
 MOST_ROWS = 4096
+# Training rows, and legal rows beside them, on which a module must answer as its classifier does.
+PROBES = 64
 
 
 class Reason(StrEnum):
@@ -93,7 +96,7 @@ def prove(
     wanted = np.asarray(wanted)
     if len(wanted) != len(rows):
         raise DataError(f"{len(rows):,} rows, but a class wanted for {len(wanted):,}")
-    network, encoder, notes = own_network(task, rows, before)
+    network, encoder, notes = own_network(task) if len(rows) else (None, task.encoder, [])
     trees, problems = own_trees(task) if len(rows) else (None, ())
     repairer = Repairer(task.rules, task.schema, task.units)
     step = max(16, min(MOST_ROWS, CELLS // max(1, width_of_boxes(repairer))))
@@ -201,7 +204,7 @@ class _Prover:
             return
         self.calls += tried.calls
         self.asked[rows] += tried.asked
-        self._settle(rows[~tried.found], Reason.TRIED)
+        self._settle(rows[~tried.found & ~tried.doubtful], Reason.TRIED)
         self._confirm(rows[tried.found], {n: v[tried.found] for n, v in tried.best.items()})
 
     def _confirm(self, rows: Places, natural: Natural) -> None:
@@ -230,24 +233,26 @@ def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArra
     return found
 
 
-def own_network(task: Task, rows: pd.DataFrame, before: Natural) -> tuple[Network | None, TableEncoder, list[str]]:
+def own_network(task: Task) -> tuple[Network | None, TableEncoder, list[str]]:
     """The classifier's own module as numbers, if it can be read, and the columns that it reads."""
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
     encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.encoder.dtypes_)
-    if classifier.module is None or source.names != encoder.names or not len(rows):
+    if classifier.module is None or source.names != encoder.names:
         return None, encoder, []
-    network = read_network(classifier.module, classifier.threshold)
+    network = read_network(classifier.module, classifier.threshold, source.dtype_)
     if network is None or len(network.layers[-1].bias) != len(task.classes):
         return None, encoder, []
-    if not _agrees(network, task, rows, encoder, before):
+    if not _agrees(network, task, encoder):
         return None, encoder, ["the classifier's module answers otherwise than the classifier, so it proves nothing"]
     return network, encoder, []
 
 
-def _agrees(network: Network, task: Task, rows: pd.DataFrame, encoder: TableEncoder, before: Natural) -> bool:
-    """Whether module and classifier give the rows the same class, wherever rounding cannot decide."""
-    x = encoder.encode_natural(before).double().numpy()
+def _agrees(network: Network, task: Task, encoder: TableEncoder) -> bool:
+    """Whether module and classifier give rows the same class, wherever rounding cannot decide."""
+    made_up = legal_rows(task.schema, PROBES, seed=0, dtypes=task.encoder.dtypes_)
+    rows = pd.concat([task.read(task.train.iloc[:PROBES])[0], made_up], ignore_index=True)
+    x = encoder.encode_natural(task.schema.natural(rows)).double().numpy()
     logits = network.logits(x)
     size = max(network.sizes(row)[0].sum() + network.sizes(row)[1] for row in np.eye(len(task.classes)))
     best = np.sort(logits, axis=1)

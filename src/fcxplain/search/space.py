@@ -7,7 +7,7 @@ very value, so that nobody's income is rounded for being left alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from ..errors import DataError, Fault, did_you_mean
 from ..schema import Natural
 from ..task import Task
+
+# Values off the grid of which every part is tried on it.
+TOGETHER = 3
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,7 +35,11 @@ class Present:
     natural: Natural
     wanted: Codes
     off_grid: Bools
-    """Which values are not on the grid, `rows x features`."""
+    """Which values are not on the grid, `rows x features`; the code of such a one stands for the value itself."""
+    snapped: Bools
+    """Which of them give way to the nearest value of the grid: their code stands for that."""
+    calls: Codes | None = None
+    """Calls that may go into each row, where that is less than its whole budget."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -45,7 +52,25 @@ class Present:
     def take(self, which: NDArray[Any] | slice) -> Present:
         """Some of the rows."""
         natural = {n: v[which] for n, v in self.natural.items()}
-        return Present(self.codes[which], natural, self.wanted[which], self.off_grid[which])
+        calls = None if self.calls is None else self.calls[which]
+        return Present(self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls)
+
+    def snap(self, which: Bools, calls: Codes) -> Present:
+        """The same rows, some of whose values off the grid (`rows x features`) give way to the nearest on it."""
+        return replace(self, off_grid=self.off_grid & ~which, snapped=self.off_grid & which, calls=calls)
+
+
+def snaps(off_grid: Bools) -> list[Bools]:
+    """Which values of rows are moved to the grid together, one way after the other, `rows x features`.
+
+    All of a row's values off the grid first, then parts of the first few of them.
+    """
+    if not off_grid.any():
+        return []
+    turn = np.where(off_grid, off_grid.cumsum(axis=1) - 1, TOGETHER)
+    places = [[place for place in range(TOGETHER) if bits >> place & 1] for bits in range(1, 2**TOGETHER)]
+    parts = [np.isin(turn, own) for own in places]
+    return [off_grid, *(p & (p.sum(axis=1) < off_grid.sum(axis=1))[:, None] for p in parts)]
 
 
 class Space:
@@ -73,7 +98,7 @@ class Space:
         off_grid = np.zeros(codes.shape, dtype=bool)
         for i in np.flatnonzero(self.is_number):
             off_grid[:, i] = ~self.features[i].on_grid(natural[self.names[i]])
-        return Present(codes, natural, wanted, off_grid)
+        return Present(codes, natural, wanted, off_grid, np.zeros_like(off_grid))
 
     def inside(self, present: Present, row: Codes, codes: Codes) -> Codes:
         """Candidates with every code in the domain and everything that may not move put back."""
