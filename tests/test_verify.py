@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 
 import loans
 import plain_answers
-from fcxplain import Task
+from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
 from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
 from fcxplain.explanation.digest import DIGEST, Digest
 from fcxplain.explanation.parquet import KEY, write_answers
 from fcxplain.explanation.verification import Verification, verify
+from fcxplain.model.training import Schedule
 from fcxplain.overrides import Overrides, as_table
 
 ROWS = loans.table(60, seed=5)
@@ -509,6 +510,15 @@ def test_columns_and_metadata_of_others_are_found(path):
     assert verify(TASK, ROWS, path).digest.changed == ("metadata 'comment'",)
 
 
+def test_metadata_that_only_other_readers_see_are_found(path):
+    table = pq.read_table(path)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"fcxplain": "{}"})
+    assert pq.read_schema(path).metadata == table.schema.metadata
+    assert verify(TASK, ROWS, path).digest.state == "changed"
+
+
 def test_the_layout_of_a_file_does_not_count(path):
     table = pq.read_table(path)
     packed = table.schema.get_field_index("certificate")
@@ -612,6 +622,30 @@ def test_files_without_lines_have_a_digest(path):
     assert verify(TASK, ROWS.iloc[:0], path).digest.state == "matches"
 
 
+def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
+    task = loans.task(f"{loans.RULES}\njob' == job\nincome' <= 1.3 * income + 300")
+    fcx, rows = FCx(schedule=Schedule(epochs=1, steps=5)).fit(task), loans.table(25, seed=4)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    first, second, third = rows.index[task.refused(rows)][:3]
+    own = {first: {"freeze": "age"}, second: {"difficulty": {"age": 2}}, third: {"age": "20..40"}}
+    wishes = {"k": 3, "why_not": True, "best_effort": True, "overrides": own}
+    whole = fcx.explain(rows, **wishes)
+    assert whole.reasons
+    assert {"verified", "best_effort", "impossible"} <= whole.counts.keys()
+    whole.to_parquet(tmp_path / "whole.parquet", key=SECRET)
+    read_answers(tmp_path / "whole.parquet", task).to_parquet(tmp_path / "again.parquet", key=SECRET)
+    for chunk in (4, 25):
+        fcx.explain(tmp_path / "rows.parquet", out=tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
+    parts = []
+    for name in ("whole", "again", "4", "25"):
+        file = tmp_path / f"{name}.parquet"
+        assert verify(task, rows, file, overrides=own, key=SECRET).passed
+        parts.append(json.loads(digest_of(file))["parts"])
+        # How long it took differs from run to run.
+        del parts[-1]["metadata 'fcxplain'"]
+    assert all(part == parts[0] for part in parts)
+
+
 # Overrides that were given
 
 
@@ -678,7 +712,7 @@ def shop(tmp_path_factory) -> Path:
 def test_the_command_passes_what_the_model_itself_has_written(shop):
     code, said = command("verify", "model", "loans.csv", "answers.parquet", folder=shop)
     assert (code, "verified: answers and certificates are as the model and rules say" in said) == (0, True), said
-    assert "digest: matches, which detects accidental damage and careless edits. It was made without a key" in said
+    assert "digest: matches. It has no key: it detects accidental damage and careless edits, but whoever edits" in said
     assert "taken as written: that a row has no answer or no more of them, why_not, overrides, found_by" in said
     assert "200 rows" in said
     code, said = command("verify", "model", "loans.csv", "answers.parquet", "--json", folder=shop)

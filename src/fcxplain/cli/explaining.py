@@ -52,8 +52,8 @@ KeyFile = Annotated[
     Path | None,
     typer.Option(
         "--key",
-        help="A file with 16 secret bytes or more (openssl rand -out FILE 32). The digest in answers.parquet is then one "
-        "that only who has this file can make.",
+        help="A file with 16 secret bytes or more (openssl rand -out FILE 32). The digest in the parquet file is "
+        "then one that only who has the key can make.",
     ),
 ]
 Calls = Annotated[int | None, typer.Option(min=1, help="Ask a model that is no network so often for a row.")]
@@ -111,7 +111,9 @@ def explain(
     _check_outputs(output, html)
     secret = read_key(key)
     if secret is not None and (output is None or not _is_parquet(str(output))):
-        raise DataError("", [Fault(f"--key {key}", "is for answers in parquet", "Write them with --out answers.parquet.")])
+        raise DataError(
+            "", [Fault(f"--key {key}", "is for answers in parquet", "Write them with --out answers.parquet.")]
+        )
     with working("loading the model"):
         fcx, source = load_model(model, classifier), remembered(model)
     _warn_of_freedom(fcx, source)

@@ -26,7 +26,8 @@ def verify(
     rows: Rows,
     answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
     overrides: Annotated[
-        Path | None, typer.Option(help="The overrides that `explain` was given; the file must have these and no others.")
+        Path | None,
+        typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
     ] = None,
     key: Annotated[
         Path | None, typer.Option("--key", help="The key that `explain` was given: only it proves who wrote the file.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,6 +22,7 @@ from ..errors import DataError, Fault
 
 # The entry of the file's metadata that holds it.
 DIGEST = b"fcxplain.digest"
+ARROW = b"ARROW:schema"
 PLAIN, KEYED = "sha256", "hmac-sha256"
 # Shorter keys can be guessed.
 SHORTEST = 16
@@ -78,8 +80,8 @@ class DigestCheck:
         if self.with_key:
             return "matches, and was made with this key: the file is as somebody who has the key wrote it."
         return (
-            "matches, which detects accidental damage and careless edits. It was made without a key: whoever edits the "
-            "file can make it anew, and only a key proves who wrote it."
+            "matches. It has no key: it detects accidental damage and careless edits, but whoever edits the file on "
+            "purpose can make it anew; only a key proves who wrote it."
         )
 
     def _named(self) -> str:
@@ -94,8 +96,12 @@ class DigestCheck:
 class Digest:
     """A digest in the making: told of the lines in their order, some at a time, however many."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.metadata = {name: value for name, value in (schema.metadata or {}).items() if name != DIGEST}
+    def __init__(self, schema: pa.Schema, beside: Mapping[bytes, bytes] | None = None) -> None:
+        """`beside` are the metadata of the file itself: parquet keeps those of a schema twice, for other readers."""
+        known = schema.metadata or {}
+        twice = {name: value for name, value in (beside or {}).items() if name != ARROW and known.get(name) != value}
+        self.metadata = {name: value for name, value in known.items() if name != DIGEST}
+        self.metadata |= {name + b" (for other readers)": value for name, value in twice.items()}
         self.lines, self.columns = 0, [_Column(field) for field in schema]
 
     def update(self, table: pa.Table) -> None:

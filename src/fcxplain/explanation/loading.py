@@ -92,7 +92,7 @@ class AnswerFile:
             raise wordless(path, self.file.schema_arrow.names, task)
         with reading(path):
             self.about = json.loads(word)
-            self.digest = Digest(self.file.schema_arrow)
+            self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
             version = self.about["format"]
         if version != FORMAT:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."

@@ -89,13 +89,15 @@ class Verification:
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
-        return "\n".join([*lines, f"  digest {self.digest.words}", *(f"  {note}" for note in self.notes)])
+        return "\n".join([*lines, f"  digest: {self.digest.words}", *(f"  {note}" for note in self.notes)])
 
     @property
     def notes(self) -> list[str]:
         """What was not looked into."""
         own = "" if self.overrides else " overrides,"
-        notes = [f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"]
+        notes = [
+            f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
+        ]
         if self.unproved:
             notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
         if self.without_density:
