@@ -567,7 +567,15 @@ def test_a_missing_digest_is_said_and_not_enough_for_who_has_a_key(path):
     assert not verify(TASK, ROWS, path, key=SECRET).passed
 
 
-@pytest.mark.parametrize("told", [b"", b"no JSON", b"[]", b"{}", b'{"algorithm": "sha256", "parts": 3, "whole": 1}'])
+UNREADABLE = [
+    *(b"", b"no JSON", b"\xff", b"[]", b"{}", b"3"),
+    b'{"algorithm": "sha256", "parts": 3, "whole": 1}',
+    b'{"algorithm": "sha256", "parts": [[1, 2]], "whole": ""}',
+    b'{"algorithm": "sha256", "parts": {}, "whole": "\\ud800"}',
+]
+
+
+@pytest.mark.parametrize("told", UNREADABLE)
 def test_a_digest_that_cannot_be_read_is_a_changed_one(told, path):
     with_metadata(path, **{DIGEST.decode(): told})
     found = verify(TASK, ROWS, path)

@@ -124,8 +124,9 @@ class Digest:
             return DigestCheck(DigestState.MISSING, given)
         try:
             about = json.loads(stored)
-            is_keyed, before, whole = about["algorithm"] == KEYED, dict(about["parts"]), str(about["whole"])
-        except (ValueError, LookupError, TypeError):
+            is_keyed, whole = about["algorithm"] == KEYED, str(about["whole"]).encode()
+            before = {str(name): digest for name, digest in about["parts"].items()}
+        except (ValueError, LookupError, TypeError, AttributeError):
             return DigestCheck(DigestState.CHANGED, given, (ITSELF,))
         changed = tuple(name for name in before | parts if before.get(name) != parts.get(name))
         if changed:
@@ -133,7 +134,7 @@ class Digest:
             return DigestCheck(DigestState.CHANGED, given, (LINES,) if LINES in changed else changed)
         if given != is_keyed:
             return DigestCheck(DigestState.KEY_NOT_GIVEN if is_keyed else DigestState.WITHOUT_KEY, given)
-        if hmac.compare_digest(whole.encode(), _whole(parts, key).encode()):
+        if hmac.compare_digest(whole, _whole(parts, key).encode()):
             return DigestCheck(DigestState.MATCHES, given)
         return DigestCheck(DigestState.WRONG_KEY if is_keyed else DigestState.CHANGED, given, (ITSELF,))
 

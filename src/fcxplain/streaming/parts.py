@@ -94,8 +94,9 @@ class Parts:
         final = schema.with_metadata({**schema.metadata, KEY: json.dumps(about, ensure_ascii=False).encode()})
         digest = Digest(final)
         # Metadata stand in a file before its lines do, so the parts are read twice.
-        for table in _gathered(final, paths):
-            digest.update(table)
+        with _writing(self.target):
+            for table in _gathered(final, paths):
+                digest.update(table)
         final = final.with_metadata({**final.metadata, DIGEST: digest.stored(key)})
         with (
             _writing(self.target),
