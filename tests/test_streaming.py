@@ -23,6 +23,7 @@ import loans
 import plain_answers
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
+from fcxplain.explanation.digest import DIGEST
 from fcxplain.explanation.parquet import KEY, arrow_table
 from fcxplain.explanation.verification import verify
 from fcxplain.streaming import Progress, chunk_for, kept_rows, matched, stream
@@ -89,6 +90,28 @@ def test_the_size_of_chunks_does_not_show(size, source, tmp_path):
     rows.to_parquet(source)
     second = content(run(source, chunk=size).path)
     assert {name: values[: len(second["row"])] for name, values in first.items()} == second
+
+
+def test_the_digest_is_the_one_of_one_go_whatever_the_size_of_chunks(source, tmp_path):
+    def columns(path: Path) -> dict[str, str]:
+        parts = json.loads(pq.read_schema(path).metadata[DIGEST])["parts"]
+        # How long it took differs from run to run.
+        return {name: digest for name, digest in parts.items() if name != "metadata 'fcxplain'"}
+
+    explain(ROWS).to_parquet(tmp_path / "whole.parquet")
+    for size in (1, 13, 95):
+        found = run(source, chunk=size)
+        assert columns(found.path) == columns(tmp_path / "whole.parquet")
+        assert verify(TASK, ROWS, found.path).digest.state == "matches"
+
+
+def test_a_run_that_goes_on_is_written_with_the_key_given_then(source):
+    cut_off(source)
+    found, key = run(source, key=b"secret" * 6), b"secret" * 6
+    assert verify(TASK, ROWS, found.path, key=key).passed
+    assert not verify(TASK, ROWS, found.path, key=key[1:]).passed
+    with pytest.raises(DataError, match="16 random bytes or more"):
+        run(source, key=b"short")
 
 
 def test_each_chunk_is_told(source):

@@ -21,13 +21,15 @@ from hypothesis import strategies as st
 
 import loans
 import plain_answers
-from fcxplain import Task
+from fcxplain import FCx, Task
 from fcxplain.cli import main
-from fcxplain.errors import FormatError, SchemaError
-from fcxplain.explanation import Explanation, Status, read_answers
+from fcxplain.errors import DataError, FormatError, SchemaError
+from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
+from fcxplain.explanation.digest import DIGEST, Digest
 from fcxplain.explanation.parquet import KEY, write_answers
 from fcxplain.explanation.verification import Verification, verify
-from fcxplain.overrides import Overrides
+from fcxplain.model.training import Schedule
+from fcxplain.overrides import Overrides, as_table
 
 ROWS = loans.table(60, seed=5)
 TASK = loans.task()
@@ -86,7 +88,7 @@ def test_a_file_as_it_was_written_passes(path):
     assert found.differences == ()
     assert (found.rows, found.answers, dict(found.counts)) == (60, len(FOUND.answers), FOUND.counts)
     assert "60 rows" in str(found)
-    assert "all holds" in str(found)
+    assert "all that was checked again holds" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["passed"] is True
 
 
@@ -122,7 +124,7 @@ def test_a_probability_may_differ_in_the_last_digits(path):
         lines.at[FIRST, "probability"] += 1e-6
         certificate(lines, FIRST, probability=lines.at[FIRST, "probability"] + 1e-6)
 
-    assert edited(path, change).passed
+    assert edited(path, change).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_every_field_of_a_certificate_is_compared(path):
 
 def test_a_certificate_without_density_is_counted(path):
     found = edited(path, lambda lines: certificate(lines, FIRST, density=None))
-    assert found.passed
+    assert found.total == 0
     assert found.without_density == 1
     assert "without a density to compare: 1" in str(found)
 
@@ -377,7 +379,7 @@ def test_few_differences_are_kept_and_all_are_counted(path):
 def test_no_edit_of_a_cell_goes_unnoticed(data):
     """Whatever cell is replaced by that of another line, unless it says the same, is found."""
     table = pq.read_table(WHOLE)
-    name = data.draw(st.sampled_from([n for n in table.column_names if n not in ("calls", "why_not", "own")]))
+    name = data.draw(st.sampled_from(table.column_names))
     values = table[name].to_pylist()
     line, other = (data.draw(st.integers(0, len(values) - 1)) for _ in range(2))
     is_same = values[line] == values[other]
@@ -404,6 +406,280 @@ def test_bare_rows_of_every_status_pass(tmp_path):
     found = verify(TASK, rows, tmp_path / "a.parquet")
     assert found.passed
     assert found.unproved == 1
+
+
+# What no computation can tell is told by the digest
+
+OWN = {ROWS.index[FOUND.place[0]]: {"freeze": "job", "rules": "income' <= 8500"}}
+SECRET = bytes(range(32))
+
+
+def remade(found: Explanation, kept: np.ndarray | None = None, **changes: object) -> Explanation:
+    """The explanation with some of its answers alone, or with other facts beside them, all checked as ever."""
+    kept = np.ones(len(found.answers), dtype=bool) if kept is None else kept
+    told = {name: getattr(found, name) for name in ("method", "wanted", "own", "reasons", "calls", "effort", "notes")}
+    told |= {"without": found.row_status, "found_by": found.found_by[kept], "draws": found.draws}
+    return Explanation.of(TASK, ROWS, found.answers[kept], found.place[kept], **(told | changes))
+
+
+def bereft(found: Explanation, status: Status) -> Explanation:
+    """The last row with an answer has none any more, and another status."""
+    last = found.place[-1]
+    without = np.where(np.arange(len(ROWS)) == last, status, found.row_status)
+    return remade(found, found.place != last, without=without)
+
+
+WITNESS = remade(
+    FOUND,
+    own=Overrides.read(pd.DataFrame.from_dict(OWN, orient="index"), ROWS, TASK),
+    reasons={int(FOUND.bare[0]): WhyNot(ROWS.index[FOUND.bare[0]], "not_found", (), None, "nothing helps")},
+)
+INVENTED = pd.DataFrame({"rules": ["income' <= 8900"]}, index=[ROWS.index[FOUND.place[-1]]])
+FORGED: dict[str, Callable[[Explanation], Explanation]] = {
+    "verified to impossible": lambda e: bereft(e, Status.IMPOSSIBLE),
+    "verified to not_found": lambda e: bereft(e, Status.NOT_FOUND),
+    "not_found to impossible": lambda e: remade(
+        e, without=np.where(e.row_status == "not_found", "impossible", e.row_status)
+    ),
+    "one of two answers deleted": lambda e: remade(e, np.arange(len(e.answers)) != len(e.answers) - 1),
+    "why_not rewritten": lambda e: replace(e, reasons={k: replace(r, words="ask") for k, r in e.reasons.items()}),
+    "why_not dropped": lambda e: replace(e, reasons={}),
+    "overrides dropped": lambda e: remade(e, own=None),
+    "overrides invented": lambda e: remade(e, own=Overrides.read(INVENTED, ROWS, TASK)),
+    "found_by": lambda e: replace(e, found_by=np.full(len(e.answers), "magic")),
+    "notes": lambda e: replace(e, notes=("nothing to see",)),
+    "effort": lambda e: replace(e, effort=replace(e.effort, seconds=0.001)),
+    "calls": lambda e: replace(e, calls=e.calls + 1),
+    "draws": lambda e: replace(e, draws=3),
+    "method": lambda e: replace(e, method="magic"),
+    "soft_valid": lambda e: replace(e, soft_valid=np.ones(len(e.answers), dtype=bool)),
+    "cut_short": lambda e: replace(e, cut_short=np.ones(len(e), dtype=bool)),
+}
+
+
+def digest_of(path: Path) -> bytes:
+    return pq.read_schema(path).metadata[DIGEST]
+
+
+def with_metadata(path: Path, **entries: bytes | None) -> None:
+    """The file with other metadata, each line as it was; an entry that is None is gone."""
+    table = pq.read_table(path)
+    told = {**table.schema.metadata, **{name.encode(): value for name, value in entries.items()}}
+    pq.write_table(table.replace_schema_metadata({k: v for k, v in told.items() if v is not None}), path)
+
+
+@pytest.mark.parametrize("key", [None, SECRET], ids=["without key", "with key"])
+@pytest.mark.parametrize("kind", FORGED)
+def test_what_cannot_be_computed_again_is_told_by_the_digest(kind, key, path):
+    write_answers(WITNESS, path, key=key)
+    assert verify(TASK, ROWS, path, key=key).passed
+    told = digest_of(path)
+    write_answers(FORGED[kind](WITNESS), path, key=key)
+    with_metadata(path, **{DIGEST.decode(): told})
+    found = verify(TASK, ROWS, path, key=key)
+    assert found.total == 0, "a new certificate for everything that was edited"
+    assert not found.passed
+    assert found.digest.state == "changed"
+    assert "changed after the file was written" in str(found)
+
+
+def test_the_digest_names_what_was_changed(path):
+    write_answers(WITNESS, path)
+    told = digest_of(path)
+    named = {
+        "why_not rewritten": {"column 'why_not'"},
+        "found_by": {"column 'certificate'"},
+        "notes": {"metadata 'fcxplain'"},
+        "not_found to impossible": {"column 'status'", "metadata 'fcxplain'"},
+        "one of two answers deleted": {"the number of lines"},
+    }
+    for kind, parts in named.items():
+        write_answers(FORGED[kind](WITNESS), path)
+        with_metadata(path, **{DIGEST.decode(): told})
+        assert set(verify(TASK, ROWS, path).digest.changed) == parts
+
+
+def test_columns_and_metadata_of_others_are_found(path):
+    table = pq.read_table(path)
+    for extra in (pa.array(["approved"] * len(table)), pa.array([{"a": [1]}] * len(table))):
+        pq.write_table(table.append_column("comment", extra), path)
+        found = verify(TASK, ROWS, path)
+        assert (found.passed, found.total, found.digest.changed) == (False, 0, ("column 'comment'",))
+    pq.write_table(table, path)
+    with_metadata(path, comment=b"approved")
+    assert verify(TASK, ROWS, path).digest.changed == ("metadata 'comment'",)
+
+
+def test_metadata_that_only_other_readers_see_are_found(path):
+    table = pq.read_table(path)
+    with pq.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"fcxplain": "{}"})
+    assert pq.read_schema(path).metadata == table.schema.metadata
+    assert verify(TASK, ROWS, path).digest.state == "changed"
+
+
+def test_the_layout_of_a_file_does_not_count(path):
+    table = pq.read_table(path)
+    packed = table.schema.get_field_index("certificate")
+    table = table.set_column(packed, table.schema.field(packed), table["certificate"].combine_chunks())
+    for settings_ in ({"compression": "snappy"}, {"row_group_size": 7}, {"use_dictionary": False, "version": "2.4"}):
+        pq.write_table(table, path, **settings_)
+        assert verify(TASK, ROWS, path).digest.state == "matches"
+    wide = Digest(table.schema)
+    wide.update(table.slice(0, 5))
+    wide.update(table.slice(5))
+    assert wide.check(digest_of(path)).holds
+    for kind in (pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        other = table.set_column(2, pa.field("status", kind), table["status"].cast(kind))
+        again = Digest(other.schema)
+        again.update(other)
+        assert again.check(digest_of(path)).holds
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=8), st.integers(0, 8))
+@settings(max_examples=50, deadline=None)
+def test_no_two_columns_share_a_digest(texts, cut):
+    def digest(values, cut=cut):
+        found = Digest(pa.schema([pa.field("a", pa.string())]))
+        for part in (values[:cut], values[cut:]):
+            found.update(pa.table({"a": pa.array(part, pa.string())}))
+        return found.stored()
+
+    assert digest(texts) == digest(texts, 0)
+    for other in ([*texts, None], [*texts, ""], [*texts[:-1], "x"], ["".join(t or "" for t in texts)]):
+        assert (digest(other) == digest(texts)) == (other == texts)
+
+
+def test_a_file_that_is_read_and_saved_again_verifies(path):
+    for key in (None, SECRET):
+        write_answers(WITNESS, path)
+        read_answers(path, TASK).to_parquet(path, key=key)
+        assert verify(TASK, ROWS, path, overrides=OWN, key=key).passed
+
+
+def test_a_missing_digest_is_said_and_not_enough_for_who_has_a_key(path):
+    with_metadata(path, **{DIGEST.decode(): None})
+    found = verify(TASK, ROWS, path)
+    assert found.passed
+    assert found.digest.state == "missing"
+    assert "it cannot be said whether something was edited" in str(found)
+    assert not verify(TASK, ROWS, path, key=SECRET).passed
+
+
+UNREADABLE = [
+    *(b"", b"no JSON", b"\xff", b"[]", b"{}", b"3"),
+    b'{"algorithm": "sha256", "parts": 3, "whole": 1}',
+    b'{"algorithm": "sha256", "parts": [[1, 2]], "whole": ""}',
+    b'{"algorithm": "sha256", "parts": {}, "whole": "\\ud800"}',
+]
+
+
+@pytest.mark.parametrize("told", UNREADABLE)
+def test_a_digest_that_cannot_be_read_is_a_changed_one(told, path):
+    with_metadata(path, **{DIGEST.decode(): told})
+    found = verify(TASK, ROWS, path)
+    assert (found.passed, found.digest.changed) == (False, ("the digest itself",))
+
+
+def test_only_the_key_opens_what_was_written_with_one(path):
+    FOUND.to_parquet(path, key=SECRET)
+    right, none, wrong = (verify(TASK, ROWS, path, key=key) for key in (SECRET, None, SECRET[::-1]))
+    assert (right.passed, right.digest.state) == (True, "matches")
+    assert "as somebody who has the key wrote it" in str(right)
+    assert (none.passed, none.digest.state) == (True, "key not given")
+    assert "Only the key" in str(none)
+    assert (wrong.passed, wrong.digest.state) == (False, "wrong key")
+    assert "was made with another key than the one given" in str(wrong)
+    FOUND.to_parquet(path)
+    plain = verify(TASK, ROWS, path, key=SECRET)
+    assert (plain.passed, plain.digest.state) == (False, "made without a key")
+
+
+def test_a_digest_made_anew_deceives_nobody_who_has_the_key(path):
+    FOUND.to_parquet(path, key=SECRET)
+    kept = json.loads(digest_of(path))
+    write_answers(FORGED["notes"](FOUND), path)
+    # All that can be made without the key, beside what only the key makes.
+    anew = json.loads(digest_of(path)) | {"algorithm": kept["algorithm"], "whole": kept["whole"]}
+    with_metadata(path, **{DIGEST.decode(): json.dumps(anew).encode()})
+    assert verify(TASK, ROWS, path, key=SECRET).digest.state == "wrong key"
+
+
+@pytest.mark.parametrize("key", [b"", b"too short", "a text of more than sixteen letters"])
+def test_a_key_that_can_be_none_is_refused(key, path):
+    for use in (lambda: FOUND.to_parquet(path, key=key), lambda: verify(TASK, ROWS, path, key=key)):
+        with pytest.raises(DataError, match=r"key: .*16 random bytes or more"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [pd.date_range("2024-01-01", periods=60, unit=u) for u in ("s", "ms", "us", "ns")]
+    + [pd.RangeIndex(60), pd.Index(np.arange(60) / 8), pd.MultiIndex.from_product([["a"], range(60)])],
+    ids=["s", "ms", "us", "ns", "whole", "fractions", "pairs"],
+)
+def test_labels_of_any_kind_have_a_digest(labels, path):
+    rows = ROWS.set_axis(labels, axis=0)
+    write_answers(plain_answers.explain(TASK, rows), path)
+    assert verify(TASK, rows, path).digest.state == "matches"
+
+
+def test_files_without_lines_have_a_digest(path):
+    write_answers(plain_answers.explain(TASK, ROWS.iloc[:0]), path)
+    assert verify(TASK, ROWS.iloc[:0], path).digest.state == "matches"
+
+
+def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
+    task = loans.task(f"{loans.RULES}\njob' == job\nincome' <= 1.3 * income + 300")
+    fcx, rows = FCx(schedule=Schedule(epochs=1, steps=5)).fit(task), loans.table(25, seed=4)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    first, second, third = rows.index[task.refused(rows)][:3]
+    own = {first: {"freeze": "age"}, second: {"difficulty": {"age": 2}}, third: {"age": "20..40"}}
+    wishes = {"k": 3, "why_not": True, "best_effort": True, "overrides": own}
+    whole = fcx.explain(rows, **wishes)
+    assert whole.reasons
+    assert {"verified", "best_effort", "impossible"} <= whole.counts.keys()
+    whole.to_parquet(tmp_path / "whole.parquet", key=SECRET)
+    read_answers(tmp_path / "whole.parquet", task).to_parquet(tmp_path / "again.parquet", key=SECRET)
+    for chunk in (4, 25):
+        fcx.explain(tmp_path / "rows.parquet", out=tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
+    parts = []
+    for name in ("whole", "again", "4", "25"):
+        file = tmp_path / f"{name}.parquet"
+        assert verify(task, rows, file, overrides=own, key=SECRET).passed
+        parts.append(json.loads(digest_of(file))["parts"])
+        # How long it took differs from run to run.
+        del parts[-1]["metadata 'fcxplain'"]
+    assert all(part == parts[0] for part in parts)
+
+
+# Overrides that were given
+
+
+def test_the_file_is_held_against_the_overrides_that_were_given(path):
+    write_answers(WITNESS, path)
+    assert verify(TASK, ROWS, path, overrides=OWN).passed
+    assert " overrides," not in str(verify(TASK, ROWS, path, overrides=OWN))
+    assert "own" in verify(TASK, ROWS, path, overrides={}).fields
+    more = OWN | {"row 1": {"freeze": "age"}}
+    assert [(d.row, d.stored) for d in verify(TASK, ROWS, path, overrides=more).differences if d.field == "own"] == [
+        ("row 1", None)
+    ]
+    for kind in ("overrides dropped", "overrides invented"):
+        write_answers(FORGED[kind](WITNESS), path)
+        assert verify(TASK, ROWS, path).passed, "with a digest made anew"
+        assert {"own", "certificate: rules", "certificate: rules_id"} <= set(
+            verify(TASK, ROWS, path, overrides=OWN).fields
+        )
+
+
+def test_difficulties_are_held_against_those_given(path):
+    own = {label: {"difficulty": {"age": 2}} for label in OWN}
+    write_answers(remade(FOUND, own=Overrides.read(as_table(own), ROWS, TASK)), path)
+    assert verify(TASK, ROWS, path, overrides=own).passed
+    other = {label: {"difficulty": {"age": 3}} for label in OWN}
+    assert_only(verify(TASK, ROWS, path, overrides=other), "own")
 
 
 # The command
@@ -443,10 +719,56 @@ def shop(tmp_path_factory) -> Path:
 
 def test_the_command_passes_what_the_model_itself_has_written(shop):
     code, said = command("verify", "model", "loans.csv", "answers.parquet", folder=shop)
-    assert (code, "verified: the file says nothing but what is" in said) == (0, True), said
+    assert (code, "verified: answers and certificates are as the model and rules say" in said) == (0, True), said
+    assert "digest: matches. It has no key: it detects accidental damage and careless edits, but whoever edits" in said
+    assert "taken as written: that a row has no answer or no more of them, why_not, overrides, found_by" in said
     assert "200 rows" in said
     code, said = command("verify", "model", "loans.csv", "answers.parquet", "--json", folder=shop)
-    assert (code, json.loads(said)["passed"]) == (0, True)
+    told = json.loads(said)
+    assert (code, told["passed"], told["digest"]["state"]) == (0, True, "matches")
+
+
+def test_the_command_tells_what_the_digest_says(shop, tmp_path):
+    table = pq.read_table(shop / "answers.parquet")
+    pq.write_table(table.append_column("comment", pa.nulls(len(table), pa.string())), tmp_path / "more.parquet")
+    code, said = command("verify", "model", "loans.csv", tmp_path / "more.parquet", folder=shop)
+    assert (code, "NOT VERIFIED: answers and certificates hold, the digest does not" in said) == (1, True), said
+    assert "digest: does not match: column 'comment' changed after the file was written." in said
+
+
+def test_the_command_writes_and_checks_with_a_key(shop, tmp_path):
+    (tmp_path / "key").write_bytes(SECRET)
+    (tmp_path / "other").write_bytes(SECRET[::-1])
+    (tmp_path / "short").write_bytes(b"abc")
+    answers = tmp_path / "keyed.parquet"
+    pd.read_csv(shop / "loans.csv").to_parquet(shop / "loans.parquet")
+    for rows in ("loans.csv", "loans.parquet"):
+        explain = ("explain", "model", rows, "--out", answers, "--key", tmp_path / "key")
+        code, said = command(*explain, folder=shop)
+        assert code == 0, said
+        verify_ = ("verify", "model", rows, answers)
+        for key, expected in {"key": (0, "matches, and was made with this key"), "other": (1, "another key")}.items():
+            code, said = command(*verify_, "--key", tmp_path / key, folder=shop)
+            assert (code, expected[1] in said) == (expected[0], True), said
+        code, said = command(*verify_, folder=shop)
+        assert (code, "was made with a key that was not given" in said) == (0, True), said
+    for arguments, message in {
+        (*verify_, "--key", tmp_path / "short"): "has 3 bytes. Give 16 random bytes or more",
+        (*verify_, "--key", tmp_path / "none"): "cannot be read (No such file or directory)",
+        ("explain", "model", "loans.csv", "--out", "a.csv", "--key", tmp_path / "key"): "is for answers in parquet",
+        ("explain", "model", "loans.csv", "--key", tmp_path / "key"): "is for answers in parquet",
+    }.items():
+        code, said = command(*arguments, folder=shop)
+        assert (code, message in said) == (2, True), said
+
+
+def test_the_command_holds_the_file_against_overrides(shop, tmp_path):
+    (tmp_path / "own.csv").write_text("row,freeze\n3,job\n")
+    (tmp_path / "nobody.csv").write_text("row,freeze\n3,\n")
+    verify_ = ("verify", "model", "loans.csv", "answers.parquet", "--overrides")
+    assert command(*verify_, tmp_path / "nobody.csv", folder=shop)[0] == 0
+    code, said = command(*verify_, tmp_path / "own.csv", folder=shop)
+    assert (code, "own" in said, "NOT VERIFIED" in said) == (1, True, True), said
 
 
 def test_the_command_lists_what_differs_and_ends_with_1(shop, tmp_path):

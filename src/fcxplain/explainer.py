@@ -276,7 +276,7 @@ class FCx:
 
         rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
             a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
-            rows are called by), `on_chunk` and `on_resume` are as for `streaming.stream`.
+            rows are called by), `key`, `on_chunk` and `on_resume` are as for `streaming.stream`.
         prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
             "plausible" (like rows that there are).
         budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import DataError, Fault
 from ..markup import counted
 from . import completion
 from .answers import print_answers, print_counts, without_answer_in
@@ -47,6 +48,14 @@ OverridesFile = Annotated[
         "and freeze, target, rules, ..."
     ),
 ]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        help="A file with 16 secret bytes or more (openssl rand -out FILE 32). The digest in the parquet file is "
+        "then one that only who has the key can make.",
+    ),
+]
 Calls = Annotated[int | None, typer.Option(min=1, help="Ask a model that is no network so often for a row.")]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row; 1 is fastest.")]
@@ -75,6 +84,7 @@ def explain(
     prefer: Prefer = None,
     why_not: WhyNot = False,
     overrides: OverridesFile = None,
+    key: KeyFile = None,
     calls: Calls = None,
     seconds: Seconds = None,
     draws: Draws = 16,
@@ -99,15 +109,20 @@ def explain(
     from .sources import rows_to_explain
 
     _check_outputs(output, html)
+    secret = read_key(key)
+    if secret is not None and (output is None or not _is_parquet(str(output))):
+        raise DataError(
+            "", [Fault(f"--key {key}", "is for answers in parquet", "Write them with --out answers.parquet.")]
+        )
     with working("loading the model"):
         fcx, source = load_model(model, classifier), remembered(model)
     _warn_of_freedom(fcx, source)
     wishes: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why_not, "best_effort": best_effort}
     wishes |= {"draws": draws} if draws != 16 else {}
-    wishes |= {"overrides": _overrides(overrides), "budget": _budget(calls, seconds)}
+    wishes |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = _name_in_parquet(rows, source, row_id)
-        found = _streamed(fcx, Path(rows), output, wishes | {"index": named, "chunk": chunk})
+        found = _streamed(fcx, Path(rows), output, wishes | {"index": named, "chunk": chunk, "key": secret})
         _finish(found, fcx, as_json, strict=strict)
         return
     if chunk is not None:
@@ -116,7 +131,7 @@ def explain(
         table = rows_to_explain(rows, fcx.task_, source, skip_missing=skip_missing, called_by=row_id)
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, **_watched(work), **wishes)
-    _write(answer, output, html)
+    _write(answer, output, html, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
@@ -163,20 +178,32 @@ def _check_outputs(output: Path | None, html: Path | None) -> None:
             check_output(path, endings, option)
 
 
-def _write(answer: Explanation, output: Path | None, html: Path | None) -> None:
+def _write(answer: Explanation, output: Path | None, html: Path | None, key: bytes | None) -> None:
     from .outputs import write_answers
 
     with working("writing"):
         if output is not None:
-            write_answers(answer, output)
+            write_answers(answer, output, key)
         if html is not None:
             answer.to_html(html)
 
 
-def _overrides(path: Path | None) -> Any:
+def given_overrides(path: Path | None) -> Any:
+    """The overrides in a file, if one is named."""
     from ..overrides import read_overrides
 
     return None if path is None else read_overrides(path)
+
+
+def read_key(path: Path | None) -> bytes | None:
+    """The secret bytes of a file, if one is named."""
+    from ..explanation.digest import checked_key
+
+    try:
+        return None if path is None else checked_key(path.read_bytes())
+    except OSError as error:
+        remedy = f"Make one: openssl rand -out {path} 32."
+        raise DataError("", [Fault(f"--key {path}", f"cannot be read ({error.strerror})", remedy)]) from error
 
 
 def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:

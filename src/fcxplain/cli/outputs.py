@@ -38,12 +38,12 @@ def check_output(path: Path, endings: Sequence[str], option: str = "--out") -> N
         raise DataError("", faults)
 
 
-def write_answers(answer: Explanation, path: Path) -> None:
+def write_answers(answer: Explanation, path: Path, key: bytes | None = None) -> None:
     """Answers as parquet or JSON, with their certificates, or as a CSV table."""
     with _writing(path):
         match path.suffix.lower():
             case ".parquet":
-                answer.to_parquet(path)
+                answer.to_parquet(path, key=key)
             case ".json":
                 answer.to_json(path)
             case _:

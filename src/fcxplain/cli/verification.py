@@ -25,29 +25,41 @@ def verify(
     model: Model,
     rows: Rows,
     answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
+    overrides: Annotated[
+        Path | None,
+        typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="The key that `explain` was given: only it proves who wrote the file.")
+    ] = None,
     row_id: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
-    """Check again every answer in a file, and that nothing in it was changed.
+    """Check again every answer in a file, and hold the file against its digest.
 
     Each certificate is built anew from the counterfactual alone, with the classifier, the rules and the rows at hand,
-    and compared with the one in the file. Ends with code 0 if everything holds, 1 if anything differs (an edited
-    answer, another classifier, other rules, a row too few), 2 if a file cannot be read. What was proved impossible is
-    counted, not proved again.
+    and compared with the one in the file. What only a new search could tell (that a row has no answer, that one is
+    impossible, why not) is taken as written; whether it was edited, the digest says. Without a key, that detects
+    accidental damage and careless edits, since whoever edits the file can make the digest anew.
+
+    Ends with code 0 if everything holds, 1 if anything differs (an edited file, another classifier, other rules or
+    overrides, a row too few, another key), 2 if a file cannot be read.
 
     Example: fcxplain verify model rows.csv answers.parquet
     """
     from ..explanation.verification import verify as verified
+    from .explaining import given_overrides, read_key
     from .saved import load_model, remembered
     from .sources import rows_to_explain
 
+    own, secret = given_overrides(overrides), read_key(key)
     with working("loading the model and the rows"):
         task = load_model(model, classifier, any_classifier=True).task_
         table = rows_to_explain(rows, task, remembered(model), skip_missing=skip_missing, called_by=row_id)
     with working("checking answers", len(table)) as work:
-        found = verified(task, table, answers, on_rows=work.move)
+        found = verified(task, table, answers, overrides=own, key=secret, on_rows=work.move)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -58,10 +70,14 @@ def verify(
 
 def _print(found: Verification) -> None:
     if found.passed:
-        out.print("[bold green]verified:[/] the file says nothing but what is", highlight=False)
-    else:
+        out.print("[bold green]verified:[/] answers and certificates are as the model and rules say", highlight=False)
+    elif found.total:
         out.print(f"[bold red]NOT VERIFIED: {counted(found.total, 'difference')}[/]", highlight=False)
         _print_differences(found)
+    else:
+        out.print("[bold red]NOT VERIFIED:[/] answers and certificates hold, the digest does not", highlight=False)
+    colour = "bold red" if not found.digest.holds else "cyan"
+    out.print(f"[{colour}]digest:[/]", escape(found.digest.words), highlight=False)
     told = f"{counted(found.rows, 'row')}, {counted(found.answers, 'answer')} in {escape(str(found.path))}"
     out.print(f"{told}:" if found.passed else f"{told}; what the file claims of them:", highlight=False)
     for status, rows in sorted(found.counts.items()):

@@ -279,9 +279,13 @@ class Explanation:
             write_whole(Path(path), text)
         return text
 
-    def to_parquet(self, path: str | Path) -> None:
-        """Everything as a parquet file, the rows as they are now included; see `read_answers`."""
-        write_answers(self, path)
+    def to_parquet(self, path: str | Path, *, key: bytes | None = None) -> None:
+        """Everything as a parquet file, the rows as they are now included; see `read_answers`.
+
+        key: 16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that somebody who
+            has the key wrote the file as it is; without, it detects accidental damage and careless edits.
+        """
+        write_answers(self, path, key=key)
 
 
 def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from ..errors import Fault, FormatError
 from ..overrides import Overrides
 from ..task import Task
 from .answer import Effort, Explanation, Status
+from .digest import DIGEST, Digest, DigestCheck
 from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
 from .reasons import WhyNot
 from .sources import Explainer, check_file, reading, task_of, wordless
@@ -91,6 +92,7 @@ class AnswerFile:
             raise wordless(path, self.file.schema_arrow.names, task)
         with reading(path):
             self.about = json.loads(word)
+            self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
             version = self.about["format"]
         if version != FORMAT:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
@@ -149,14 +151,21 @@ class AnswerFile:
         if held is not None:
             yield held
 
+    def check_digest(self, key: bytes | None) -> DigestCheck:
+        """How the file compares with its digest, once `batches` has been through it."""
+        return self.digest.check(self.file.schema_arrow.metadata.get(DIGEST), key)
+
     def _pieces(self, size: int) -> Iterator[pa.Table]:
-        pieces = self.file.iter_batches(batch_size=size, columns=self.columns)
+        pieces = self.file.iter_batches(batch_size=size)
         while True:
             with reading(self.path):
                 piece = next(pieces, None)
                 if piece is None:
                     return
-                table = pa.Table.from_batches([piece]).select(self.columns)
+                table = pa.Table.from_batches([piece])
+                # Columns that are none of ours count too.
+                self.digest.update(table)
+                table = table.select(self.columns)
             if table.num_rows:
                 yield table
 

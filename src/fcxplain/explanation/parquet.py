@@ -25,6 +25,7 @@ from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..task import Task
 from ..writing import replacing
+from .digest import checked_key, with_digest
 from .frame import changed_names, column_name
 from .identity import model_id, rules_id
 
@@ -56,10 +57,12 @@ ABOUT = {
 BESIDE = {"answers": WHOLE, "calls": WHOLE, "soft_valid": TRUTH, "certificate": TEXT, "why_not": TEXT, "own": TEXT}
 
 
-def write_answers(answer: Explanation, path: str | Path) -> None:
-    """Write an explanation, whole or not at all; see `read_answers`."""
+def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = None) -> None:
+    """Write an explanation with its digest, whole or not at all; see `read_answers`."""
+    key = checked_key(key)
     with replacing(path) as temporary:
-        pq.write_table(arrow_table(answer), temporary, row_group_size=ROW_GROUP, compression=COMPRESSION)
+        table = with_digest(arrow_table(answer), key)
+        pq.write_table(table, temporary, row_group_size=ROW_GROUP, compression=COMPRESSION)
 
 
 # What the columns are

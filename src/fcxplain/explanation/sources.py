@@ -42,7 +42,7 @@ def check_file(path: Path) -> None:
 def wordless(path: Path, names: Sequence[str], task: Task) -> FormatError:
     """The error about a parquet file without fcxplain's word on what it is."""
     if {column_named(name, task) for name in ("status", "certificate")} <= set(names):
-        problem = "was saved again by another program, so what fcxplain wrote beside the table is gone"
+        problem = "was saved again by another program, so what fcxplain wrote beside the table is gone, its digest too"
         return FormatError("", [Fault(str(path), problem, "Keep the file that explain wrote, and give that one.")])
     return FormatError(f"{path} does not hold answers written by fcxplain. {AS_PARQUET}")
 

@@ -19,10 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..markup import counted
-from ..overrides import Overrides
+from ..overrides import Overrides, as_table
 from ..task import Task
 from .answer import Status
 from .comparison import ABSENT, certificate_differences, certificate_of, same_probability
+from .digest import DigestCheck, checked_key
 from .identity import model_id, rules_id
 from .loading import AnswerFile, Lines, classes, explained
 from .parquet import arrow_table, column_named, label_column
@@ -54,8 +55,10 @@ class Verification:
     """What came of verifying a file of answers.
 
     `counts` says how many rows have which status by the file. `differences` are the first of them, `total` is how
-    many there are and `fields` how many of each. Proofs of impossibility (`unproved`) and reasons why there is no
-    answer are taken as written; `without_density` counts certificates that name no density to compare.
+    many there are and `fields` how many of each. What only a new search could tell is taken as written (see `notes`),
+    among it proofs of impossibility (`unproved`); whether it was edited, only the `digest` says.
+    `without_density` counts certificates that name no density to compare, `overrides` says whether the file was held
+    against overrides that were given.
     """
 
     path: Path
@@ -67,29 +70,34 @@ class Verification:
     fields: Mapping[str, int]
     unproved: int
     without_density: int
+    digest: DigestCheck
+    overrides: bool
 
     @property
     def passed(self) -> bool:
-        """Whether the file says nothing but what is."""
-        return self.total == 0
+        """Whether all that was computed again is as the file says, and nothing speaks against its digest."""
+        return self.total == 0 and self.digest.holds
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON."""
         found = [{name: _shown(value) for name, value in vars(d).items()} for d in self.differences]
         known = vars(self) | {"path": str(self.path), "counts": dict(self.counts), "fields": dict(self.fields)}
-        return {"passed": self.passed, **known, "differences": found}
+        return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
 
     def __str__(self) -> str:
-        verdict = "all holds" if self.passed else counted(self.total, "difference").upper()
+        verdict = "all that was checked again holds" if not self.total else counted(self.total, "difference").upper()
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return "\n".join([*lines, f"  digest: {self.digest.words}", *(f"  {note}" for note in self.notes)])
 
     @property
     def notes(self) -> list[str]:
         """What was not looked into."""
-        notes = []
+        own = "" if self.overrides else " overrides,"
+        notes = [
+            f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
+        ]
         if self.unproved:
             notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
         if self.without_density:
@@ -98,21 +106,34 @@ class Verification:
 
 
 def verify(
-    task: Task, rows: pd.DataFrame, path: str | Path, *, on_rows: Callable[[int], None] = lambda done: None
+    task: Task,
+    rows: pd.DataFrame,
+    path: str | Path,
+    *,
+    overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
+    key: bytes | None = None,
+    on_rows: Callable[[int], None] = lambda done: None,
 ) -> Verification:
-    """Hold a file of answers against these rows, with this task's model and rules.
+    """Hold a file of answers against these rows, with this task's model and rules, and against its digest.
 
-    Nothing that is merely written counts: every certificate is built again from the decoded counterfactual. A file
-    that cannot be read at all is a `FormatError`; whatever else is wrong is a difference. `on_rows` is told how many
-    rows of the file are done.
+    Every certificate is built again from the decoded counterfactual. A file that cannot be read at all is a
+    `FormatError`; whatever else is wrong is a difference. What only a new search could tell is taken as written, and
+    only the digest says whether it was edited.
+
+    overrides: those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
+    key: the bytes that the file was written with. A digest without a key detects accidental damage and careless edits;
+        only a key proves who wrote the file.
+    on_rows: told how many rows of the file are done.
     """
+    key = checked_key(key)
     rows = rows[list(task.schema.names)]
     task.schema.checked(rows)
-    audit = _Audit(AnswerFile(Path(path), task), rows)
+    own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
+    audit = _Audit(AnswerFile(Path(path), task), rows, own)
     for table in audit.file.batches():
         audit.look_at(table)
         on_rows(audit.told)
-    return audit.result()
+    return audit.result(key)
 
 
 @dataclass
@@ -121,6 +142,8 @@ class _Audit:
 
     file: AnswerFile
     rows: pd.DataFrame
+    own: Overrides | None
+    """The overrides that were given; None where the file's own are taken as written."""
     differences: list[Difference] = field(default_factory=list)
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -172,7 +195,7 @@ class _Audit:
         rows = self.rows.iloc[place]
         certificates = [certificate_of(text) for text in lines.told["certificate"][lines.answered]]
         with reading(self.file.path):
-            own, reasons = lines.own(), lines.reasons()
+            own, reasons = lines.own() if self.own is None else self.own.take(place), lines.reasons()
         predicted = self.file.task.predict(rows)
         wanted = _wanted(self.file.task, predicted, own)
         again = explained(
@@ -212,7 +235,7 @@ class _Audit:
         if len(self.differences) < SHOWN:
             self.differences.append(Difference(row, rank, name, stored, found))
 
-    def result(self) -> Verification:
+    def result(self, key: bytes | None) -> Verification:
         """What came of it, once every line has been looked at."""
         for label in self.labels[~self.seen]:
             self._differ(label, None, "row", ABSENT, label)
@@ -227,6 +250,8 @@ class _Audit:
             fields=dict(self.fields),
             unproved=self.counts[str(Status.IMPOSSIBLE)],
             without_density=self.without_density,
+            digest=self.file.check_digest(key),
+            overrides=self.own is not None,
         )
 
     def _compare_word(self) -> None:

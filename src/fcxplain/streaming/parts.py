@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, Fault, some
+from ..explanation.digest import DIGEST, Digest
 from ..explanation.parquet import COMPRESSION, KEY, ROW_GROUP
 from ..writing import replacing, write_whole
 
@@ -87,17 +88,22 @@ class Parts:
             pq.write_table(table, temporary, compression=COMPRESSION)
         return Part(path, json.loads(table.schema.metadata[KEY]))
 
-    def join(self, parts: Sequence[Part], about: dict[str, Any]) -> None:
-        """Write the target from all parts, one after the other, and remove them."""
-        schema = pq.read_schema(parts[0].path)
-        metadata = {**schema.metadata, KEY: json.dumps(about, ensure_ascii=False).encode()}
-        final = schema.with_metadata(metadata)
+    def join(self, parts: Sequence[Part], about: dict[str, Any], key: bytes | None = None) -> None:
+        """Write the target from all parts, one after the other, with a digest over all, and remove them."""
+        schema, paths = pq.read_schema(parts[0].path), [part.path for part in parts]
+        final = schema.with_metadata({**schema.metadata, KEY: json.dumps(about, ensure_ascii=False).encode()})
+        digest = Digest(final)
+        # Metadata stand in a file before its lines do, so the parts are read twice.
+        with _writing(self.target):
+            for table in _gathered(final, paths):
+                digest.update(table)
+        final = final.with_metadata({**final.metadata, DIGEST: digest.stored(key)})
         with (
             _writing(self.target),
             replacing(self.target) as temporary,
             pq.ParquetWriter(temporary, final, compression=COMPRESSION) as writer,
         ):
-            for table in _gathered(final, [part.path for part in parts]):
+            for table in _gathered(final, paths):
                 writer.write_table(table.replace_schema_metadata(final.metadata), row_group_size=table.num_rows)
         self.remove()
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ..errors import DataError, Fault
 from ..explanation import Effort, Explanation, read_answers
+from ..explanation.digest import checked_key
 from ..explanation.parquet import arrow_table, column_named
 from ..fingerprint import fingerprint
 from ..task import Task
@@ -92,6 +93,7 @@ def stream(
     chunk: int | None = None,
     overwrite: bool = False,
     index: str | None = None,
+    key: bytes | None = None,
     on_chunk: Callable[[Progress], None] | None = None,
     on_rows: OnRows | None = None,
     on_resume: Callable[[int], None] | None = None,
@@ -104,6 +106,7 @@ def stream(
     chunk: rows that are answered and kept at a time; 20,000 if the model is a network, else 1,000.
     overwrite: begin anew, whatever an earlier run has left.
     index: the column that rows are called by, such as an identifier.
+    key: secret bytes for the digest of the file; see `Explanation.to_parquet`.
     on_chunk: told after each chunk. on_rows: told more often, of rows that are done and those that there are.
     on_resume: told, if it goes on with an earlier run, after how many rows.
 
@@ -114,13 +117,14 @@ def stream(
     chunk = chunk_for(task) if chunk is None else chunk
     if chunk < 1:
         raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
+    key = checked_key(key)
     rows = RowFile(Path(source), task, index)
     named = () if index is None else (index,)
     _check(rows)
     with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
         done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
         about = _together([part.about for part, _ in done])
-        parts.join([part for part, _ in done], about)
+        parts.join([part for part, _ in done], about, key)
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
