@@ -433,6 +433,15 @@ def test_at_most_five_sets_are_told_the_cheapest_first():
     assert told.relaxation.gone == told.blockers[0]
 
 
+def test_a_rule_that_somebody_may_loosen_is_told_before_a_bound():
+    def score(rows: pd.DataFrame) -> pd.Series:
+        return (rows["age"] > 6) + (rows["hours"] > 3) - 0.5
+
+    told = asked(a_task(score, "hours' <= hours", target=1), person(age=6, hours=0))
+    assert [together[0].kind for together in told.blockers] == ["rule", "bound"]
+    assert told.relaxation.gone == told.blockers[0]
+
+
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(RULES), min_size=2, max_size=4, unique=True), st.integers(0, 10**6))
 def test_a_set_opens_a_way_and_no_part_of_it_does(rules, seed):

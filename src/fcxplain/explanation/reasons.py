@@ -88,9 +88,9 @@ class WhyNot:
     """Why one row has no answer.
 
     `status` is "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was
-    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps, at most five and the
-    cheapest first: any one of the sets would do, and nothing less than all of it. `relaxation` is the cheapest way that
-    was found. Fixed features are in neither unless that was asked for; then it takes one that needs none, if there is.
+    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps, at most five: any
+    one of the sets would do, and nothing less than all of it. Rules come before bounds, then the cheapest. `relaxation`
+    is the way for the first. Fixed features are in neither unless that was asked for; one that needs none is preferred.
     """
 
     row: Any

@@ -120,7 +120,7 @@ class _Inquiry:
             self.helps[left[answer.place[i]]].append(_relaxation(answer, int(i), gone))
 
     def _told(self, i: int, most: int) -> WhyNot:
-        found = sorted(self.helps[i], key=lambda r: (not r.is_advice, len(r.gone), r.cost))
+        found = sorted(self.helps[i], key=_order)
         sets = tuple(together for together in _fewest(found) if together)
         status = Status.IMPOSSIBLE if self.proof.impossible[i] else Status.NOT_FOUND
         label = self.rows.index[i]
@@ -162,10 +162,15 @@ def _turns(most: int) -> list[tuple[int, int]]:
 
 
 def _fewest(found: Sequence[Relaxation]) -> tuple[tuple[Obstacle, ...], ...]:
-    """The smallest sets of obstacles among ways that were found, the cheapest first."""
+    """The smallest sets of obstacles among ways that were found, in order."""
     fewest = min((len(r.gone) for r in found), default=0)
-    cheapest = sorted((r for r in found if len(r.gone) == fewest), key=lambda r: (not r.is_advice, r.cost))
-    return tuple(dict.fromkeys(r.gone for r in cheapest))[:TOLD]
+    return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:TOLD]
+
+
+def _order(way: Relaxation) -> tuple[bool, int, int, float]:
+    """Advice first, then fewer obstacles, then rules, which somebody may loosen, before bounds, then the cheapest."""
+    bounds = sum(obstacle.kind == "bound" for obstacle in way.gone)
+    return not way.is_advice, len(way.gone), bounds, way.cost
 
 
 def _is_open(sets: Sequence[tuple[Obstacle, ...]], taken: Sequence[Obstacle]) -> bool:
