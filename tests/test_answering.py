@@ -15,6 +15,8 @@ from fcxplain.explanation import Explanation
 from fcxplain.model.training import Schedule
 from fcxplain.search import pipeline
 
+NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
+
 
 @pytest.fixture(scope="module")
 def fcx() -> FCx:
@@ -41,7 +43,7 @@ def test_what_holds_for_one_row_holds_for_it_alone(fcx: FCx, refused: pd.DataFra
 
 def test_who_cannot_is_told_why_not(fcx: FCx, refused: pd.DataFrame):
     one = refused.iloc[:1]
-    told = pd.DataFrame({"freeze": [["age", "income", "degree"]]}, index=one.index)
+    told = pd.DataFrame({"rules": [NOT_MORE]}, index=one.index)
     found = fcx.explain(one, overrides=told, why_not=True)
     assert found.row_status.tolist() == ["impossible"]
     reason = found.reasons[0]
@@ -100,7 +102,7 @@ def test_rows_with_rules_of_their_own_are_counted_on(fcx: FCx, refused: pd.DataF
 
 
 def test_a_row_without_an_answer_is_done_when_its_reason_is_known(fcx: FCx, refused: pd.DataFrame):
-    told = pd.DataFrame({"freeze": [["age", "income", "degree"]] * 4}, index=refused.index[:4])
+    told = pd.DataFrame({"rules": [NOT_MORE] * 4}, index=refused.index[:4])
     seen: list[tuple[int, int | None]] = []
     found = fcx.explain(refused, overrides=told, why_not=True, on_rows=lambda *step: seen.append(step))
     same(found, fcx.explain(refused, overrides=told, why_not=True))

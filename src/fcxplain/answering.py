@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -45,8 +45,13 @@ class Wishes:
     weights: Mapping[str, float] | None = None
     difficulty: Mapping[str, float] | None = None
     draws: int = DRAWS
-    why_not: bool = False
+    why_not: bool | Literal["all"] = False
     best_effort: bool = False
+
+    def __post_init__(self) -> None:
+        if self.why_not not in (False, True, "all"):
+            remedy = 'Give True, or "all" for what is fixed as well.'
+            raise DataError("explain", [Fault("why_not", f"is {self.why_not!r}", remedy)])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -84,7 +89,7 @@ class Answering:
         on_why: OnWhy | None = None,
     ) -> Explanation:
         """Verified answers, and why there are none."""
-        search, count = self._search(wishes), _Count(len(rows), on_rows, on_why, reasons=wishes.why_not)
+        search, count = self._search(wishes), _Count(len(rows), on_rows, on_why, reasons=bool(wishes.why_not))
         if overrides is None:
             return _explained(search, rows, wishes, count)
         own = Overrides.read(overrides, rows, self.task)
@@ -159,7 +164,8 @@ def _with_reasons(found: Explanation, search: Search, wishes: Wishes, on_why: On
 
     wall, cpu = time.perf_counter(), time.process_time()
     tell = partial(on_why, len(place))
-    told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, on_share=tell)
+    every = wishes.why_not == "all"
+    told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, fixed=every, on_share=tell)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()

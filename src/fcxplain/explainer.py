@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Self, get_args, overload
+from typing import Any, Literal, Self, get_args, overload
 
 import pandas as pd
 import torch
@@ -258,7 +258,7 @@ class FCx:
         prefer: str | None = None,
         budget: Budget | Mapping[str, Any] | int | None = None,
         overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
-        why_not: bool = False,
+        why_not: bool | Literal["all"] = False,
         weights: Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
@@ -284,7 +284,8 @@ class FCx:
         overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns
             `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of
             such labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
-        why_not: say of rows without an answer what stands in the way, and what would help.
+        why_not: say of rows without an answer which rules and bounds stand in the way, and what would help. What is
+            fixed is never named, neither immutable features nor frozen ones, unless this is "all".
         weights: what each part of the cost counts for, in place of the preference's.
         difficulty: what changing a feature costs in comparison with others, 1 by default.
         draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.

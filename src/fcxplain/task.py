@@ -181,7 +181,9 @@ class Task:
     def wanted(self, predicted: NDArray[Any]) -> NDArray[Any]:
         """The class wanted for rows with these answers: the target, or the other of two classes."""
         if self.target is not None:
-            return np.full(len(predicted), self.target, dtype=np.asarray(predicted).dtype)
+            dtype = np.asarray(predicted).dtype
+            # Text of a fixed width would cut a longer name of a class.
+            return np.full(len(predicted), self.target, dtype=object if dtype.kind == "U" else dtype)
         first, second = self.classes
         return np.asarray(np.where(np.asarray(predicted) == second, first, second))
 

@@ -41,6 +41,13 @@ WhyNot = Annotated[
         "Of a model that is no network, finding that out takes several times as long as searching.",
     ),
 ]
+WhyNotAll = Annotated[
+    bool,
+    typer.Option(
+        "--why-not-all",
+        help="As --why-not, and name what is fixed too: for those who examine a model, not for those whom it refused.",
+    ),
+]
 OverridesFile = Annotated[
     Path | None,
     typer.Option(
@@ -83,6 +90,7 @@ def explain(
     k: Many = 1,
     prefer: Prefer = None,
     why_not: WhyNot = False,
+    why_not_all: WhyNotAll = False,
     overrides: OverridesFile = None,
     key: KeyFile = None,
     calls: Calls = None,
@@ -117,7 +125,8 @@ def explain(
     with working("loading the model"):
         fcx, source = load_model(model, classifier), remembered(model)
     _warn_of_freedom(fcx, source)
-    wishes: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why_not, "best_effort": best_effort}
+    why = "all" if why_not_all else why_not
+    wishes: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
     wishes |= {"draws": draws} if draws != 16 else {}
     wishes |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
@@ -135,7 +144,7 @@ def explain(
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
-        print_answers(answer, output, html, asked_why=why_not)
+        print_answers(answer, output, html, asked_why=bool(why))
     _end(answer.counts, strict=strict)
 
 

@@ -51,8 +51,6 @@ class Status(StrEnum):
     """The row has the class wanted as it is."""
 
 
-# The longest of them must fit, or numpy would cut it short.
-STATUS = f"<U{max(map(len, Status))}"
 STATUSES = tuple(map(str, Status))
 ANSWERED = (str(Status.VERIFIED), str(Status.BEST_EFFORT))
 
@@ -91,12 +89,12 @@ class Explanation:
     method: str
     rows: pd.DataFrame
     wanted: NDArray[Any]
-    row_status: NDArray[np.str_]
+    row_status: NDArray[np.object_]
     answers: pd.DataFrame
     place: NDArray[np.int64]
     rank: NDArray[np.int64]
     checks: Checks
-    found_by: NDArray[np.str_]
+    found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
@@ -113,6 +111,11 @@ class Explanation:
     prices: Prices | None = None
     """What the answers were chosen by, where that needs no training rows."""
 
+    def __post_init__(self) -> None:
+        # Objects, since numpy cuts a text that is longer than those an array was made of.
+        for name in ("row_status", "found_by"):
+            object.__setattr__(self, name, np.array([str(text) for text in getattr(self, name)], dtype=object))
+
     @classmethod
     def of(
         cls,
@@ -125,7 +128,7 @@ class Explanation:
         wanted: NDArray[Any],
         without: NDArray[Any] | None = None,
         rank: NDArray[np.int64] | None = None,
-        found_by: str | NDArray[np.str_] = "draw",
+        found_by: str | NDArray[Any] = "draw",
         own: Overrides | None = None,
         **more: Any,
     ) -> Explanation:
@@ -138,7 +141,7 @@ class Explanation:
         rank = _ranks(place) if rank is None else rank
         checks = check(task, rows.iloc[place], answers, wanted[place], own, place)
         status = _judged(_without(without, len(rows)), place, checks)
-        how = np.full(len(answers), found_by) if isinstance(found_by, str) else found_by
+        how = np.full(len(answers), found_by, dtype=object) if isinstance(found_by, str) else found_by
         return cls(task, method, rows, wanted, status, answers, place, rank, checks, how, own=own, **more)
 
     def __len__(self) -> int:
@@ -156,7 +159,7 @@ class Explanation:
     @property
     def status(self) -> pd.Series:
         """The status of each row, by the index of the rows asked."""
-        return pd.Series(self.row_status, index=self.rows.index, name="status")
+        return pd.Series(self.row_status, index=self.rows.index, name="status", dtype=str)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -249,7 +252,7 @@ class Explanation:
         if own is not None and task.schema != self.task.schema:
             own = replace(own, rules=parse_rules(own.rules, task.schema))
         checks = check(task, self.before, self.answers, self.wanted[self.place], own, self.place)
-        status = self.row_status.astype(STATUS)
+        status = self.row_status.copy()
         if not _proofs_hold(self.task, task):
             status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
         # Why there is no answer is known for the rules and the model that were asked.
@@ -295,22 +298,22 @@ def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
 
 
-def _without(told: NDArray[Any] | None, rows: int) -> NDArray[np.str_]:
+def _without(told: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
     """Statuses of rows as if none had an answer."""
     if told is None:
-        return np.full(rows, Status.NOT_FOUND, dtype=STATUS)
+        return np.full(rows, Status.NOT_FOUND, dtype=object)
     if len(told) != rows:
         raise DataError(f"{len(told):,} statuses for {rows:,} rows: there must be one for each")
     strange = sorted(str(s) for s in set(np.asarray(told).tolist()) if s not in STATUSES)
     if strange:
         raise DataError(f"{some(strange)} is no status. They are {some(STATUSES, len(STATUSES))}.")
-    status = np.asarray(told).astype(STATUS)
+    status = np.asarray(told).astype(object)
     # Nobody is told of an answer that is not there.
     status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
     return status
 
 
-def _judged(status: NDArray[np.str_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.str_]:
+def _judged(status: NDArray[np.object_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.object_]:
     """Statuses in which rows with an answer are told by the best of theirs."""
     status[place] = Status.BEST_EFFORT
     status[place[checks.passed]] = Status.VERIFIED

@@ -40,7 +40,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         method=found[0].method,
         rows=rows,
         wanted=wanted.astype(found[0].wanted.dtype),
-        row_status=status.astype(str),
+        row_status=status,
         answers=answers.iloc[order].reset_index(drop=True),
         place=place[order],
         rank=np.concatenate([part.rank for part in found])[order],

@@ -67,7 +67,7 @@ def explained(
         method=about["method"],
         wanted=wanted,
         without=np.asarray(without, dtype=object),
-        found_by=np.asarray(found_by, dtype=str),
+        found_by=np.asarray(found_by, dtype=object),
         soft_valid=lines.soft_valid(),
         own=own,
         reasons=reasons,

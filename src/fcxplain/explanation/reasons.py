@@ -17,7 +17,7 @@ Side = Literal["low", "high"]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A rule, a feature that the schema holds fixed, or a bound of a feature's domain.
+    """A rule, a feature that the schema or a rule (`f' == f`) holds fixed, or a bound of a feature's domain.
 
     `name` is the rule's text or the feature's name. Where a single limit is meant (a bound, or a rule such as
     `hours' <= 60`), `feature`, `side` and `limit` say which. What is fixed is no matter of advice: `can_give_way`
@@ -88,9 +88,9 @@ class WhyNot:
     """Why one row has no answer.
 
     `status` is "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was
-    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps: any one of the sets
-    would do. `relaxation` is the cheapest way that was found, with such as ask for a fixed feature to change only where
-    there is no other.
+    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps, at most five: any
+    one of the sets would do, and nothing less than all of it. Rules come before bounds, then the cheapest. `relaxation`
+    is the way for the first. Fixed features are in neither unless that was asked for; one that needs none is preferred.
     """
 
     row: Any

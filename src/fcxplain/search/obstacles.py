@@ -1,11 +1,12 @@
-"""What may stand between a row and the class wanted: rules, features that may not change, and bounds.
+"""What may stand between a row and the class wanted: rules, bounds, and features that may not change.
 
-Each can be taken away, which makes a looser task, and each can tell whether an answer really needs that.
+Each can be taken away, which makes a looser task, and each can tell whether an answer really needs that. What is fixed
+is left alone unless somebody asks: nobody is to be told that another sex or origin would help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ..explanation.amounts import plain_amount
 from ..explanation.reasons import Obstacle, Side
 from ..rules import Rule, holds, in_words
-from ..rules.nodes import MIRRORED, Compare, Ref
+from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
 from ..schema import Feature
 from ..schema.feature import plain
 from ..task import Task
@@ -23,15 +24,32 @@ from ..task import Task
 WIDER = 0.5
 
 
-def obstacles(task: Task) -> tuple[Obstacle, ...]:
-    """All that may stand in the way: rules first, then bounds, then what is fixed."""
-    fixed = set(task.schema.immutable)
-    rules = [_of_rule(rule) for rule in task.rules if rule.freezes not in fixed]
-    moving = [f for f in task.schema if f.is_number and f.mutable]
+def obstacles(task: Task, *, fixed: bool = False) -> tuple[Obstacle, ...]:
+    """All that may stand in the way: rules first, then bounds, then, if that is asked for, what is `fixed`."""
+    still = {*task.schema.immutable, *(name for rule in task.rules for name in _frozen(rule.formula))}
+    open_rules = [r for r in task.rules if r.freezes is None and (fixed or _may_give_way(r, still))]
+    moving = [f for f in task.schema if f.is_number and f.name not in still]
     bounds = [_of_bound(f, side) for f in moving for side in ("low", "high") if _widened(f, side) is not None]
-    freezes = [Obstacle("freeze", f.name, f"{f.title} cannot be changed", f.name) for f in task.schema if not f.mutable]
+    freezes = [
+        Obstacle("freeze", f.name, f"{f.title} cannot be changed", f.name) for f in task.schema if f.name in still
+    ]
     # The same rule written twice is one obstacle.
-    return tuple(dict.fromkeys([*rules, *bounds, *freezes]))
+    return tuple(dict.fromkeys([*map(_of_rule, open_rules), *bounds, *(freezes if fixed else ())]))
+
+
+def _frozen(formula: Formula) -> Iterator[str]:
+    """Features that a rule keeps as they are, whatever else it says."""
+    for item in formula.items if isinstance(formula, And) else ():
+        yield from _frozen(item)
+    name = frozen_by(formula)
+    if name is not None:
+        yield name
+
+
+def _may_give_way(rule: Rule, still: set[str]) -> bool:
+    """Whether a rule keeps nothing fixed, and speaks of something that may change."""
+    primed = {ref.name for ref in rule.refs if ref.primed}
+    return still.isdisjoint(_frozen(rule.formula)) and not (primed and primed <= still)
 
 
 def without(task: Task, taken: Sequence[Obstacle]) -> Task:

@@ -61,13 +61,13 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
     )
 
 
-def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArray[np.bool_]) -> NDArray[np.str_]:
+def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArray[np.bool_]) -> NDArray[np.object_]:
     status = np.full(len(inquiry.table), Status.ALREADY, dtype=object)
     status[list(inquiry.failures)] = Status.NOT_FOUND
     status[inquiry.asked] = np.concatenate([found.status for found, _ in parts])
     status[place] = Status.BEST_EFFORT
     status[place[passed]] = Status.VERIFIED
-    return status.astype(str)
+    return status
 
 
 def _notes(inquiry: Inquiry, parts: Sequence[tuple[Part, int]]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Why a row has no counterfactual: which rules, fixed features or bounds stand in the way, and what would help.
+"""Why a row has no counterfactual: which rules or bounds stand in the way, and what would help.
 
 Obstacles are taken away one at a time, then in pairs, and the search is asked again. What it finds counts only if it
-was verified, and only those obstacles count that the answer really needs gone.
+was verified, and only those obstacles count that the answer really needs gone. A pair is told only where neither half
+would do, looked at as closely as the search can. What is fixed stays so, unless somebody asks for it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ OnShare = Callable[[float], None]
 
 # Looser tasks that are tried at most, with one obstacle gone and with several.
 TRIES, TRIES_TOGETHER = 200, 60
+# So many sets of obstacles are told of a row.
+TOLD = 5
 
 
 def why_not(
@@ -43,14 +46,19 @@ def why_not(
     find: Find,
     *,
     most: int = 2,
+    fixed: bool = False,
     on_share: OnShare | None = None,
 ) -> list[WhyNot]:
-    """Say for each row what stands in the way of the class wanted; at most `most` obstacles are taken away at once."""
+    """Say for each row what stands in the way of the class wanted.
+
+    At most `most` obstacles, 1 or 2, are taken away at once. Features that may not change are among them only if it is
+    asked what is `fixed`.
+    """
     (rows, _), wanted = task.read(rows), np.asarray(wanted)
     answers: dict[int, WhyNot] = {}
     for name in dict.fromkeys(wanted.tolist()):
         own = np.flatnonzero(wanted == name)
-        inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find)
+        inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find, fixed=fixed)
         before, here = len(answers) / len(rows), len(own) / len(rows)
         tell = None if on_share is None else partial(_tell_part, on_share, before, here)
         answers |= dict(zip(own.tolist(), inquiry.run(most, tell), strict=True))
@@ -64,8 +72,9 @@ def _tell_part(on_share: OnShare, before: float, here: float, share: float) -> N
 class _Inquiry:
     """Rows with the same class wanted, and what was found out about each."""
 
-    def __init__(self, task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find) -> None:
-        self.task, self.rows, self.wanted, self.find = task, rows, wanted, find
+    def __init__(self, task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find, *, fixed: bool) -> None:
+        self.task, self.rows, self.wanted, self.find, self.fixed = task, rows, wanted, find, fixed
+        self.every = obstacles(task, fixed=fixed)
         self.proof: Proof = prove(task, rows, wanted)
         self.helps: list[list[Relaxation]] = [[] for _ in range(len(rows))]
         self.all_tried = True
@@ -73,14 +82,14 @@ class _Inquiry:
         """Bounds beyond which the model does not answer."""
 
     def run(self, most: int, on_share: OnShare | None) -> list[WhyNot]:
-        every, tried = obstacles(self.task), 0
-        turns = _turns(most)
+        every, tried, turns = self.every, 0, _turns(most)
         tries = [min(_tries(size), comb(len(every), size)) for size, _ in turns]
         self.all_tried = all(comb(len(every), size) <= _tries(size) for size, _ in turns)
         for size, depth in turns:
             # What asks for a fixed feature to change is no way out, so these rows are looked at further.
-            left = np.flatnonzero([not any(r.is_advice for r in found) for found in self.helps])
+            known = [_fewest([r for r in found if r.is_advice]) for found in self.helps]
             for taken in islice(combinations([o for o in every if o not in self.unasked], size), _tries(size)):
+                left = np.flatnonzero([_is_open(sets, taken) for sets in known])
                 if len(left):
                     self._try(taken, left, depth)
                 tried += 1
@@ -111,9 +120,8 @@ class _Inquiry:
             self.helps[left[answer.place[i]]].append(_relaxation(answer, int(i), gone))
 
     def _told(self, i: int, most: int) -> WhyNot:
-        found = sorted(self.helps[i], key=lambda r: (not r.is_advice, len(r.gone), r.cost))
-        fewest = min((len(r.gone) for r in found), default=0)
-        sets = tuple(dict.fromkeys(r.gone for r in found if len(r.gone) == fewest)) if fewest else ()
+        found = sorted(self.helps[i], key=_order)
+        sets = tuple(together for together in _fewest(found) if together)
         status = Status.IMPOSSIBLE if self.proof.impossible[i] else Status.NOT_FOUND
         label = self.rows.index[i]
         label = tuple(map(plain, label)) if isinstance(label, tuple) else plain(label)
@@ -129,9 +137,15 @@ class _Inquiry:
         return said.sentences(way)
 
     def _nothing(self, most: int) -> Iterator[str]:
+        kinds = "rule, fixed feature or bound" if self.fixed else "rule or bound"
         together = f", or up to {most} of them together" if most > 1 else ""
-        yield "Nothing that was tried helps:"
-        yield f"with any rule, fixed feature or bound gone{together}, no answer was found."
+        yield "Nothing that was tried helps:" if self.fixed else "Nothing that may be changed was found to help:"
+        if self.every:
+            yield f"with any {kinds} gone{together}, no answer was found."
+        else:
+            yield f"there is no {kinds} that could give way."
+        if len(obstacles(self.task, fixed=True)) > len(self.every):
+            yield "What is fixed was left as it is."
         if not self.all_tried:
             yield "There are too many to try them all together; those that come first were tried."
         if self.unasked:
@@ -140,8 +154,28 @@ class _Inquiry:
 
 
 def _turns(most: int) -> list[tuple[int, int]]:
-    """How many obstacles are taken away at once, and how deep the search then goes; single ones once more at last."""
+    """How many obstacles are taken away at once, and how deep the search then goes; single ones once more at last.
+
+    So a pair is told only if the deepest search finds nothing with one of the two.
+    """
     return [(1, 2), *((size, 1) for size in range(2, most + 1)), (1, 3)]
+
+
+def _fewest(found: Sequence[Relaxation]) -> tuple[tuple[Obstacle, ...], ...]:
+    """The smallest sets of obstacles among ways that were found, in order."""
+    fewest = min((len(r.gone) for r in found), default=0)
+    return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:TOLD]
+
+
+def _order(way: Relaxation) -> tuple[bool, int, int, float]:
+    """Advice first, then fewer obstacles, then rules, which somebody may loosen, before bounds, then the cheapest."""
+    bounds = sum(obstacle.kind == "bound" for obstacle in way.gone)
+    return not way.is_advice, len(way.gone), bounds, way.cost
+
+
+def _is_open(sets: Sequence[tuple[Obstacle, ...]], taken: Sequence[Obstacle]) -> bool:
+    """Whether obstacles are to be tried for a row that these sets are known of: all without any, else parts of them."""
+    return not sets or any(set(taken) < set(together) for together in sets)
 
 
 def _tries(size: int) -> int:
