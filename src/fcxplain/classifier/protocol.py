@@ -26,7 +26,7 @@ from . import checking
 from .rows import legal_rows, model_rows
 
 # Some rows are asked about in batches of these sizes, and so many alone, to see whether that changes their rounding.
-SIZES, ALONE = (2, 7, 65), 6
+SIZES, ALONE = (2, 7, 65), 3
 # Rounding may move a probability by so many times as much as was seen and, if anything was, by no less than this.
 MUCH, FINEST = 16.0, 1e-12
 # What is taken for it where a model cannot be asked: enough for single precision.

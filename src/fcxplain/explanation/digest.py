@@ -48,8 +48,8 @@ class DigestState(StrEnum):
 WORDS = {
     DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. What can be compared without it matches: no "
     "accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
-    DigestState.MISSING: "there is none, so it cannot be said whether something was edited. The file comes from an "
-    "older fcxplain, or was saved again by another program.",
+    DigestState.MISSING: "there is none, so it cannot be said whether something was edited: somebody took it away, or "
+    "the file comes from an older fcxplain. Explain again to have one.",
     DigestState.WRONG_KEY: "was made with another key than the one given, or by somebody who does not have that key.",
     DigestState.WITHOUT_KEY: "was made without a key, and so by anybody; a key was given, and proves nothing here.",
 }
@@ -66,9 +66,8 @@ class DigestCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the file; a file without a digest is suspicious only to who has a key."""
-        missing = self.state is DigestState.MISSING and not self.with_key
-        return missing or self.state in (DigestState.MATCHES, DigestState.KEY_NOT_GIVEN)
+        """Whether nothing speaks against the file."""
+        return self.state in (DigestState.MATCHES, DigestState.KEY_NOT_GIVEN)
 
     @property
     def words(self) -> str:

@@ -126,8 +126,7 @@ def verify(
     on_rows: told how many rows of the file are done.
     """
     key = checked_key(key)
-    rows = rows[list(task.schema.names)]
-    task.schema.checked(rows)
+    rows, _ = task.read(rows)
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
     audit = _Audit(AnswerFile(Path(path), task), rows, own)
     for table in audit.file.batches():
