@@ -7,12 +7,16 @@ later one cheaply, and never hands the caller's own table to the model.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from ..encoding import TableEncoder
@@ -24,6 +28,10 @@ from .rows import legal_rows, model_rows
 
 Answer = Callable[[pd.DataFrame], object]
 """From raw columns to something `checking.read_answer` understands."""
+
+# Batches of fewer rows are asked with one OpenMP thread. Threads gain hundredths of a second on them, and beside a busy
+# process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
+SMALL_BATCH = 4_096
 
 
 @runtime_checkable
@@ -157,7 +165,8 @@ class CheckedClassifier:
     def _ask(self, frame: pd.DataFrame) -> object:
         try:
             # A copy each time: the model may do to it what it likes, and the rows may be asked again.
-            return self._answer(frame.copy())
+            with _threads_for(len(frame)):
+                return self._answer(frame.copy())
         except FcxError:
             raise
         except Exception as error:
@@ -166,3 +175,17 @@ class CheckedClassifier:
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)
+
+
+def _threads_for(rows: int) -> AbstractContextManager[object]:
+    """One OpenMP thread for a small batch, and afterwards as many as before; a large one may have what there are."""
+    if rows >= SMALL_BATCH:
+        return nullcontext()
+    limited: AbstractContextManager[object] = _thread_pools(len(sys.modules)).limit(limits=1, user_api="openmp")
+    return limited
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The thread pools of all libraries; looked for anew only when modules were imported, since it takes long."""
+    return ThreadpoolController()

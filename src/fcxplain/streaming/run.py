@@ -22,7 +22,7 @@ from ..explanation import Effort, Explanation, read_answers
 from ..explanation.parquet import arrow_table, column_named
 from ..fingerprint import fingerprint
 from ..task import Task
-from .parts import Part, Parts
+from .parts import Part, Parts, only_run
 from .rows import RowFile
 
 # Rows at a time, unless told otherwise; and fewer of a model that is no network, which may take minutes for these: what
@@ -108,7 +108,8 @@ def stream(
     on_resume: told, if it goes on with an earlier run, after how many rows.
 
     Every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
-    the last is there; then they become the target, which is never seen unfinished. Without `index`, rows are labelled
+    the last is there; then they become the target, which is never seen unfinished. A second run with the same target
+    is refused while the first goes on. Without `index`, rows are labelled
     as by the parquet file's own index, or by their number.
     """
     chunk = chunk_for(task) if chunk is None else chunk
@@ -116,11 +117,12 @@ def stream(
         raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
     rows = RowFile(Path(source), task, index)
     named = () if index is None else (index,)
-    _check(rows)
-    with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
-        done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
-        about = _together([part.about for part, _ in done])
-        parts.join([part for part, _ in done], about)
+    with only_run(Path(target)):
+        _check(rows)
+        with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
+            done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
+            about = _together([part.about for part, _ in done])
+            parts.join([part for part, _ in done], about)
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
