@@ -104,9 +104,9 @@ def _priced(text: str) -> dict[str, float]:
         place = max(part.rfind("="), part.rfind(":"))
         name, number = notation.bare(part[: max(place, 0)].rstrip()), part[place + 1 :].lstrip()
         if place < 1 or not re.fullmatch(notation.NUMBER, number):
-            problems.append((f"{part!r} gives no feature a number", "Write e.g. age=2, job=5."))
+            problems.append((f"{some([part])} gives no feature a number", "Write e.g. age=2, job=5."))
         elif name in found:
-            problems.append((f"{name!r} is given two numbers", "Drop one of the two."))
+            problems.append((f"{some([name])} is given two numbers", "Drop one of the two."))
         else:
             found[name] = float(number)
     refuse(problems)

@@ -5,15 +5,12 @@ Whatever lies in the folder of parts is whole: each file is written under anothe
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,11 +18,6 @@ import pyarrow.parquet as pq
 from ..errors import DataError, Fault, some
 from ..explanation.parquet import COMPRESSION, KEY, ROW_GROUP
 from ..writing import replacing, write_whole
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 ENDING = ".parts"
 IDENTITY = "identity.json"
@@ -37,57 +29,6 @@ class Part:
 
     path: Path
     about: dict[str, Any]
-
-
-@contextmanager
-def only_run(target: Path) -> Iterator[None]:
-    """Refuse to begin while another run writes the same file.
-
-    The lock is the system's, so that it ends with its process however that ends; the file that bears it may stay.
-    """
-    path = target.with_name(f".{target.name}.lock")
-    with _writing(target):
-        file = _locked(path)
-    if file is None:
-        remedy = "Wait for it, or name another file. What it has done so far is left alone."
-        raise DataError("", [Fault(str(target), "is being written by another run at this moment", remedy)])
-    try:
-        yield
-    finally:
-        if sys.platform == "win32":
-            file.close()
-        # Elsewhere the name goes before the lock does, so that nobody locks a file that is about to go.
-        with suppress(OSError):
-            path.unlink()
-        file.close()
-
-
-def _locked(path: Path) -> IO[bytes] | None:
-    """The file at this path, opened and locked; None if another run holds it."""
-    while True:
-        file = path.open("ab")
-        if not _lock(file):
-            file.close()
-            return None
-        try:
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
-        except FileNotFoundError:
-            pass
-        # The run that held it has just ended and taken the file away.
-        file.close()
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file unless another holds it. Where there are no locks (some network drives), nobody does."""
-    try:
-        if sys.platform == "win32":
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
-    return True
 
 
 class Parts:

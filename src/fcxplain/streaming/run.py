@@ -22,7 +22,8 @@ from ..explanation import Effort, Explanation, read_answers
 from ..explanation.parquet import arrow_table, column_named
 from ..fingerprint import fingerprint
 from ..task import Task
-from .parts import Part, Parts, only_run
+from ..writing import only_run
+from .parts import Part, Parts
 from .rows import RowFile
 
 # Rows at a time, unless told otherwise; and fewer of a model that is no network, which may take minutes for these: what
