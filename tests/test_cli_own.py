@@ -23,6 +23,7 @@ from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.work import Work
 from fcxplain.datasets import read_table
+from fcxplain.persistence import manifest
 from fcxplain.presets import SCHEDULE
 from fcxplain.streaming import Progress
 from fcxplain.writing import only_run
@@ -384,3 +385,13 @@ def test_a_second_fit_of_the_same_model_is_refused_while_the_first_goes_on(desk:
         done = run(*fit, folder=desk)
         assert (done.code, "another run at this moment" in done.words) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("task", [None, [], {}, {"schema": None}, {"schema": ["a"]}, {"schema": "junk"}])
+def test_a_model_with_a_task_that_is_none_is_refused_before_its_classifier_is_trained(desk: Path, tmp_path: Path, task):
+    shutil.copytree(desk / "m", tmp_path / "m")
+    path = tmp_path / "m" / "manifest.json"
+    content = json.loads(path.read_text(encoding="utf-8"))["content"] | {"task": task}
+    path.write_bytes(manifest.compose("fcx", content, (tmp_path / "m" / "weights.safetensors").read_bytes()))
+    done = run("explain", tmp_path / "m", "rows.csv", "--classifier", "paper", folder=desk)
+    assert (done.code, "does not describe an explainer" in done.words) == (2, True)
