@@ -23,6 +23,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from fcxplain.classifier import (
@@ -33,7 +34,7 @@ from fcxplain.classifier import (
     score,
     train_classifier,
 )
-from fcxplain.classifier.protocol import chosen
+from fcxplain.classifier.protocol import SMALL_BATCH, chosen
 from fcxplain.classifier.torch_modules import two_columns
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import ClassifierError, DataError, FcxWarning, SchemaError
@@ -1022,3 +1023,56 @@ class TestDifferentiable:
         sure = callable_classifier(lambda rows: np.tile([0.9, 0.1], (len(rows), 1)))
         found = differentiable(sure, problem(people(5)))
         assert (found.rows, found.agreement) == (5, 1.0)
+
+
+# Threads
+
+
+def thread_settings() -> dict[str, int]:
+    return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} | {"torch": torch.get_num_threads()}
+
+
+def openmp_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_small_batches_are_asked_with_one_thread_and_settings_stay_as_they_were(fails):
+    seen: dict[int, set[int]] = {}
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        seen[len(rows)] = openmp_threads()
+        if fails and len(rows) == 3:
+            raise ValueError("out of order")
+        return rows["age"].to_numpy() / 100
+
+    classifier = as_classifier(model, schema=SCHEMA)
+    # The first time that it is asked, torch sets its threads itself.
+    thread_settings()
+    with threadpool_limits(2, user_api="openmp"):
+        before = thread_settings()
+        classifier.probabilities(people(SMALL_BATCH))
+        classifier.probabilities(people(SMALL_BATCH - 1))
+        if fails:
+            with pytest.raises(ClassifierError, match="out of order"):
+                classifier.probabilities(people(3))
+        assert thread_settings() == before
+    assert seen[SMALL_BATCH] == {2}
+    assert all(threads == {1} for rows, threads in seen.items() if rows < SMALL_BATCH)
+
+
+def test_a_network_answers_alike_with_one_thread_and_with_more():
+    encoder = TableEncoder().fit(SCHEMA, people())
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(encoder.width_, 40), nn.ReLU(), nn.Linear(40, 2))
+    classifier = as_classifier(network.to(encoder.dtype_), schema=SCHEMA, encoder=encoder)
+    rows = people(SMALL_BATCH)
+    with threadpool_limits(2, user_api="openmp"):
+        torch.set_num_threads(2)
+        try:
+            many = classifier.probabilities(rows)
+            few = classifier.probabilities(rows[:-1])
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(1)
+    assert (many[:-1] == few).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -21,8 +22,11 @@ from fcxplain.classifier import KINDS
 from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.work import Work
+from fcxplain.datasets import read_table
+from fcxplain.persistence import manifest
 from fcxplain.presets import SCHEDULE
 from fcxplain.streaming import Progress
+from fcxplain.writing import only_run
 
 MODEL = """
 import numpy as np
@@ -321,3 +325,73 @@ def test_help_is_plain_and_true(tmp_path: Path):
     assert f"{SCHEDULE.epochs} times by default" in re.sub(r"[│\s]+", " ", run("fit", "--help", folder=tmp_path).out)
     done = run("explain", "m", "rows.csv", "-k", 0, folder=tmp_path)
     assert (done.code, "'-k': 0 is too little; give 1 or more" in done.words) == (2, True)
+
+
+# Data that means harm
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+HARMFUL = "\x1b[31m[red]a\x9b1m\u202e\r\nerror::key:"
+SHOWN = r"\x1b[31m[red]a\x9b1m\u202e\r\nerror::key:"
+ASK = ("--classifier", "credit_model:model")
+
+
+def harmful_rows(path: Path, names: list[str]) -> Path:
+    """The rows of customers who are called so, each of them refused."""
+    rows = credit().drop(index=5).iloc[: len(names)].assign(customer=names, income=range(30, 30 + len(names)), debt=28)
+    rows.to_parquet(path, index=False)
+    return path
+
+
+def test_control_characters_and_markup_in_data_are_printed_as_text(desk: Path, tmp_path: Path):
+    rows = harmful_rows(tmp_path / "rows.parquet", [HARMFUL, "plain"])
+    done = run("explain", "m", rows, *ASK, "--why-not", folder=desk)
+    assert done.code == 0
+    assert SHOWN in done.out
+    assert not CONTROL.search(done.out + done.err)
+    told = run("explain", "m", rows, *ASK, "--json", folder=desk)
+    assert not CONTROL.search(told.out)
+    assert [answer["row"] for answer in json.loads(told.out)["answers"]] == [HARMFUL, "plain"]
+
+
+def test_control_characters_in_names_of_columns_files_and_options_are_printed_as_text(tmp_path: Path):
+    pd.DataFrame({"a\x1b[2J": [1, 2, 3] * 9, "[bold]b": ["\x9bx", "y", "\x7fz"] * 9}).to_parquet(tmp_path / "t.parquet")
+    for words, shown in (
+        (("schema", "t.parquet"), r"a\x1b[2J"),
+        (("schema", "no\x1b[2J.csv", "--debug"), r"no\x1b[2J.csv"),
+        (("schema", "t.parquet", "--label", "no\x1b[2J"), r"no\x1b[2J"),
+        (("schema", "t.parquet", "more\x1b[2J"), r"more\x1b[2J"),
+        (("schema", "--no\x1b[2J"), r"--no\x1b[2J"),
+        (("rules", "--no\x1b[2J"), r"--no\x1b[2J"),
+    ):
+        done = run(*words, folder=tmp_path)
+        assert not CONTROL.search(done.out + done.err), words
+        assert shown in done.words, words
+
+
+def test_a_file_of_answers_holds_no_formulas_and_is_read_back_as_it_was(desk: Path, tmp_path: Path):
+    names = ["=1+1", "+x", "-3.5 kg", "@SUM(A1)", "'=q", "-3.5", "'quoted'", "C1001"]
+    rows = harmful_rows(tmp_path / "rows.parquet", names)
+    done = run("explain", "m", rows, *ASK, "--out", tmp_path / "answers.csv", folder=desk)
+    assert done.code == 0, done.err
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        written = [line["row"] for line in csv.DictReader(file)]
+    assert written == ["'=1+1", "'+x", "'-3.5 kg", "'@SUM(A1)", "''=q", "-3.5", "'quoted'", "C1001"]
+    assert read_table(tmp_path / "answers.csv", index="row").index.tolist() == names
+
+
+def test_a_second_fit_of_the_same_model_is_refused_while_the_first_goes_on(desk: Path, tmp_path: Path):
+    fit = ("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--out", tmp_path / "n")
+    with only_run(tmp_path / "n"):
+        done = run(*fit, folder=desk)
+        assert (done.code, "another run at this moment" in done.words) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("task", [None, [], {}, {"schema": None}, {"schema": ["a"]}, {"schema": "junk"}])
+def test_a_model_with_a_task_that_is_none_is_refused_before_its_classifier_is_trained(desk: Path, tmp_path: Path, task):
+    shutil.copytree(desk / "m", tmp_path / "m")
+    path = tmp_path / "m" / "manifest.json"
+    content = json.loads(path.read_text(encoding="utf-8"))["content"] | {"task": task}
+    path.write_bytes(manifest.compose("fcx", content, (tmp_path / "m" / "weights.safetensors").read_bytes()))
+    done = run("explain", tmp_path / "m", "rows.csv", "--classifier", "paper", folder=desk)
+    assert (done.code, "does not describe an explainer" in done.words) == (2, True)

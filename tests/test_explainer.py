@@ -277,6 +277,16 @@ def test_content_that_was_tampered_with_and_sealed_again_is_refused_or_harmless(
     assert refused > 60
 
 
+@pytest.mark.parametrize("name", ["hard", "alpha", "n_effective", "search", "prefer", "seed"])
+def test_settings_of_the_wrong_type_that_were_sealed_again_are_refused(tmp_path: Path, fitted: FCx, name: str):
+    fitted.save(tmp_path / "model")
+    for value in (["fewest"], {"a": 1}, "junk", -1, 10**400):
+        _sealed(tmp_path / "model", lambda content, value=value: content["settings"].update({name: value}))
+        if (name, value) != ("n_effective", 10**400):
+            with pytest.raises(FormatError):
+                FCx.load(tmp_path / "model", classifier=loans.chance)
+
+
 def test_a_huge_declared_network_is_refused_before_it_is_built(tmp_path: Path, network):
     fcx, _ = network
     fcx.save(tmp_path / "model")

@@ -557,3 +557,14 @@ def test_what_is_no_table_of_overrides_is_refused_with_the_way_to_one(given):
         DataError, match=r"DataFrame with the rows' labels as its index, or a mapping \{label: \{column"
     ):
         Overrides.read(given, ROWS, TASK)
+
+
+@pytest.mark.parametrize(("column", "cell"), [("difficulty", "a" + " " * 10**6 + "x"), ("rules", "“" * 10**6)])
+def test_a_long_cell_that_says_nothing_is_refused_in_one_pass(column, cell):
+    # Read as often as it has characters, it would take days.
+    assert len(faults(**{column: [cell]})) == 1
+
+
+@pytest.mark.parametrize(("text", "name"), [("a==2", "a="), ("a:b = 2", "a:b"), ("a \t: -2", "a"), ("`a`=2", "a")])
+def test_the_last_sign_parts_a_feature_from_its_difficulty(text, name):
+    assert any(repr(name) in told for told in faults(difficulty=[text]))

@@ -21,6 +21,7 @@ from torch import nn
 
 import loans
 import plain_answers
+from fcxplain.datasets.delimited import MAX_LINE
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.digest import DIGEST
@@ -265,6 +266,23 @@ def test_a_killed_process_leaves_whole_parts_only(source):
     assert verify(TASK, ROWS, found.path).passed
 
 
+def test_a_second_run_is_refused_at_once_and_leaves_the_first_alone(source, tmp_path):
+    refused: list[str] = []
+
+    def meanwhile(rows: pd.DataFrame, tell: Callable[[int, int], None] | None = None) -> Explanation:
+        for more in ({}, {"overwrite": True}, {"identity": "b"}):
+            with pytest.raises(DataError) as error:
+                run(source, **more)
+            refused.append(str(error.value))
+        return explain(rows, tell)
+
+    found = run(source, explain=meanwhile)
+    assert len(refused) == 9
+    assert all("answers.parquet: is being written by another run at this moment" in told for told in refused)
+    assert verify(TASK, ROWS, found.path).passed
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.parquet", "rows.parquet"]
+
+
 # Sources
 
 
@@ -407,3 +425,22 @@ def test_labels_of_one_kind_are_asked_for(source):
 
     with pytest.raises(DataError, match="labels of rows must be of one kind"):
         run(source, explain=relabelled)
+
+
+@pytest.mark.parametrize(
+    "before", [b"", b"age,income,degree,job,born\n", b"age,income,degree,job,born\n30,1,none,cook,here\n"]
+)
+def test_a_packed_line_without_end_is_refused_and_not_read_whole(tmp_path, before):
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(before + b"1" * (2 * MAX_LINE), 1))
+    with pytest.raises(DataError, match=r"has a line of more than 16,777,216 bytes"):
+        run(path)
+
+
+def test_a_packed_file_that_is_damaged_is_refused_as_such(tmp_path):
+    path = tmp_path / "rows.csv.gz"
+    packed = bytearray(gzip.compress(ROWS.to_csv(index=False).encode()))
+    packed[40:60] = bytes(20)
+    path.write_bytes(packed)
+    with pytest.raises(DataError, match="cannot be read"):
+        run(path)

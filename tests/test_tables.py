@@ -8,8 +8,11 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fcxplain.datasets import load_table, read_table
+from fcxplain.datasets.delimited import MAX_LINE, guarded, unguarded
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError, FcxError, FcxWarning, SchemaError
 from fcxplain.schema import Feature, Schema
@@ -522,3 +525,30 @@ def test_a_table_in_memory_is_sent_to_the_task():
     for reading in (lambda table: load_table(table, label="y"), read_table):
         with pytest.raises(DataError, match=r"is a DataFrame, not the path of a file.*Task\(table, model"):
             reading(pd.DataFrame({"x": [1, 2]}))
+
+
+@given(st.text("'=+-@\t\r1.e a", max_size=6))
+def test_a_guard_against_formulas_can_be_taken_off_again(text):
+    assert unguarded(guarded(text)) == text
+    is_number = text[:1] in "+-" and x_is_number(text)
+    assert guarded(text)[:1] not in ("=", "+", "-", "@", "\t", "\r") or is_number
+
+
+def x_is_number(text):
+    with contextlib.suppress(ValueError):
+        return float(text) is not None and text.strip() == text
+    return False
+
+
+def test_guards_are_taken_off_and_told(write):
+    found = load_table(write(["'=x;y", *(f"'-{i % 2} a;{i % 2}" for i in range(30))]), label="y")
+    assert set(found.schema["=x"].levels) == {"-0 a", "-1 a"}
+    assert any("single quote" in note and "=x" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_a_line_without_end_is_refused_and_not_read_whole(write, ending):
+    content = b"a,b\n1,2\n" + b"1" * (2 * MAX_LINE)
+    path = write(gzip.compress(content, 1) if ending == "csv.gz" else content, f"loans.{ending}")
+    with pytest.raises(DataError, match=r"has a line of more than 16,777,216 bytes"):
+        read_table(path)

@@ -16,7 +16,7 @@ from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
 from .classifier.distillation import Differentiable
 from .drawing import drawn_answers
-from .errors import DataError, Fault, NotFittedError, did_you_mean
+from .errors import DataError, Fault, FormatError, NotFittedError, did_you_mean
 from .explanation import Explanation
 from .explanation.identity import model_id
 from .fingerprint import fingerprint
@@ -166,23 +166,25 @@ class FCx:
 
     def _check(self) -> None:
         """Refuse parameters that cannot work, all at once, before anything is done."""
+        refuse("these parameters", self._faults(), _device_faults(self.device))
+
+    def _faults(self) -> list[Fault]:
+        """What is wrong with the parameters wherever they are to work."""
         parts = [
             Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
             for name, part in PARTS.items()
             if not isinstance(getattr(self, name), part)
         ]
-        refuse(
-            "these parameters",
-            parts,
-            one_of("hard", self.hard, get_args(Hard)),
-            self._gate_faults(),
-            between("alpha", self.alpha, 0, 1, open_low=True),
-            [] if self.n_effective is None else whole("n_effective", self.n_effective, 1),
-            one_of("search", self.search, (True, False)),
-            one_of("prefer", self.prefer, tuple(PREFERENCES)),
-            whole("seed", self.seed, 0),
-            _device_faults(self.device),
-        )
+        return [
+            *parts,
+            *one_of("hard", self.hard, get_args(Hard)),
+            *self._gate_faults(),
+            *between("alpha", self.alpha, 0, 1, open_low=True),
+            *([] if self.n_effective is None else whole("n_effective", self.n_effective, 1)),
+            *one_of("search", self.search, (True, False)),
+            *one_of("prefer", self.prefer, tuple(PREFERENCES)),
+            *whole("seed", self.seed, 0),
+        ]
 
     def _gate_faults(self) -> list[Fault]:
         """What only a network with gates can do."""
@@ -384,6 +386,8 @@ class FCx:
         """
         found = read_fitted(folder, classifier, any_classifier=any_classifier)
         fcx = cls(**found.params)
+        if faults := fcx._faults():
+            raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
         fcx.task_, fcx.graph_, fcx.stand_in_ = found.task, found.graph, found.stand_in
         fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
         return fcx

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .model.training import Schedule
 from .persistence import Saved, read, write
 from .persistence.problem import restored_stand_in, restored_task, stand_in_content, task_content
 from .persistence.weights import below
+from .schema import Schema
 from .task import Task
 
 KIND = "fcx"
@@ -70,8 +72,22 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
 def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
     """What `write_fitted` wrote; anything altered is a `FormatError`."""
     saved = read(folder, KIND)
-    try:
+    with _describing(folder):
         return _restored(saved, classifier, any_classifier)
+
+
+def read_schema(folder: str | Path) -> Schema:
+    """The schema alone, for those who have to find the classifier first."""
+    saved = read(folder, KIND)
+    with _describing(folder):
+        return Schema.from_dict(saved.content["task"]["schema"])
+
+
+@contextmanager
+def _describing(folder: str | Path) -> Iterator[None]:
+    """Say of which folder it is that the content cannot be understood."""
+    try:
+        yield
     except (ClassifierError, FormatError) as error:
         raise type(error)(f"{folder}: {error}") from error
     except (FcxError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:

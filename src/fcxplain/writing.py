@@ -1,15 +1,26 @@
-"""Files that are written whole or not at all: to a temporary name beside the target, then renamed."""
+"""Files that are written whole or not at all: to a temporary name beside the target, then renamed.
+
+What takes long to make is made by one run at a time.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from .errors import DataError, Fault
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 
 class NoFolderError(DataError, FileNotFoundError):
@@ -52,3 +63,55 @@ def _mode(path: Path) -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+@contextmanager
+def only_run(target: Path) -> Iterator[None]:
+    """Refuse to begin while another run makes the same file or folder.
+
+    The lock is the system's, on a file beside the target, and ends with its process however that ends.
+    """
+    place = target.expanduser().absolute()
+    path = place.with_name(f".{place.name}.lock")
+    try:
+        file = _locked(path)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from error
+    if file is None:
+        remedy = "Wait for it, or choose another name. What it has done so far is left alone."
+        raise DataError("", [Fault(str(target), "is being written by another run at this moment", remedy)])
+    try:
+        yield
+    finally:
+        if sys.platform == "win32":
+            file.close()
+        # Elsewhere the name goes before the lock does: nobody shall lock a file that is about to go.
+        with suppress(OSError):
+            path.unlink()
+        file.close()
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """The file at this path, opened and locked; None if another run holds it."""
+    while True:
+        file = path.open("ab")
+        if not _lock(file):
+            file.close()
+            return None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        # The run that held it has ended since it was opened, and has taken the file away.
+        file.close()
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file unless another run holds it. Where there are no locks (some network drives), none does."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
+    return True

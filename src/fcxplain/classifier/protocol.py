@@ -7,15 +7,18 @@ later one cheaply, and never hands the caller's own table to the model.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from ..encoding import TableEncoder
@@ -33,6 +36,9 @@ MUCH, FINEST = 16.0, 1e-12
 ASSUMED = 1e-5
 # Libraries of linear algebra sum a row in the same order in every batch of whole blocks of rows.
 BLOCK = 64
+# Batches of fewer rows are asked with one OpenMP thread. Threads gain hundredths of a second on them, and beside a busy
+# process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
+SMALL_BATCH = 4_096
 
 Answer = Callable[[pd.DataFrame], object]
 """From raw columns to something `checking.read_answer` understands."""
@@ -248,7 +254,8 @@ class CheckedClassifier:
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
         shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
         try:
-            raw: Any = self._answer(shown)
+            with _threads_for(len(shown)):
+                raw: Any = self._answer(shown)
             return raw[: len(frame)] if spare and len(raw) == len(shown) else raw
         except FcxError:
             raise
@@ -258,3 +265,17 @@ class CheckedClassifier:
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)
+
+
+def _threads_for(rows: int) -> AbstractContextManager[object]:
+    """One OpenMP thread for a small batch, and afterwards as many as before; a large one may have what there are."""
+    if rows >= SMALL_BATCH:
+        return nullcontext()
+    limited: AbstractContextManager[object] = _thread_pools(len(sys.modules)).limit(limits=1, user_api="openmp")
+    return limited
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The thread pools of all libraries; looked for anew only when modules were imported, since it takes long."""
+    return ThreadpoolController()

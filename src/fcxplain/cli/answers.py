@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from .console import out, table_of, written
+from .console import one_line, out, table_of, written
 
 if TYPE_CHECKING:
     from ..explanation import Certificate, Explanation
@@ -63,7 +63,7 @@ def _named(first: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> 
     for status, labels in first.items():
         rows = counts.get(status, 0)
         more = f" and {rows - NAMED:,} more" if rows > NAMED else ""
-        found[status] = f" (row{'s' * (rows > 1)} {', '.join(map(str, labels))}{more})"
+        found[status] = f" (row{'s' * (rows > 1)} {', '.join(map(one_line, labels))}{more})"
     return found
 
 
@@ -93,7 +93,7 @@ def _print_reasons(answer: Explanation) -> None:
     # Of those that are timed_out it is said once for all that nobody looked.
     reasons = [reason for reason in answer.reasons.values() if reason.status != "timed_out"]
     for reason in reasons[:SHOWN]:
-        head = f"[bold]row {escape(str(reason.row))}[/], {escape(reason.status)}:"
+        head = f"[bold]row {escape(one_line(reason.row))}[/], {escape(reason.status)}:"
         out.print(head, escape(reason.words), highlight=False, soft_wrap=True)
     if len(reasons) > SHOWN:
         out.print(f"... and {len(reasons) - SHOWN:,} more rows with a reason", highlight=False)
@@ -105,8 +105,8 @@ def _print_table(answer: Explanation, count: int) -> None:
 
     table = table_of("row", "what changes", "probability", "status")
     for c in map(answer.certificate, range(count)):
-        row = f"{c.row}" if c.rank == 1 else f"{c.row}, answer {c.rank}"
-        moves = "\n".join(f"{m.feature}: {m.now} -> {m.then}" for m in c.changes) or "nothing"
+        row = one_line(c.row) if c.rank == 1 else f"{one_line(c.row)}, answer {c.rank}"
+        moves = "\n".join(one_line(f"{m.feature}: {m.now} -> {m.then}") for m in c.changes) or "nothing"
         known = "" if c.predicted is None else f"{c.probability:.2f}"
         status = "\n".join([marked(c.status), *(f"- {failure}" for failure in _failures(c))])
         table.add_row(*map(escape, (row, moves, known, status)))

@@ -1,25 +1,58 @@
 """What every command prints with: the consoles, tables, JSON, and the options that many share.
 
 Results go to `out`. How the work goes and what is worth knowing goes to `err`, which `--quiet` silences. Warnings and
-errors go to `alarm`, which nothing silences.
+errors go to `alarm`, which nothing silences. None of them lets a control character of a user's data through to a
+terminal, which it could command: what would be one is shown as its escape, such as \\x1b.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from .completion import data_sets
 
-out = Console()
-err = Console(stderr=True)
-alarm = Console(stderr=True)
+# Control characters (C0 but for tab and line feed, DEL, C1), line separators, and marks that turn text round.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with the escapes of control characters in their place; lines stay lines."""
+    return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def one_line(value: object) -> str:
+    """A value of a user's table as text without line breaks, so that it cannot pass for a line of ours."""
+    return visible(str(value).replace("\n", "\\n"))
+
+
+class _Console(Console):
+    """A console that shows control characters; only rich's own reach the terminal."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Made visible before its width is measured."""
+        return super().render_str(visible(text), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Whatever did not come as text, such as the parts of a bar."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+# A name such as :key: is a name, not a picture.
+out = _Console(emoji=False)
+err = _Console(stderr=True, emoji=False)
+alarm = _Console(stderr=True, emoji=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
@@ -57,8 +90,9 @@ def table_of(*columns: str) -> Table:
 
 
 def print_json(data: Any) -> None:
-    """Data as JSON, on standard output."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    """Data as JSON, on standard output; control characters in JSON's own escapes."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    typer.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def note(text: str) -> None:

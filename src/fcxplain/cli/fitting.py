@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.markup import escape
 
 from ..errors import DataError, Fault
+from ..writing import only_run
 from .console import Data, Ignore, Json, Label, RowId, SchemaFile, Seed, err, note, out, print_json, split
 from .fit_options import (
     AsPublished,
@@ -88,25 +89,28 @@ def fit(
     from .sources import Source
 
     _check_folder(output, overwrite)
-    _check_options(constraint, as_published, history, write_schema)
-    source = Source.of(data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file, id=row_id)
-    fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
-    _set(fcx, epochs, learning_rate, setting or [])
-    own = own_unless_trained(classifier)
-    _check_classes(classes, own, classifier)
-    # The classes of a model of one's own may be called otherwise than those of the label.
-    loaded = _loaded(source, target if own is None else None, ignore, freeze, write_schema)
-    if own is None:
-        checked_target(loaded.target, loaded.classes)
-    asked = _asked(loaded, rules, target, classes, graph)
-    _introduce(loaded, source, asked, write_schema)
-    model = _trained(loaded, source) if own is None else own
-    task = _task(loaded, source, model, asked)
-    marks = _marks(loaded, source, task.classifier, own is None)
-    done = _fitted(fcx, task, loaded, checkpoint, output)
-    _keep(fcx, source, output, overwrite, checkpoint, history)
-    done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
-    _tell(done | {"classifier": classifier} | marks, next_step(source, output, loaded.notes), as_json)
+    with only_run(output):
+        _check_options(constraint, as_published, history, write_schema)
+        source = Source.of(
+            data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file, id=row_id
+        )
+        fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
+        _set(fcx, epochs, learning_rate, setting or [])
+        own = own_unless_trained(classifier)
+        _check_classes(classes, own, classifier)
+        # The classes of a model of one's own may be called otherwise than those of the label.
+        loaded = _loaded(source, target if own is None else None, ignore, freeze, write_schema)
+        if own is None:
+            checked_target(loaded.target, loaded.classes)
+        asked = _asked(loaded, rules, target, classes, graph)
+        _introduce(loaded, source, asked, write_schema)
+        model = _trained(loaded, source) if own is None else own
+        task = _task(loaded, source, model, asked)
+        marks = _marks(loaded, source, task.classifier, own is None)
+        done = _fitted(fcx, task, loaded, checkpoint, output)
+        _keep(fcx, source, output, overwrite, checkpoint, history)
+        done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
+        _tell(done | {"classifier": classifier} | marks, next_step(source, output, loaded.notes), as_json)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from . import completion
 from .console import Json, Seed, err, out, print_json, table_of
@@ -68,7 +69,7 @@ def _print(found: Limits) -> None:
     out.print(shown)
     how = "every legal row was tried" if found.is_exact else "a bound by the model's linear score, rules left out"
     of = f"{found.possible:,} rows with an answer, of {found.rows:,} refused by seed {found.seed}"
-    err.print(f"{found.data}, {found.rules} rules: {of}; {how}", highlight=False, soft_wrap=True)
+    err.print(escape(f"{found.data}, {found.rules} rules: {of}; {how}"), highlight=False, soft_wrap=True)
 
 
 def _cells(line: Limit) -> tuple[str, ...]:

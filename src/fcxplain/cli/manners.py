@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -19,13 +21,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
 from ..errors import FcxError, FcxWarning
-from .console import alarm, err
+from .console import alarm, err, visible
 
 # Ends of a command beside 0 (done), 1 (not everything is as wished; see --strict) and 2 (bad input).
 FAULT_OF_OURS, STOPPED = 70, 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+# The error of all usage; typer has it under another name than click, from which it once took it.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -53,6 +58,24 @@ class _Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
+
+    def make_context(self, *given: Any, **how: Any) -> Any:
+        with _visible_usage():
+            return super().make_context(*given, **how)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_usage():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _visible_usage() -> Iterator[None]:
+    """What typer says of arguments, such as file names, goes to a console of its own."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        error.message = visible(error.message)
+        raise
 
 
 def _plain(parameters: list[Any]) -> list[Any]:
@@ -132,7 +155,7 @@ def _filled(text: str) -> str:
 def end(error: BaseException) -> int:
     """Tell what ended a command in one line, after its traceback if --debug was given; the exit code."""
     if MANNER.debug:
-        traceback.print_exception(error)
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
     if isinstance(error, KeyboardInterrupt):
         _tell_stopped(error)
         return STOPPED

@@ -12,6 +12,8 @@ from ..errors import DataError, Fault
 from ..writing import write_whole
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..causal import CausalGraph
     from ..explanation import Explanation
     from ..model.history import History
@@ -47,7 +49,17 @@ def write_answers(answer: Explanation, path: Path, key: bytes | None = None) -> 
             case ".json":
                 answer.to_json(path)
             case _:
-                write_whole(path, answer.frame.to_csv(index=False, lineterminator="\n"))
+                write_whole(path, _csv(answer.frame))
+
+
+def _csv(table: pd.DataFrame) -> str:
+    """A table as CSV that no spreadsheet takes for formulas; our own readers take the guards off again."""
+    from pandas.api.types import is_numeric_dtype
+
+    from ..datasets.delimited import guarded
+
+    safe = table.apply(lambda column: column if is_numeric_dtype(column) else column.map(guarded))
+    return str(safe.rename(columns=guarded).to_csv(index=False, lineterminator="\n"))
 
 
 def write_graph(graph: CausalGraph, path: Path, title: str) -> None:

@@ -13,7 +13,7 @@ from ..classifier import KINDS, train_classifier
 from ..datasets import Dataset
 from ..errors import ClassifierError, DataError, Fault, FcxWarning, FormatError, did_you_mean, some
 from ..explainer import FCx
-from ..keeping import KIND
+from ..keeping import KIND, read_schema
 from ..persistence import read
 from ..persistence.container import is_there
 from ..persistence.manifest import MANIFEST
@@ -103,8 +103,7 @@ def _again(name: str, folder: Path) -> Any:
     if source is None:
         problem = "cannot be trained again, since this model does not say what it was fitted on"
         raise ClassifierError("", [Fault(f"classifier {name!r}", problem, OWN)])
-    schema = Schema.from_dict(read(folder, KIND).content["task"]["schema"])
-    return train_classifier(source.load(schema=schema), name, source.seed)
+    return train_classifier(source.load(schema=read_schema(folder)), name, source.seed)
 
 
 def remembered(folder: Path) -> Source | None:

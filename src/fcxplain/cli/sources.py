@@ -92,7 +92,8 @@ class Source:
         known = {f.name: kept[f.name] for f in fields(cls) if kept.get(f.name) is not None}
         texts = [known.get(name) for name in ("label", "classifier", "schema", "sha256", "id")]
         numbers = [known.get(name) for name in ("rows", "seed")]
-        is_sound = all(isinstance(t, str | None) for t in texts) and all(isinstance(n, int | None) for n in numbers)
+        is_sound = all(isinstance(t, str | None) for t in texts)
+        is_sound &= all(n is None or (isinstance(n, int) and n >= 0) for n in numbers)
         return cls(**known) if is_sound and isinstance(known.get("data"), str) else None
 
 

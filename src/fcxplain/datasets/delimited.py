@@ -14,19 +14,23 @@ import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from ..errors import DataError, Fault
+from ..errors import DataError, Fault, some
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
 # Lines looked at to tell the separator.
 SAMPLE_LINES = 50
 # A compressed table may not unpack to more than this.
 MAX_BYTES = 2**32
+# No line of any file may be longer than this, which is as much as is read at a time when it is cut into fields.
+MAX_LINE = 2**24
+BLOCK = 2**20
 # Ragged rows named in an error.
 MAX_FAULTS = 5
 
@@ -38,6 +42,10 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1c-\x1f]")
+# What a spreadsheet takes for a formula, but for numbers. Quotes before it count, so that the one more that guards it
+# can be taken off again whatever stood there.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[-+](\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -65,22 +73,66 @@ def read_delimited(path: Path, separator: str | None = None) -> Delimited:
     return Delimited(table, mark, (*notes, *dropped))
 
 
+class Unpacked(io.RawIOBase):
+    """The bytes of a file, plain or gzipped. A line without end is refused before it fills the memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file, self._length = path, path.open("rb"), 0
+        is_packed = self._file.read(2) == b"\x1f\x8b"
+        self._file.seek(0)
+        self._source = gzip.GzipFile(fileobj=self._file) if is_packed else self._file
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, at most a block of them."""
+        data = self._source.read(min(len(buffer), BLOCK))
+        rest = len(data) - 1 - max(data.rfind(b"\n"), data.rfind(b"\r"))
+        self._length = rest if rest < len(data) else self._length + rest
+        if self._length > MAX_LINE:
+            raise DataError(f"{self._path} has a line of more than {MAX_LINE:,} bytes; is it a table?")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()
+
+
 def _content(path: Path) -> bytes:
+    content = io.BytesIO()
     try:
-        with path.open("rb") as file:
-            start = file.read(4)
-            file.seek(0)
-            source = gzip.GzipFile(fileobj=file) if start[:2] == b"\x1f\x8b" else file
-            content = source.read(MAX_BYTES + 1)
+        with Unpacked(path) as source:
+            while (block := source.read(BLOCK)) and content.tell() <= MAX_BYTES:
+                if not content.tell() and block[:4] == b"PK\x03\x04":
+                    raise DataError(f"{path} is a zip archive or a workbook; unpack it, or save the sheet as CSV")
+                content.write(block)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path} is a damaged gzip file: {error}") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error}") from error
-    if start == b"PK\x03\x04":
-        raise DataError(f"{path} is a zip archive or a workbook; unpack it, or save the sheet as CSV")
-    if len(content) > MAX_BYTES:
+    if content.tell() > MAX_BYTES:
         raise DataError(f"{path} is larger than {MAX_BYTES:,} bytes; convert it to parquet")
-    return content
+    return content.getvalue()
+
+
+def guarded(value: Any) -> Any:
+    """A value for a cell of CSV: text that a spreadsheet would take for a formula gets a single quote before it."""
+    is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
+
+
+def unguarded(text: str) -> str:
+    """The inverse of `guarded`, for a cell that was read."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def unguarded_column(column: pd.Series) -> pd.Series:
+    """The same for a column of text; itself where no cell begins with a quote."""
+    return column.map(unguarded, na_action="ignore") if column.str.startswith("'", na=False).any() else column
 
 
 def _decoded(path: Path, content: bytes) -> tuple[str, str]:
@@ -191,11 +243,15 @@ def _check_rows(path: Path, text: str, table: pa.Table, ragged: list[pa.csv.Inva
 
 def _named(path: Path, records: pa.Table, mark: str) -> tuple[pd.DataFrame, list[str]]:
     """The records below the header, under its names; unnamed columns without content are dropped."""
-    header = [str(column[0]).strip() for column in records.columns]
-    columns = [pc.utf8_trim_whitespace(column.slice(1)).to_pandas() for column in records.columns]
+    header = [unguarded(str(column[0]).strip()) for column in records.columns]
+    written = [pc.utf8_trim_whitespace(column.slice(1)).to_pandas() for column in records.columns]
+    columns = [unguarded_column(column) for column in written]
     if records.num_rows < 2:
         raise DataError(f"{path} has a header but no rows")
     kept, notes, faults = {}, [], []
+    changed = [name for name, a, b in zip(header, written, columns, strict=True) if a is not b and (a != b).any()]
+    if changed:
+        notes.append(f"The single quote before what would be a formula is taken off in {some(changed)}.")
     for place, (name, column) in enumerate(zip(header, columns, strict=True), start=1):
         if name == "" and _is_idle(column):
             notes.append(f"Dropped column {place}, which has no name and only row numbers or nothing.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 
 from ..errors import Fault, TrainingError
@@ -17,7 +18,8 @@ def whole(name: str, value: object, low: int) -> list[Fault]:
 
 def between(name: str, value: object, low: float, high: float = math.inf, *, open_low: bool = False) -> list[Fault]:
     """A fault unless the value is a number from `low` (or above it) to `high`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be too large for a float; comparing them is exact.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if is_number and low <= float(value) <= high and not (open_low and value == low):  # type: ignore[arg-type]
         return []
     wanted = f"above {low:g}" if open_low else f"of {low:g} or more"

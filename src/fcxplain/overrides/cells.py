@@ -100,14 +100,15 @@ def _priced(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
     problems: list[Problem] = []
     for part in notation.parts(text):
-        match = re.fullmatch(rf"(.+?)\s*[=:]\s*({notation.NUMBER})", part, re.DOTALL)
-        name = "" if match is None else notation.bare(match.group(1))
-        if match is None:
-            problems.append((f"{part!r} gives no feature a number", "Write e.g. age=2, job=5."))
+        # A number holds neither sign, so that the last one parts it from the name.
+        place = max(part.rfind("="), part.rfind(":"))
+        name, number = notation.bare(part[: max(place, 0)].rstrip()), part[place + 1 :].lstrip()
+        if place < 1 or not re.fullmatch(notation.NUMBER, number):
+            problems.append((f"{some([part])} gives no feature a number", "Write e.g. age=2, job=5."))
         elif name in found:
-            problems.append((f"{name!r} is given two numbers", "Drop one of the two."))
+            problems.append((f"{some([name])} is given two numbers", "Drop one of the two."))
         else:
-            found[name] = float(match.group(2))
+            found[name] = float(number)
     refuse(problems)
     return found
 

@@ -10,8 +10,9 @@ NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _WORDS = frozenset({"and", "or", "not", "in", "abs"})
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
-# The rule language's own tokens that may hold a semicolon or a line's end in them; anything else is one character.
-_PIECES = re.compile(r"""`[^`\n]*`['’′‘]?|[^\W\d]\w*['’′‘]?|"[^"\n]*"|“[^”\n]*”|'[^'\n]*'|‘[^’\n]*’|\#[^\n]*|.|\n""")
+# The rule language's own tokens that may hold a semicolon or a line's end in them; anything else is one character. An
+# opening quote ends the search for the closing one before it: a thousand of them would each be followed to the end.
+_PIECES = re.compile(r"""`[^`\n]*`['’′‘]?|[^\W\d]\w*['’′‘]?|"[^"\n]*"|“[^“”\n]*”|'[^'\n]*'|‘[^‘’\n]*’|\#[^\n]*|.|\n""")
 # An item of a list; a quote counts where the item begins with it, so that apostrophes are letters.
 _PART = re.compile(r"""(?:\s*(?:`[^`]*`|"[^"]*"|'[^']*'))?[^,]*""")
 
@@ -62,10 +63,10 @@ def items(text: str) -> list[str]:
 
 def lines(text: str) -> list[str]:
     """The rules of a text: one a line, or separated by semicolons that stand outside quotes and comments."""
-    found = [""]
+    found: list[list[str]] = [[]]
     for piece in _PIECES.findall(text):
         if piece in (";", "\n"):
-            found.append("")
+            found.append([])
         else:
-            found[-1] += piece
-    return [line.strip() for line in found if line.strip()]
+            found[-1].append(piece)
+    return [line for pieces in found if (line := "".join(pieces).strip())]

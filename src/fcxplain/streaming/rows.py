@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..datasets.delimited import SEPARATORS
+from ..datasets.delimited import SEPARATORS, Unpacked, unguarded, unguarded_column
 from ..datasets.missing import MISSING
 from ..errors import DataError, Fault, did_you_mean, some
 from ..fingerprint import fingerprint
@@ -114,7 +115,8 @@ class RowFile:
     def _delimited(self) -> str:
         with _opened(self.path) as file:
             header = file.readline()
-        marks = {mark: [n.strip() for n in next(csv.reader([header], delimiter=mark), [])] for mark in SEPARATORS}
+        marks = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
+        marks = {mark: [unguarded(name.strip()) for name in names] for mark, names in marks.items()}
         schema = self.task.schema
         # The features are known, so that the separator is the one that shows them.
         self.separator = max(marks, key=lambda mark: sum(n in schema for n in marks[mark]))
@@ -150,7 +152,7 @@ class RowFile:
 
     def _named(self, text: pd.DataFrame) -> pd.DataFrame:
         """Columns and rows under their names."""
-        named = text.set_axis([self.header[i] for i in text.columns], axis=1)
+        named = text.apply(unguarded_column).set_axis([self.header[i] for i in text.columns], axis=1)
         return called_by(named, self.index, self.task.schema, str(self.path))
 
     def _check_index(self, columns: Sequence[str]) -> None:
@@ -223,17 +225,22 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _opened(path: Path) -> TextIO:
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    opened = gzip.open if is_packed else open
-    return cast(TextIO, opened(path, "rt", encoding="utf-8-sig", newline=""))
+    return io.TextIOWrapper(io.BufferedReader(Unpacked(path)), encoding="utf-8-sig", newline="")
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, EOFError, pa.ArrowException, csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        pa.ArrowException,
+        csv.Error,
+        pd.errors.ParserError,
+        pd.errors.EmptyDataError,
+    ) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not text in UTF-8 ({error}); convert it, or give a parquet file") from error

@@ -23,6 +23,7 @@ from ..explanation.digest import checked_key
 from ..explanation.parquet import arrow_table, column_named
 from ..fingerprint import fingerprint
 from ..task import Task
+from ..writing import only_run
 from .parts import Part, Parts
 from .rows import RowFile
 
@@ -111,7 +112,8 @@ def stream(
     on_resume: told, if it goes on with an earlier run, after how many rows.
 
     Every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
-    the last is there; then they become the target, which is never seen unfinished. Without `index`, rows are labelled
+    the last is there; then they become the target, which is never seen unfinished. A second run with the same target
+    is refused while the first goes on. Without `index`, rows are labelled
     as by the parquet file's own index, or by their number.
     """
     chunk = chunk_for(task) if chunk is None else chunk
@@ -120,11 +122,12 @@ def stream(
     key = checked_key(key)
     rows = RowFile(Path(source), task, index)
     named = () if index is None else (index,)
-    _check(rows)
-    with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
-        done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
-        about = _together([part.about for part, _ in done])
-        parts.join([part for part, _ in done], about, key)
+    with only_run(Path(target)):
+        _check(rows)
+        with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
+            done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
+            about = _together([part.about for part, _ in done])
+            parts.join([part for part, _ in done], about, key)
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
