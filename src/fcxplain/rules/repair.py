@@ -159,16 +159,13 @@ class Repairer:
         names = {r.name for r in refs_of(group.formula) if not r.primed}
         program = Program({Ref(self.schema[n], primed=False): search.before[n][row].item() for n in names})
         for name in group.names:
-            own = Ref(self.schema[name], primed=True)
+            feature = self.schema[name]
+            own, present = Ref(feature, primed=True), search.before[name][row]
+            if feature.is_number and search.in_bounds(feature)[row] and not feature.on_grid(present):
+                program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
-        solution = program.solve(seconds)
-        if solution.status != "found":
-            return solution
-        # The solver works within tolerances; what it says counts only if the exact reading agrees.
-        before = {n: v[row : row + 1] for n, v in search.before.items()}
-        after = {r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()}
-        return solution if truth(group.formula, before, after).all() else UNDECIDED
+        return program.solve(group.formula, seconds)
 
 
 def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
@@ -211,7 +208,7 @@ def _group(formulas: Sequence[Formula]) -> Group:
     formula = normal_form(And(tuple(formulas)))
     boxes = disjuncts(formula)
     names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
-    wide = boxes is None or any(len(a.primed) > 1 for atoms in boxes for a in atoms)
+    wide = boxes is None or any(a.is_wide for atoms in boxes for a in atoms)
     return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 
