@@ -17,11 +17,9 @@ from ..schema import Schema
 from .check import holds
 from .nodes import And, Compare, Formula, Not, Rule, refs_of
 from .normal import disjuncts, normal_form, substituted
-from .program import Program
+from .program import FEW, Program
 
 Severity = Literal["error", "warning", "note"]
-# Past this many alternatives one program with indicators is quicker than a program for each.
-FEW = 32
 # Row pairs drawn to see whether the data can show a rule.
 PAIRS = 10_000
 SECONDS = 5.0

@@ -45,6 +45,14 @@ class Affine:
     terms: tuple[tuple[float, Ref | Abs], ...] = ()
     constant: float = 0.0
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Expressions are looked up all the time, and may be long.
+        return hash((self.terms, self.constant))
+
     @classmethod
     def total(cls, parts: Iterable[Affine]) -> Affine:
         """The sum of any number of expressions."""

@@ -31,7 +31,7 @@ from .nodes import (
 
 TRUE = And(())
 FALSE = Or(())
-MAX_DISJUNCTS = 4096
+MAX_DISJUNCTS = 1024
 # Sets of this many pairs of levels are left to the integer program.
 MAX_PAIRS = 2000
 _ZERO = Affine()
@@ -43,6 +43,7 @@ SIGNS: dict[Op, frozenset[int]] = {
     ">=": frozenset({0, 1}),
     ">": frozenset({1}),
 }
+OPS = {signs: op for op, signs in SIGNS.items()}
 ANY_SIGN = frozenset({-1, 0, 1})
 # A comparison with more `abs` than this, and so with 2 ** 4 signs, is left to the integer program.
 MAX_FOLDS = 4
@@ -199,38 +200,39 @@ def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, 
 
 def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
     """Disjuncts with one comparison of each sum at most, without such as nothing can keep or another one covers."""
-    boxes = [box for box in map(_signs, found) if all(signs for signs in box.values())]
-    if len(boxes) > MANY:
-        return [_atoms(box) for box in boxes]
-    # Of two that cover each other the first stays.
-    covered = (
-        any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
-        for i, box in enumerate(boxes)
-    )
-    return [_atoms(box) for box, spare in zip(boxes, covered, strict=True) if not spare]
+    keys: dict[Affine | Atom, int] = {}
+    boxes = [box for box in (_signs(atoms, keys) for atoms in found) if all(box.values())]
+    if len(boxes) <= MANY:
+        # Of two that cover each other the first stays.
+        covered = [
+            any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
+            for i, box in enumerate(boxes)
+        ]
+        boxes = [box for box, spare in zip(boxes, covered, strict=True) if not spare]
+    by_number = list(keys)
+    return [tuple(_atom(by_number[number], signs) for number, signs in box.items()) for box in boxes]
 
 
-def _signs(atoms: tuple[Atom, ...]) -> dict[Affine | Atom, frozenset[int]]:
-    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are."""
-    box: dict[Affine | Atom, frozenset[int]] = {}
+def _signs(atoms: tuple[Atom, ...], keys: dict[Affine | Atom, int]) -> dict[int, frozenset[int]]:
+    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are.
+
+    Sums and atoms go by their numbers in `keys`, which are quicker to compare.
+    """
+    box: dict[int, frozenset[int]] = {}
     for atom in atoms:
-        key: Affine | Atom = atom.left if isinstance(atom, Compare) else atom
+        key = keys.setdefault(atom.left if isinstance(atom, Compare) else atom, len(keys))
         signs = SIGNS[atom.op] if isinstance(atom, Compare) else ANY_SIGN
         box[key] = box.get(key, ANY_SIGN) & signs
     return box
 
 
-def _covers(wide: dict[Affine | Atom, frozenset[int]], narrow: dict[Affine | Atom, frozenset[int]]) -> bool:
+def _covers(wide: dict[int, frozenset[int]], narrow: dict[int, frozenset[int]]) -> bool:
     """Whether whatever keeps the narrow box keeps the wide one."""
     return all(key in narrow and narrow[key] <= signs for key, signs in wide.items())
 
 
-def _atoms(box: dict[Affine | Atom, frozenset[int]]) -> tuple[Atom, ...]:
-    by_signs = {signs: op for op, signs in SIGNS.items()}
-    found: list[Atom] = []
-    for key, signs in box.items():
-        found.append(Compare(key, by_signs[signs], _ZERO) if isinstance(key, Affine) else key)
-    return tuple(found)
+def _atom(key: Affine | Atom, signs: frozenset[int]) -> Atom:
+    return Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
 
 
 class _TooManyError(Exception):
@@ -265,6 +267,8 @@ class _Spread:
 
     def _least(self, found: set[frozenset[int]]) -> list[frozenset[int]]:
         """Without disjuncts that ask for more than another one does."""
+        if len(found) > max(MANY, self.limit):
+            raise _TooManyError
         ordered = sorted(found, key=lambda d: (len(d), sorted(d)))
         if len(ordered) <= MANY:
             kept: list[frozenset[int]] = []

@@ -33,6 +33,8 @@ REACH = 10**6
 FINEST = 1e-6
 # What a row without a lattice is narrowed or widened by, in shares of its largest weight: above the solver's tolerance.
 NUDGE = 1e-6
+# Past this many alternatives one program with indicators is quicker than a program for each.
+FEW = 32
 SECONDS = 10.0
 
 Known = Mapping[Ref, float]

@@ -21,10 +21,12 @@ from .boxes import BoxSearch, Floats, Nearest
 from .check import Bools, truth
 from .nodes import And, Atom, Formula, Ref, Rule, refs_of
 from .normal import TRUE, disjuncts, normal_form, substituted
-from .program import SECONDS, UNDECIDED, Program, Solution
+from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
+# More boxes than this, none of which says all, take longer to look through than the program that is asked after them.
+MOST_WIDE = 128
 
 
 @dataclass(frozen=True)
@@ -139,17 +141,18 @@ class Repairer:
     def _solve_row(
         self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], seconds: float
     ) -> Solution:
-        """The best over the group's disjuncts, or over its whole formula where those are too many.
+        """The best over the group's disjuncts, or over its whole formula where those are many.
 
         `bounds` says for each disjunct what its nearest box point costs: no solution of it can cost less.
         """
-        whole = [group.formula] if group.boxes is None else [And(atoms) for atoms in group.boxes]
-        best, undecided, end = Solution("none"), False, time.monotonic() + seconds
+        if group.boxes is None or np.isfinite(bounds).sum() > FEW:
+            return self._solve_formula(group.formula, group, search, row, seconds)
+        best, undecided, end = NONE, False, time.monotonic() + seconds
         for choice in np.argsort(bounds, kind="stable"):
             if bounds[choice] >= best.cost:
                 break
-            left = end - time.monotonic()
-            solution = self._solve_formula(whole[choice], group, search, row, left) if left > 0 else UNDECIDED
+            own, left = And(group.boxes[choice]), end - time.monotonic()
+            solution = self._solve_formula(own, group, search, row, left) if left > 0 else UNDECIDED
             undecided |= solution.status == "undecided"
             if solution.cost < best.cost:
                 best = solution
@@ -209,6 +212,8 @@ def _group(formulas: Sequence[Formula]) -> Group:
     boxes = disjuncts(formula)
     names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
     wide = boxes is None or any(a.is_wide for atoms in boxes for a in atoms)
+    if wide and boxes is not None and len(boxes) > MOST_WIDE:
+        boxes = None
     return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 
