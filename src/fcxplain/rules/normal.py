@@ -122,7 +122,9 @@ def _plain_comparison(formula: Compare) -> Formula:
     signed = (rest + fold.inside * (weight * sign) for sign in (1.0, -1.0))
     # The size of e is the larger of e and -e: at most something where both are, at least that where one is.
     join = _and if (weight > 0) == (formula.op in ("<", "<=")) else _or
-    return join((*(_plain_comparison(replace(formula, left=case)) for case in signed), *limits))
+    # A sum of them is kept whole beside its signs: where its nearest points are known, no sign need be tried.
+    whole = (formula, *limits) if limits else ()
+    return join((*whole, *(_plain_comparison(replace(formula, left=case)) for case in signed)))
 
 
 def _limits_of_each(formula: Compare) -> list[Formula]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -372,6 +373,7 @@ def _given(ref: Ref, known: Known) -> Any:
     return value if ref.feature.is_number else int(value)
 
 
+@lru_cache(maxsize=1024)
 def _grid(feature: Feature) -> tuple[Fraction, Fraction]:
     """Origin and step of a number's grid, exactly."""
     first, second = (Fraction(repr(float(v))) for v in feature.at(np.asarray([0, 1])))

@@ -1,7 +1,7 @@
 """The repairing reading: the nearest legal row that keeps all rules together.
 
 Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
-once; only rows whose nearest box point breaks a wider rule go to the integer program, one by one.
+once, and sums in a box where that can be told; only the rows that are left go to the integer program, one by one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .check import Bools, truth
 from .nodes import And, Atom, Formula, Ref, Rule, refs_of
 from .normal import TRUE, disjuncts, normal_form, substituted
 from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
+from .sums import slide
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
@@ -122,34 +124,36 @@ class Repairer:
         bounds = []
         for atoms in ((),) if group.boxes is None else group.boxes:
             box = search.nearest(atoms, group.names)
+            if group.wide:
+                exact = group.formula if group.boxes is None else And(atoms)
+                box, bound = _within_sums(search, exact, atoms, box)
+                bounds.append(bound)
             best = best.improve(box)
-            bounds += [box.cost] if group.wide else []
-        if not group.wide:
-            return best, undecided
-        # Wide rules only take points away: where the nearest point without them keeps them, it is the answer.
-        rest = best.found & ~truth(group.formula, search.before, {**search.after, **best.natural})
         natural = {n: v.copy() for n, v in best.natural.items()}
         cost, found = best.cost.copy(), best.found.copy()
-        for row in np.flatnonzero(rest):
-            solution = self._solve_row(group, search, int(row), [float(b[row]) for b in bounds], seconds)
-            found[row], undecided[row] = solution.status == "found", solution.status == "undecided"
-            cost[row] = solution.cost
-            for ref, value in solution.values.items():
-                natural[ref.name][row] = value
+        for row in np.flatnonzero(np.any([bound < cost for bound in bounds], axis=0)) if bounds else ():
+            solution = self._solve_row(
+                group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
+            )
+            undecided[row] = solution.status == "undecided"
+            if solution.cost < cost[row]:
+                found[row], cost[row] = True, solution.cost
+                for ref, value in solution.values.items():
+                    natural[ref.name][row] = value
         return Nearest(natural, cost, found), undecided
 
     def _solve_row(
-        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], seconds: float
+        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], known: float, seconds: float
     ) -> Solution:
         """The best over the group's disjuncts, or over its whole formula where those are many.
 
-        `bounds` says for each disjunct what its nearest box point costs: no solution of it can cost less.
+        `bounds` says for each disjunct what its solutions cost at least; only what costs less than `known` counts.
         """
         if group.boxes is None or np.isfinite(bounds).sum() > FEW:
             return self._solve_formula(group.formula, group, search, row, seconds)
         best, undecided, end = NONE, False, time.monotonic() + seconds
         for choice in np.argsort(bounds, kind="stable"):
-            if bounds[choice] >= best.cost:
+            if bounds[choice] >= min(best.cost, known):
                 break
             own, left = And(group.boxes[choice]), end - time.monotonic()
             solution = self._solve_formula(own, group, search, row, left) if left > 0 else UNDECIDED
@@ -169,6 +173,22 @@ class Repairer:
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
         return program.solve(group.formula, seconds)
+
+
+def _within_sums(search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest) -> tuple[Nearest, Floats]:
+    """The nearest points of a disjunct where they can be told without a program, and what others cost at least.
+
+    Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
+    is the answer.
+    """
+    nearest = Nearest(box.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+    sums = (slide(search, atom, atoms, box) for atom in atoms if atom.is_wide)
+    for point in chain((box,), sums):
+        kept = point.found & truth(formula, search.before, {**search.after, **point.natural})
+        nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
+        if not (box.found & ~nearest.found).any():
+            break
+    return nearest, np.where(nearest.found, np.inf, box.cost)
 
 
 def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
