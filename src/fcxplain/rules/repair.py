@@ -89,14 +89,17 @@ class Repairer:
         self.groups = tuple(_group(formulas_of) for formulas_of in _connected(formulas))
         self._grouped = {name for group in self.groups for name in group.names}
 
-    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS) -> Repaired:
-        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row."""
+    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
+        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row.
+
+        Not `exact`, a sum of several values may be kept by a step more than it takes, which is much quicker.
+        """
         rows = len(after[self.schema.names[0]])
         starts = range(0, max(rows, 1), CHUNK)
-        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds) for s in starts]
+        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds, exact) for s in starts]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float) -> Repaired:
+    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float, exact: bool) -> Repaired:
         search = BoxSearch(self.schema, self.units, before, after)
         loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
         free = search.nearest((), loose)
@@ -106,7 +109,7 @@ class Repairer:
             natural[name] = before[name]
             cost = cost + self._distance(name, before[name], after[name])
         for group in self.groups:
-            part, unknown = self._nearest_of(group, search, seconds)
+            part, unknown = self._nearest_of(group, search, seconds, exact)
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
@@ -117,7 +120,7 @@ class Repairer:
             return np.asarray(a != b, dtype=np.float64)
         return np.asarray(np.abs(a - b) / self.units[name])
 
-    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float) -> tuple[Nearest, Bools]:
+    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
         wanted = {n: search.after[n] for n in group.names}
         best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
         undecided = np.zeros(search.rows, dtype=bool)
@@ -125,8 +128,8 @@ class Repairer:
         for atoms in ((),) if group.boxes is None else group.boxes:
             box = search.nearest(atoms, group.names)
             if group.wide:
-                exact = group.formula if group.boxes is None else And(atoms)
-                box, bound = _within_sums(search, exact, atoms, box)
+                formula = group.formula if group.boxes is None else And(atoms)
+                box, bound = _within_sums(search, formula, atoms, box, exact)
                 bounds.append(bound)
             best = best.improve(box)
         natural = {n: v.copy() for n, v in best.natural.items()}
@@ -175,16 +178,19 @@ class Repairer:
         return program.solve(group.formula, seconds)
 
 
-def _within_sums(search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest) -> tuple[Nearest, Floats]:
-    """The nearest points of a disjunct where they can be told without a program, and what others cost at least.
+def _within_sums(
+    search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest, exact: bool
+) -> tuple[Nearest, Floats]:
+    """Nearest points of a disjunct where they can be told without a program, and what others cost at least.
 
     Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
-    is the answer.
+    is the answer. Not `exact`, so is a point that is near.
     """
     nearest = Nearest(box.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
     sums = (slide(search, atom, atoms, box) for atom in atoms if atom.is_wide)
-    for point in chain((box,), sums):
-        kept = point.found & truth(formula, search.before, {**search.after, **point.natural})
+    for point, sure in chain(((box, box.found),), sums):
+        found = sure if exact else point.found
+        kept = found & truth(formula, search.before, {**search.after, **point.natural})
         nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
         if not (box.found & ~nearest.found).any():
             break

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..schema import Feature
 from .boxes import BoxSearch, Floats, Nearest
-from .check import evaluate
+from .check import Bools, evaluate
 from .nodes import Abs, Affine, Atom, Compare, Ref
 
 # A part of a step that is smaller than this is rounding.
@@ -29,15 +29,15 @@ class Part:
     anchor: Affine | None
 
 
-def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) -> Nearest:
-    """The nearest points of a box, given by atoms, that keep one wide atom; found where nothing else can be nearer.
+def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) -> tuple[Nearest, Bools]:
+    """Near points of a box, given by atoms, that keep one wide atom, and where it is sure that nothing is nearer.
 
     `start` is the nearest point of the box without that atom.
     """
-    natural, found = dict(start.natural), np.zeros(search.rows, dtype=bool)
-    parts = _parts(atom)
+    natural, parts = dict(start.natural), _parts(atom)
     if parts is None or not isinstance(atom, Compare):
-        return Nearest(natural, np.full(search.rows, np.inf), found)
+        nowhere = np.zeros(search.rows, dtype=bool)
+        return Nearest(natural, np.full(search.rows, np.inf), nowhere), nowhere
     upper = atom.op == "<="
     value = np.broadcast_to(evaluate(atom.left, search.before, {**search.after, **natural})[0], search.rows)
     need, cost, sure = np.maximum(value if upper else -value, 0.0), start.cost.copy(), start.found.copy()
@@ -58,10 +58,11 @@ def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) 
         on_grid = feature.on_grid(now) & feature.on_grid(search.before[name])
         sure &= on_grid & (whole & ((search.after[name] - now) * way <= 0) | (need == 0))
         natural[name] = np.where(steps > 0, feature.at(code + (way * steps).astype(np.int64)), now)
-        cost = cost + steps * step / search.units[name]
+        cost = cost + np.abs(natural[name] - search.after[name]) / search.units[name]
+        cost = cost - np.abs(now - search.after[name]) / search.units[name]
         need = np.where(last, 0.0, need - steps * gain)
-    sure &= need == 0
-    return Nearest(natural, np.where(sure, cost, np.inf), sure)
+    found = start.found & (need == 0)
+    return Nearest(natural, np.where(found, cost, np.inf), found), sure & found
 
 
 def _way(part: Part, search: BoxSearch, now: Floats) -> tuple[Floats, Floats]:
