@@ -78,16 +78,18 @@ def test_repair_is_as_near_as_brute_force_off_the_grid(data):
     schema = data.draw(small_schemas())
     rules = parse_rules(data.draw(st.lists(rule_texts(schema), min_size=1, max_size=3)), schema)
     before, after = data.draw(off_grid_rows(schema)), data.draw(off_grid_rows(schema))
-    found = Repairer(rules, schema).nearest(before, after)
+    repairer = Repairer(rules, schema)
+    found, near = repairer.nearest(before, after), repairer.nearest(before, after, exact=False)
     table = all_legal(schema, before)
     size = len(next(iter(table.values())))
     kept = holds(rules, {n: np.repeat(v, size) for n, v in before.items()}, table)
     assert not found.undecided.any()
-    assert found.found[0] == kept.any()
+    assert found.found[0] == near.found[0] == kept.any()
     if kept.any():
         cost = cost_of(schema, pd.DataFrame(table), pd.DataFrame(after))
         assert found.cost[0] == pytest.approx(cost[kept].min())
         assert holds(rules, before, found.natural).all()
+        assert holds(rules, before, near.natural).all()
 
 
 @calm

@@ -134,7 +134,8 @@ class Repairer:
             best = best.improve(box)
         natural = {n: v.copy() for n, v in best.natural.items()}
         cost, found = best.cost.copy(), best.found.copy()
-        for row in np.flatnonzero(np.any([bound < cost for bound in bounds], axis=0)) if bounds else ():
+        left = np.any([bound < cost for bound in bounds], axis=0) if bounds else undecided
+        for row in np.flatnonzero(left if exact else left & ~found):
             solution = self._solve_row(
                 group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
             )
