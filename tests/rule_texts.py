@@ -41,6 +41,27 @@ def every_row(schema: Schema) -> pd.DataFrame:
     )
 
 
+@st.composite
+def off_grid_rows(draw: st.DrawFn, schema: Schema) -> dict[str, np.ndarray]:
+    """One row, as natural columns, whose numbers lie anywhere between their bounds."""
+    row = {}
+    for f in schema:
+        value = draw(st.integers(0, f.top or 0))
+        if f.is_number and draw(st.booleans()):
+            value = draw(st.integers(int(f.low * 20), int(f.high * 20))) / 20
+        elif f.is_number:
+            value = f.at(np.asarray(value))
+        row[f.name] = np.asarray([value], dtype=np.float64 if f.is_number else np.int64)
+    return row
+
+
+def all_legal(schema: Schema, present: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All that a row may become, as natural columns: what changes lands on the grid."""
+    choices = [np.union1d(f.at(np.arange((f.top or 0) + 1)), present[f.name]) for f in schema]
+    choices = [c if f.mutable else present[f.name] for f, c in zip(schema, choices, strict=True)]
+    return {f.name: c.ravel() for f, c in zip(schema, np.meshgrid(*choices, indexing="ij"), strict=True)}
+
+
 def _numbers() -> st.SearchStrategy[str]:
     name = st.sampled_from(["a", "a'", "`b b`", "`b b`'"])
     constant = st.sampled_from(["0", "1", "2.5", "0.1"])
@@ -51,6 +72,13 @@ def _numbers() -> st.SearchStrategy[str]:
         st.builds(lambda n, m: f"{n} - {m}", name, st.one_of(name, constant)),
         st.builds(lambda n, m: f"{n} + {m}", name, st.one_of(name, constant)),
         st.builds(lambda n, m: f"abs({n} - {m})", name, st.one_of(name, constant)),
+        # Too many of them to be taken apart by sign.
+        st.builds(
+            lambda n, m, w: f"abs({n} - {m}) + {w} * abs(a' - a) + abs(abs(`b b`' - 0.5) - 0.25) + abs({m} - a')",
+            name,
+            name,
+            st.sampled_from(["1", "2", "-1"]),
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from fcxplain.rules.check import truth
 from fcxplain.rules.nodes import And, Or
 from fcxplain.rules.normal import disjuncts, normal_form
 from fcxplain.schema import Feature, Schema
-from rule_texts import every_row, rule_texts, small_schemas
+from rule_texts import all_legal, every_row, off_grid_rows, rule_texts, small_schemas
 
 calm = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -70,6 +70,26 @@ def test_repair_is_as_near_as_brute_force(problem, seed):
         assert found.found[row] == kept.any()
         if kept.any():
             assert found.cost[row] == pytest.approx(cost[kept].min())
+
+
+@settings(calm, max_examples=150)
+@given(st.data())
+def test_repair_is_as_near_as_brute_force_off_the_grid(data):
+    schema = data.draw(small_schemas())
+    rules = parse_rules(data.draw(st.lists(rule_texts(schema), min_size=1, max_size=3)), schema)
+    before, after = data.draw(off_grid_rows(schema)), data.draw(off_grid_rows(schema))
+    repairer = Repairer(rules, schema)
+    found, near = repairer.nearest(before, after), repairer.nearest(before, after, exact=False)
+    table = all_legal(schema, before)
+    size = len(next(iter(table.values())))
+    kept = holds(rules, {n: np.repeat(v, size) for n, v in before.items()}, table)
+    assert not found.undecided.any()
+    assert found.found[0] == near.found[0] == kept.any()
+    if kept.any():
+        cost = cost_of(schema, pd.DataFrame(table), pd.DataFrame(after))
+        assert found.cost[0] == pytest.approx(cost[kept].min())
+        assert holds(rules, before, found.natural).all()
+        assert holds(rules, before, near.natural).all()
 
 
 @calm

@@ -122,6 +122,22 @@ def test_a_present_value_off_the_grid_may_stay():
     assert repaired("loan' > loan", before=before, loan=50.3)["loan"] == 50.5
 
 
+def test_a_present_value_off_the_grid_may_stay_under_wide_rules():
+    rules = parse_rules("loan' + income' == loan + income", SCHEMA)
+    before, wanted = table(loan=50.3, income=20.05), table(loan=80.0, income=20.0)
+    found = repair(rules, before, wanted, SCHEMA).iloc[0]
+    # No two values on their grids make 70.35, and only 50.3 and 20.05 are legal beside them.
+    assert (found["loan"], found["income"]) == (50.3, 20.05)
+
+
+def test_the_grid_value_beside_a_present_value_off_the_grid_is_one_of_its_own():
+    rules = parse_rules("loan' + income' > loan + income", SCHEMA)
+    before = table(loan=50.3)
+    assert repair(rules, before, before, SCHEMA).iloc[0]["income"] == 20.1
+    frozen = parse_rules("loan' + income' > loan + income\nincome' <= income", SCHEMA)
+    assert repair(frozen, before, before, SCHEMA).iloc[0]["loan"] == 50.5
+
+
 def test_a_present_value_out_of_bounds_may_not_stay():
     before = table(loan=150.25)
     assert repaired("", before=before, loan=150.25)["loan"] == 100.0
@@ -180,6 +196,74 @@ def test_the_order_and_the_batch_do_not_matter():
     whole = repair(rules, before, after, SCHEMA)
     one_by_one = pd.concat([repair(rules, before[i : i + 1], after[i : i + 1], SCHEMA) for i in range(40)])
     pd.testing.assert_frame_equal(whole, one_by_one)
+
+
+TWENTY = Schema(tuple(Feature(f"n{i}", "integer", low=0, high=100) for i in range(20)))
+EFFORT = " + ".join(f"abs(n{i}' - n{i})" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("rule", "cost"),
+    [
+        # All twenty are wanted 5 higher, each of which costs 0.05: 90 of the 100 points must go back.
+        (f"{EFFORT} <= 10", 0.9),
+        (f"{EFFORT} < 10", 0.91),
+        (f"{EFFORT} == 10", 0.9),
+        (f"{EFFORT} >= 103", 0.03),
+        (f"not ({EFFORT} > 10)", 0.9),
+        (f"n0' > 90 or {EFFORT} <= 10", 0.36),
+        (f"3 * ({EFFORT}) <= n0 - 20", 0.9),
+        # The last one gains two a step, as it goes back and away from 60; five are asked for.
+        (f"{EFFORT} - abs(n19' - 60) <= 90", 0.03),
+    ],
+)
+def test_a_sum_of_twenty_absolute_values_is_repaired_exactly(rule, cost):
+    before = pd.DataFrame([dict.fromkeys(TWENTY.names, 50)])
+    rules = parse_rules(rule, TWENTY)
+    found = Repairer(rules, TWENTY).nearest(TWENTY.natural(before), TWENTY.natural(before + 5))
+    assert found.found.all()
+    assert found.cost == pytest.approx(cost)
+    assert holds(rules, before, TWENTY.table(found.natural)).all()
+    assert contradiction(rules, TWENTY) == ()
+
+
+def test_twenty_nested_absolute_values_are_read_checked_and_repaired():
+    text = "n0' - 50"
+    for i in range(20):
+        text = f"abs({text}) - {2 + i % 3}"
+    rules = parse_rules(f"{text} <= -3", TWENTY)
+    values = np.arange(101)
+    every = pd.DataFrame({n: values if n == "n0" else 0 for n in TWENTY.names})
+    kept = values[holds(rules, every, every)]
+    assert 0 < len(kept) < 101
+    before = pd.DataFrame([dict.fromkeys(TWENTY.names, v) for v in (0, 37, 50, 99)])
+    found = repair(rules, before, before, TWENTY)
+    nearest = [abs(kept - v).min() for v in before["n0"]]
+    assert (found["n0"] - before["n0"]).abs().tolist() == nearest
+    assert contradiction(rules, TWENTY) == ()
+
+
+def test_rules_with_more_alternatives_than_can_be_listed_are_repaired():
+    clauses = [f"(n{i % 20}' > n{i % 20} or n{(7 * i + 1) % 20}' < {50 - i} or n{i % 20}' == {i})" for i in range(60)]
+    rules = parse_rules(" and ".join(clauses), TWENTY)
+    before = pd.DataFrame([dict.fromkeys(TWENTY.names, 50)])
+    assert holds(rules, before, repair(rules, before, before, TWENTY)).all()
+
+
+@pytest.mark.parametrize("factor", [1_000, 1_000_000, 1_000_000_000])
+def test_large_factors_beside_small_ones_contradict_nothing(factor):
+    schema = Schema(tuple(Feature(n, "integer", low=0, high=9) for n in "xyz"))
+    rules = parse_rules(f"x' + {factor} * y' >= {factor} * z + 5\ny' <= z", schema)
+    assert contradiction(rules, schema) == ()
+    before = pd.DataFrame({"x": [2, 7], "y": [3, 3], "z": [3, 3]})
+    assert repair(rules, before, before, schema)["x"].tolist() == [5, 7]
+
+
+def test_a_contradiction_with_large_factors_is_named_only_if_it_is_one():
+    schema = Schema(tuple(Feature(n, "integer", low=0, high=9) for n in "xyz"))
+    text = "x' + 100000 * y' >= 100000 * z + 5\nz >= 9\nx' <= "
+    assert len(contradiction(parse_rules(f"{text}4", schema), schema)) == 3
+    assert contradiction(parse_rules(f"{text}5", schema), schema) == ()
 
 
 def findings(text: str, data: pd.DataFrame | None = None, schema: Schema = SCHEMA) -> list[tuple[str, str, list[int]]]:

@@ -184,10 +184,12 @@ class Binder:
                 return Affine(((1.0, Abs(self._affine(tree.children[0], depth + 1))),))
         parts = [self._affine(child, depth + 1) for child in tree.children[::2]]
         signs = [str(sign) for sign in tree.children[1::2]]
-        join = _summed if tree.data == "sum" else _multiplied
+        if tree.data == "sum":
+            signed = (part if sign == "+" else part * -1.0 for sign, part in zip(signs, parts[1:], strict=True))
+            return _bounded(tree, Affine.total((parts[0], *signed)))
         total = parts[0]
         for sign, part in zip(signs, parts[1:], strict=True):
-            total = _bounded(tree, join(tree, total, sign, part))
+            total = _bounded(tree, _multiplied(tree, total, sign, part))
         return total
 
     def _named(self, tree: Any, alone: bool) -> Ref:
@@ -246,10 +248,6 @@ def _check_kinds(tree: Any, comparison: Compare) -> None:
         raise _mistaken(tree, problem)
     if not kinds:
         raise _mistaken(tree, "nothing but numbers is left to compare")
-
-
-def _summed(_: Any, total: Affine, sign: str, part: Affine) -> Affine:
-    return total + part if sign == "+" else total - part
 
 
 def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:

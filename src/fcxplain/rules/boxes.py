@@ -48,7 +48,7 @@ class Nearest:
 
 
 class BoxSearch:
-    """The boxes of some disjuncts for one batch of rows; atoms on several values are left out of account."""
+    """The boxes of some disjuncts for one batch of rows; wide atoms are left out of account."""
 
     def __init__(self, schema: Schema, units: Mapping[str, float], before: Natural, after: Natural) -> None:
         self.schema, self.units, self.before, self.after = schema, units, before, after
@@ -65,7 +65,7 @@ class BoxSearch:
             features = atom.primed
             if not features:
                 found &= truth(atom, self.before, self.after)
-            elif len(features) == 1:
+            elif not atom.is_wide:
                 of_feature[features[0].name].append(atom)
         natural, cost = {}, np.zeros(self.rows)
         for name, own in of_feature.items():
@@ -79,14 +79,15 @@ class BoxSearch:
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
         high = np.full(self.rows, highest, dtype=np.int64)
-        keeps = self._in_bounds(feature)
+        keeps = self.in_bounds(feature)
         for atom in atoms:
             limits = self._limits(feature, atom)
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps &= limits.keeps
         return Interval(low, high, keeps)
 
-    def _in_bounds(self, feature: Feature) -> Bools:
+    def in_bounds(self, feature: Feature) -> Bools:
+        """Whether a number's present value lies within its bounds, and so may stay, on the grid or off it."""
         present = self.before[feature.name]
         low = -np.inf if feature.low is None else feature.low
         high = np.inf if feature.high is None else feature.high

@@ -5,6 +5,7 @@ Whether any legal pair of rows keeps some rules is an integer program over both 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,16 +15,16 @@ import pandas as pd
 
 from ..schema import Schema
 from .check import holds
-from .nodes import And, Compare, Formula, Rule, refs_of
+from .nodes import And, Compare, Formula, Not, Rule, refs_of
 from .normal import disjuncts, normal_form, substituted
-from .program import Program
+from .program import FEW, Program
 
 Severity = Literal["error", "warning", "note"]
-# Past this many alternatives one program with indicators is quicker than a program for each.
-FEW = 32
 # Row pairs drawn to see whether the data can show a rule.
 PAIRS = 10_000
 SECONDS = 5.0
+# How many times longer to look for rules that a contradiction does not need.
+MOST_MINIMISING = 4
 # Each rule is held against all others; beyond this many that takes longer than anybody waits.
 MOST_COMPARED = 100
 # What to say of a rule without a primed name.
@@ -56,13 +57,13 @@ class Breakage:
 
 
 def contradiction(rules: Iterable[Rule], schema: Schema, *, seconds: float = SECONDS) -> tuple[Rule, ...]:
-    """The fewest rules that no legal pair of rows keeps together (a minimal set), or none."""
-    core = list(rules)
+    """Rules that no legal pair of rows keeps together, without one too many unless time runs out; or none."""
+    core, end = list(rules), time.monotonic() + MOST_MINIMISING * seconds
     if satisfiable(core, schema, seconds=seconds) is not False:
         return ()
     for rule in tuple(core):
         rest = [r for r in core if r is not rule]
-        if satisfiable(rest, schema, seconds=seconds) is False:
+        if time.monotonic() < end and satisfiable(rest, schema, seconds=seconds) is False:
             core = rest
     return tuple(core)
 
@@ -70,25 +71,22 @@ def contradiction(rules: Iterable[Rule], schema: Schema, *, seconds: float = SEC
 def satisfiable(
     rules: Iterable[Rule], schema: Schema, *, broken: Rule | None = None, seconds: float = SECONDS
 ) -> bool | None:
-    """Whether some legal pair of rows keeps all rules (and breaks `broken`); None if time ran out."""
-    frozen = frozenset(schema.immutable)
-    parts = [normal_form(substituted(r.formula, frozen)) for r in rules]
-    if broken is not None:
-        parts.append(normal_form(substituted(broken.formula, frozen), wanted=False))
-    formula = normal_form(And(tuple(parts)))
+    """Whether some legal pair of rows keeps all rules (and breaks `broken`); None if that cannot be told in time."""
+    frozen, end = frozenset(schema.immutable), time.monotonic() + seconds
+    opposite = () if broken is None else (Not(broken.formula),)
+    exact = substituted(And((*(r.formula for r in rules), *opposite)), frozen)
+    formula = normal_form(exact)
     few = disjuncts(formula, limit=FEW)
     choices: Sequence[Formula] = [formula] if few is None else [And(atoms) for atoms in few]
-    answers = [_has_solution(choice, seconds) for choice in choices]
-    if True in answers:
-        return True
-    return None if None in answers else False
-
-
-def _has_solution(formula: Formula, seconds: float) -> bool | None:
-    program = Program({})
-    program.require(formula)
-    status = program.solve(seconds).status
-    return {"found": True, "none": False}.get(status)
+    known: bool | None = False
+    for choice in choices:
+        program = Program({})
+        program.require(choice)
+        status = program.solve(exact, end - time.monotonic()).status
+        if status == "found":
+            return True
+        known = known if status == "none" else None
+    return known
 
 
 def lint(rules: Iterable[Rule], schema: Schema, table: pd.DataFrame | None = None, *, seed: int = 0) -> list[Finding]:

@@ -6,7 +6,7 @@ words) needs the tree alone. Numbers stand in their own units, ordinals by rank,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast
@@ -45,12 +45,27 @@ class Affine:
     terms: tuple[tuple[float, Ref | Abs], ...] = ()
     constant: float = 0.0
 
-    def __add__(self, other: Affine) -> Affine:
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Expressions are looked up all the time, and may be long.
+        return hash((self.terms, self.constant))
+
+    @classmethod
+    def total(cls, parts: Iterable[Affine]) -> Affine:
+        """The sum of any number of expressions."""
         weights: dict[Ref | Abs, float] = {}
-        for weight, atom in self.terms + other.terms:
-            weights[atom] = weights.get(atom, 0.0) + weight
-        kept = tuple((weight, atom) for atom, weight in weights.items() if weight)
-        return Affine(kept, self.constant + other.constant)
+        constant = 0.0
+        for part in parts:
+            constant += part.constant
+            for weight, atom in part.terms:
+                weights[atom] = weights.get(atom, 0.0) + weight
+        return cls(tuple((weight, atom) for atom, weight in weights.items() if weight), constant)
+
+    def __add__(self, other: Affine) -> Affine:
+        return Affine.total((self, other))
 
     def __mul__(self, factor: float) -> Affine:
         terms = tuple((weight * factor, atom) for weight, atom in self.terms if weight * factor)
@@ -67,12 +82,22 @@ class Affine:
         atom = self.terms[0][1]
         return atom if isinstance(atom, Ref) else None
 
+    @cached_property
+    def folds(self) -> int:
+        """How many `abs` of counterfactual values it has, nested ones included."""
+        return sum(1 + atom.inside.folds for _, atom in self.terms if isinstance(atom, Abs) and atom.primed)
+
 
 @dataclass(frozen=True)
 class Abs:
     """The absolute value of an expression."""
 
     inside: Affine
+
+    @cached_property
+    def primed(self) -> bool:
+        """Whether a counterfactual value stands in it; if not, it is as good as a constant of the present row."""
+        return any(ref.primed for ref in refs_of(self.inside))
 
 
 class _Plain:
@@ -82,6 +107,11 @@ class _Plain:
     def primed(self) -> tuple[Feature, ...]:
         """The features whose counterfactual value the atom speaks of."""
         return tuple({r.name: r.feature for r in refs_of(cast("Atom", self)) if r.primed}.values())
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether no box can say it: it speaks of several counterfactual values."""
+        return len(self.primed) > 1
 
 
 @dataclass(frozen=True)
@@ -96,6 +126,11 @@ class Compare(_Plain):
     def difference(self) -> Affine:
         """What is compared with 0."""
         return self.left - self.right
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether no box can say it: it speaks of several counterfactual values, or has `abs` of one."""
+        return len(self.primed) > 1 or self.difference.folds > 0
 
 
 @dataclass(frozen=True)

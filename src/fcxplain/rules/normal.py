@@ -1,8 +1,9 @@
 """Normal forms. Every formula becomes `and`/`or` over plain atoms, and, where it stays small, disjuncts.
 
-Plain atoms are: a linear comparison without `abs` and `!=`, membership of a category, and two categories with
-the same level. A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms
-speaks of one counterfactual value only.
+Plain atoms are: a linear comparison without `!=`, membership of a category, and two categories with the same level.
+A comparison with a few `abs` becomes linear ones; with more of them it stays whole, as their number doubles with each.
+A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms speaks of one
+counterfactual value only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .nodes import (
 
 TRUE = And(())
 FALSE = Or(())
-MAX_DISJUNCTS = 4096
+MAX_DISJUNCTS = 1024
 # Sets of this many pairs of levels are left to the integer program.
 MAX_PAIRS = 2000
 _ZERO = Affine()
@@ -42,7 +43,12 @@ SIGNS: dict[Op, frozenset[int]] = {
     ">=": frozenset({0, 1}),
     ">": frozenset({1}),
 }
+OPS = {signs: op for op, signs in SIGNS.items()}
 ANY_SIGN = frozenset({-1, 0, 1})
+# A comparison with more `abs` than this, and so with 2 ** 4 signs, is left to the integer program.
+MAX_FOLDS = 4
+# Sets of atoms joined or held against each other before a disjunctive form is given up.
+MAX_WORK = 1_000_000
 # Among more disjuncts than this, those that others cover are not looked for: that takes time squared.
 MANY = 512
 
@@ -71,11 +77,11 @@ def _present(ref: Ref, frozen: frozenset[str]) -> Ref:
 
 
 def _substituted_affine(affine: Affine, frozen: frozenset[str]) -> Affine:
-    total = Affine(constant=affine.constant)
+    parts = [Affine(constant=affine.constant)]
     for weight, atom in affine.terms:
         new = Abs(_substituted_affine(atom.inside, frozen)) if isinstance(atom, Abs) else _present(atom, frozen)
-        total = total + Affine(((weight, new),))
-    return total
+        parts.append(Affine(((weight, new),)))
+    return Affine.total(parts)
 
 
 def normal_form(formula: Formula, *, wanted: bool = True) -> Formula:
@@ -98,21 +104,46 @@ def normal_form(formula: Formula, *, wanted: bool = True) -> Formula:
 
 
 def _plain_comparison(formula: Compare) -> Formula:
-    """Splits `!=` into less and greater, and every `abs` by the sign of what it holds."""
-    first = next((atom for _, atom in formula.left.terms if isinstance(atom, Abs)), None)
-    if first is not None:
-        return _or(tuple(_with_sign(formula, first, sign) for sign in (1.0, -1.0)))
+    """Splits `!=` into less and greater, and a few `abs` by sign."""
+    left = formula.left
     if formula.op == "!=":
-        return _or((replace(formula, op="<"), replace(formula, op=">")))
-    return formula if formula.left.terms else _constant(formula)
+        return _or(_plain_comparison(replace(formula, op=op)) for op in ("<", ">"))
+    if not left.folds:
+        return formula if left.terms else _constant(formula)
+    if formula.op == "==":
+        return _and(_plain_comparison(replace(formula, op=op)) for op in ("<=", ">="))
+    limits = _limits_of_each(formula)
+    if left.folds > MAX_FOLDS:
+        return _and((formula, *limits))
+    place = next(i for i, (_, atom) in enumerate(left.terms) if _is_fold(atom))
+    weight, fold = left.terms[place]
+    assert isinstance(fold, Abs)
+    rest = Affine(left.terms[:place] + left.terms[place + 1 :], left.constant)
+    signed = (rest + fold.inside * (weight * sign) for sign in (1.0, -1.0))
+    # The size of e is the larger of e and -e: at most something where both are, at least that where one is.
+    join = _and if (weight > 0) == (formula.op in ("<", "<=")) else _or
+    # A sum of them is kept whole beside its signs: where its nearest points are known, no sign need be tried.
+    whole = (formula, *limits) if limits else ()
+    return join((*whole, *(_plain_comparison(replace(formula, left=case)) for case in signed)))
 
 
-def _with_sign(formula: Compare, absolute: Abs, sign: float) -> Formula:
-    total = Affine(constant=formula.left.constant)
-    for weight, atom in formula.left.terms:
-        total = total + (absolute.inside * (weight * sign) if atom == absolute else Affine(((weight, atom),)))
-    condition = _plain_comparison(Compare(absolute.inside * sign, ">=", _ZERO))
-    return _and((condition, _plain_comparison(replace(formula, left=total))))
+def _limits_of_each(formula: Compare) -> list[Formula]:
+    """Of `abs(a) + abs(b) <= c` that either is at most `c`, which boxes can say; nothing of other comparisons."""
+    upper = formula.op in ("<", "<=")
+    primed = [(w, atom) for w, atom in formula.left.terms if atom.primed]
+    if len(primed) < 2 or not all(_is_fold(atom) and (w > 0) == upper for w, atom in primed):
+        return []
+    rest = Affine(tuple(t for t in formula.left.terms if not t[1].primed), formula.left.constant)
+    return [
+        _plain_comparison(replace(formula, left=rest + atom.inside * (weight * sign)))
+        for weight, atom in primed
+        for sign in (1.0, -1.0)
+        if isinstance(atom, Abs) and not atom.inside.folds
+    ]
+
+
+def _is_fold(atom: Ref | Abs) -> bool:
+    return isinstance(atom, Abs) and atom.primed
 
 
 def _constant(formula: Compare) -> Formula:
@@ -159,94 +190,110 @@ def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Form
 
 
 def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, ...]] | None:
-    """The disjunctive form of a normal form, or None where it has more than `limit` disjuncts."""
-    atoms: dict[Atom, int] = {}
-    found = _disjuncts(formula, atoms, limit)
-    if found is None:
+    """The disjunctive form of a normal form, or None where it has more than `limit` disjuncts or takes too long."""
+    spread = _Spread(limit)
+    try:
+        found = spread.of(formula)
+    except _TooManyError:
         return None
-    by_number = list(atoms)
+    by_number = list(spread.atoms)
     return _merged([tuple(by_number[i] for i in sorted(d)) for d in found])
 
 
 def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
     """Disjuncts with one comparison of each sum at most, without such as nothing can keep or another one covers."""
-    boxes = [box for box in map(_signs, found) if all(signs for signs in box.values())]
-    if len(boxes) > MANY:
-        return [_atoms(box) for box in boxes]
-    # Of two that cover each other the first stays.
-    covered = (
-        any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
-        for i, box in enumerate(boxes)
-    )
-    return [_atoms(box) for box, spare in zip(boxes, covered, strict=True) if not spare]
+    keys: dict[Affine | Atom, int] = {}
+    boxes = [box for box in (_signs(atoms, keys) for atoms in found) if all(box.values())]
+    if len(boxes) <= MANY:
+        # Of two that cover each other the first stays.
+        covered = [
+            any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
+            for i, box in enumerate(boxes)
+        ]
+        boxes = [box for box, spare in zip(boxes, covered, strict=True) if not spare]
+    by_number = list(keys)
+    return [tuple(_atom(by_number[number], signs) for number, signs in box.items()) for box in boxes]
 
 
-def _signs(atoms: tuple[Atom, ...]) -> dict[Affine | Atom, frozenset[int]]:
-    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are."""
-    box: dict[Affine | Atom, frozenset[int]] = {}
+def _signs(atoms: tuple[Atom, ...], keys: dict[Affine | Atom, int]) -> dict[int, frozenset[int]]:
+    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are.
+
+    Sums and atoms go by their numbers in `keys`, which are quicker to compare.
+    """
+    box: dict[int, frozenset[int]] = {}
     for atom in atoms:
-        key: Affine | Atom = atom.left if isinstance(atom, Compare) else atom
+        key = keys.setdefault(atom.left if isinstance(atom, Compare) else atom, len(keys))
         signs = SIGNS[atom.op] if isinstance(atom, Compare) else ANY_SIGN
         box[key] = box.get(key, ANY_SIGN) & signs
     return box
 
 
-def _covers(wide: dict[Affine | Atom, frozenset[int]], narrow: dict[Affine | Atom, frozenset[int]]) -> bool:
+def _covers(wide: dict[int, frozenset[int]], narrow: dict[int, frozenset[int]]) -> bool:
     """Whether whatever keeps the narrow box keeps the wide one."""
     return all(key in narrow and narrow[key] <= signs for key, signs in wide.items())
 
 
-def _atoms(box: dict[Affine | Atom, frozenset[int]]) -> tuple[Atom, ...]:
-    by_signs = {signs: op for op, signs in SIGNS.items()}
-    found: list[Atom] = []
-    for key, signs in box.items():
-        found.append(Compare(key, by_signs[signs], _ZERO) if isinstance(key, Affine) else key)
-    return tuple(found)
+def _atom(key: Affine | Atom, signs: frozenset[int]) -> Atom:
+    return Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
 
 
-def _disjuncts(formula: Formula, atoms: dict[Atom, int], limit: int) -> list[frozenset[int]] | None:
-    match formula:
-        case Or(items=items):
-            parts = [_disjuncts(i, atoms, limit) for i in items]
-            if any(p is None for p in parts):
-                return None
-            together = _least({d for p in parts if p is not None for d in p})
-            return together if len(together) <= limit else None
-        case And(items=items):
-            total: list[frozenset[int]] = [frozenset()]
-            for item in items:
-                part = _disjuncts(item, atoms, limit)
-                # Bounded before it is built: the product of two lists within the limit stays affordable.
-                if part is None or len(total) * len(part) > 16 * limit:
-                    return None
-                total = _least({a | b for a, b in product(total, part)})
-                if len(total) > limit:
-                    return None
-            return total
-        case Compare() | Member() | Same():
-            boxes = _as_boxes(formula)
-            if boxes is not None:
-                return _disjuncts(boxes, atoms, limit)
-            return [frozenset({atoms.setdefault(formula, len(atoms))})]
-    raise TypeError(f"not a normal form: {formula!r}")
+class _TooManyError(Exception):
+    """Leaves a disjunctive form that grows too large; never leaves this module."""
 
 
-def _least(found: set[frozenset[int]]) -> list[frozenset[int]]:
-    """Without disjuncts that ask for more than another one does."""
-    ordered = sorted(found, key=lambda d: (len(d), sorted(d)))
-    if len(ordered) > MANY:
+class _Spread:
+    """The way to a disjunctive form: atoms by number, and how much work is left."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.work = limit, MAX_WORK
+        self.atoms: dict[Atom, int] = {}
+
+    def of(self, formula: Formula) -> list[frozenset[int]]:
+        """The disjuncts of a normal form, as sets of atoms."""
+        match formula:
+            case Or(items=items):
+                return self._least({d for item in items for d in self.of(item)})
+            case And(items=items):
+                total: list[frozenset[int]] = [frozenset()]
+                for item in items:
+                    part = self.of(item)
+                    self._spend(len(total) * len(part))
+                    total = self._least({a | b for a, b in product(total, part)})
+                return total
+            case Compare() | Member() | Same():
+                boxes = _as_boxes(formula)
+                if boxes is not None:
+                    return self.of(boxes)
+                return [frozenset({self.atoms.setdefault(formula, len(self.atoms))})]
+        raise TypeError(f"not a normal form: {formula!r}")
+
+    def _least(self, found: set[frozenset[int]]) -> list[frozenset[int]]:
+        """Without disjuncts that ask for more than another one does."""
+        if len(found) > max(MANY, self.limit):
+            raise _TooManyError
+        ordered = sorted(found, key=lambda d: (len(d), sorted(d)))
+        if len(ordered) <= MANY:
+            kept: list[frozenset[int]] = []
+            for one in ordered:
+                self._spend(len(kept))
+                if not any(other <= one for other in kept):
+                    kept.append(one)
+            ordered = kept
+        if len(ordered) > self.limit:
+            raise _TooManyError
         return ordered
-    kept: list[frozenset[int]] = []
-    for one in ordered:
-        if not any(other <= one for other in kept):
-            kept.append(one)
-    return kept
+
+    def _spend(self, work: int) -> None:
+        """Called before the work is done, so that nothing grows beyond what is affordable."""
+        self.work -= work
+        if self.work < 0:
+            raise _TooManyError
 
 
 def _as_boxes(atom: Atom) -> Formula | None:
     """An atom on several counterfactual categories, written out over the levels of one of them."""
     features = atom.primed
-    if len(features) < 2 or features[0].is_number:
+    if len(features) < 2 or features[0].is_number or (isinstance(atom, Compare) and atom.left.folds):
         return None
     pairs = 1
     for feature in features:
@@ -266,8 +313,6 @@ def _at_level(atom: Atom, ref: Ref, code: int) -> Formula:
         return _plain_member(other, () if found is None else (found,), not atom.negated)
     if isinstance(atom, Member):
         return TRUE if code in atom.values else FALSE
-    total = Affine(constant=atom.left.constant)
-    for weight, part in atom.left.terms:
-        known = Affine(constant=weight * ref.feature.ranks[code])
-        total = total + (known if part == ref else Affine(((weight, part),)))
-    return _plain_comparison(replace(atom, left=total))
+    known = sum(weight * ref.feature.ranks[code] for weight, part in atom.left.terms if part == ref)
+    others = tuple(term for term in atom.left.terms if term[1] != ref)
+    return _plain_comparison(replace(atom, left=Affine(others, atom.left.constant + known)))

@@ -1,7 +1,7 @@
 """The repairing reading: the nearest legal row that keeps all rules together.
 
 Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
-once; only rows whose nearest box point breaks a wider rule go to the integer program, one by one.
+once, and sums in a box where that can be told; only the rows that are left go to the integer program, one by one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,13 @@ from .boxes import BoxSearch, Floats, Nearest
 from .check import Bools, truth
 from .nodes import And, Atom, Formula, Ref, Rule, refs_of
 from .normal import TRUE, disjuncts, normal_form, substituted
-from .program import SECONDS, UNDECIDED, Program, Solution
+from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
+from .sums import slide
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
+# More boxes than this, none of which says all, take longer to look through than the program that is asked after them.
+MOST_WIDE = 128
 
 
 @dataclass(frozen=True)
@@ -85,14 +89,17 @@ class Repairer:
         self.groups = tuple(_group(formulas_of) for formulas_of in _connected(formulas))
         self._grouped = {name for group in self.groups for name in group.names}
 
-    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS) -> Repaired:
-        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row."""
+    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
+        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row.
+
+        Not `exact`, a sum of several values may be kept by a step more than it takes, which is much quicker.
+        """
         rows = len(after[self.schema.names[0]])
         starts = range(0, max(rows, 1), CHUNK)
-        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds) for s in starts]
+        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds, exact) for s in starts]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float) -> Repaired:
+    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float, exact: bool) -> Repaired:
         search = BoxSearch(self.schema, self.units, before, after)
         loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
         free = search.nearest((), loose)
@@ -102,7 +109,7 @@ class Repairer:
             natural[name] = before[name]
             cost = cost + self._distance(name, before[name], after[name])
         for group in self.groups:
-            part, unknown = self._nearest_of(group, search, seconds)
+            part, unknown = self._nearest_of(group, search, seconds, exact)
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
@@ -113,43 +120,47 @@ class Repairer:
             return np.asarray(a != b, dtype=np.float64)
         return np.asarray(np.abs(a - b) / self.units[name])
 
-    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float) -> tuple[Nearest, Bools]:
+    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
         wanted = {n: search.after[n] for n in group.names}
         best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
         undecided = np.zeros(search.rows, dtype=bool)
         bounds = []
         for atoms in ((),) if group.boxes is None else group.boxes:
             box = search.nearest(atoms, group.names)
+            if group.wide:
+                formula = group.formula if group.boxes is None else And(atoms)
+                box, bound = _within_sums(search, formula, atoms, box, exact)
+                bounds.append(bound)
             best = best.improve(box)
-            bounds += [box.cost] if group.wide else []
-        if not group.wide:
-            return best, undecided
-        # Wide rules only take points away: where the nearest point without them keeps them, it is the answer.
-        rest = best.found & ~truth(group.formula, search.before, {**search.after, **best.natural})
         natural = {n: v.copy() for n, v in best.natural.items()}
         cost, found = best.cost.copy(), best.found.copy()
-        for row in np.flatnonzero(rest):
-            solution = self._solve_row(group, search, int(row), [float(b[row]) for b in bounds], seconds)
-            found[row], undecided[row] = solution.status == "found", solution.status == "undecided"
-            cost[row] = solution.cost
-            for ref, value in solution.values.items():
-                natural[ref.name][row] = value
+        left = np.any([bound < cost for bound in bounds], axis=0) if bounds else undecided
+        for row in np.flatnonzero(left if exact else left & ~found):
+            solution = self._solve_row(
+                group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
+            )
+            undecided[row] = solution.status == "undecided"
+            if solution.cost < cost[row]:
+                found[row], cost[row] = True, solution.cost
+                for ref, value in solution.values.items():
+                    natural[ref.name][row] = value
         return Nearest(natural, cost, found), undecided
 
     def _solve_row(
-        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], seconds: float
+        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], known: float, seconds: float
     ) -> Solution:
-        """The best over the group's disjuncts, or over its whole formula where those are too many.
+        """The best over the group's disjuncts, or over its whole formula where those are many.
 
-        `bounds` says for each disjunct what its nearest box point costs: no solution of it can cost less.
+        `bounds` says for each disjunct what its solutions cost at least; only what costs less than `known` counts.
         """
-        whole = [group.formula] if group.boxes is None else [And(atoms) for atoms in group.boxes]
-        best, undecided, end = Solution("none"), False, time.monotonic() + seconds
+        if group.boxes is None or np.isfinite(bounds).sum() > FEW:
+            return self._solve_formula(group.formula, group, search, row, seconds)
+        best, undecided, end = NONE, False, time.monotonic() + seconds
         for choice in np.argsort(bounds, kind="stable"):
-            if bounds[choice] >= best.cost:
+            if bounds[choice] >= min(best.cost, known):
                 break
-            left = end - time.monotonic()
-            solution = self._solve_formula(whole[choice], group, search, row, left) if left > 0 else UNDECIDED
+            own, left = And(group.boxes[choice]), end - time.monotonic()
+            solution = self._solve_formula(own, group, search, row, left) if left > 0 else UNDECIDED
             undecided |= solution.status == "undecided"
             if solution.cost < best.cost:
                 best = solution
@@ -159,16 +170,32 @@ class Repairer:
         names = {r.name for r in refs_of(group.formula) if not r.primed}
         program = Program({Ref(self.schema[n], primed=False): search.before[n][row].item() for n in names})
         for name in group.names:
-            own = Ref(self.schema[name], primed=True)
+            feature = self.schema[name]
+            own, present = Ref(feature, primed=True), search.before[name][row]
+            if feature.is_number and search.in_bounds(feature)[row] and not feature.on_grid(present):
+                program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
-        solution = program.solve(seconds)
-        if solution.status != "found":
-            return solution
-        # The solver works within tolerances; what it says counts only if the exact reading agrees.
-        before = {n: v[row : row + 1] for n, v in search.before.items()}
-        after = {r.name: np.asarray([v if r.feature.is_number else int(v)]) for r, v in solution.values.items()}
-        return solution if truth(group.formula, before, after).all() else UNDECIDED
+        return program.solve(group.formula, seconds)
+
+
+def _within_sums(
+    search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest, exact: bool
+) -> tuple[Nearest, Floats]:
+    """Nearest points of a disjunct where they can be told without a program, and what others cost at least.
+
+    Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
+    is the answer. Not `exact`, so is a point that is near.
+    """
+    nearest = Nearest(box.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+    sums = (slide(search, atom, atoms, box) for atom in atoms if atom.is_wide)
+    for point, sure in chain(((box, box.found),), sums):
+        found = sure if exact else point.found
+        kept = found & truth(formula, search.before, {**search.after, **point.natural})
+        nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
+        if not (box.found & ~nearest.found).any():
+            break
+    return nearest, np.where(nearest.found, np.inf, box.cost)
 
 
 def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
@@ -211,7 +238,9 @@ def _group(formulas: Sequence[Formula]) -> Group:
     formula = normal_form(And(tuple(formulas)))
     boxes = disjuncts(formula)
     names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
-    wide = boxes is None or any(len(a.primed) > 1 for atoms in boxes for a in atoms)
+    wide = boxes is None or any(a.is_wide for atoms in boxes for a in atoms)
+    if wide and boxes is not None and len(boxes) > MOST_WIDE:
+        boxes = None
     return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 

@@ -53,7 +53,7 @@ class Legal:
             return codes, kept
         before = {n: v[row[broken]] for n, v in present.natural.items()}
         wanted = self.space.natural(present, row[broken], codes[broken])
-        result = self.repairer.nearest(before, wanted, seconds=SECONDS)
+        result = self.repairer.nearest(before, wanted, seconds=SECONDS, exact=False)
         codes = codes.copy()
         codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
         kept[broken] = result.found

@@ -35,7 +35,7 @@ class Box:
     open: Bools
     """Whether the box holds anything for the row."""
     wide: tuple[Compare, ...]
-    """Comparisons of several counterfactual values, which the box does not keep."""
+    """Linear comparisons of several counterfactual values, which the box does not keep."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def _box(search: BoxSearch, atoms: Sequence[Atom], names: Sequence[str]) -> Box:
         features = atom.primed
         if not features:
             is_open &= truth(atom, search.before, search.before)
-        elif len(features) == 1:
+        elif not atom.is_wide:
             own[features[0].name].append(atom)
-        elif isinstance(atom, Compare):
+        elif isinstance(atom, Compare) and not atom.left.folds:
             wide.append(atom)
     intervals, levels = {}, {}
     for name in names:
