@@ -31,7 +31,8 @@ class Classifier(Protocol):
     """What the rest of the library asks of a model.
 
     With two classes and a `threshold`, the second class is answered where its probability is at least the
-    threshold. Without one the most probable class is, and among equals the first.
+    threshold. Without one the most probable class is, and among equals the first. A model that has a `predict` of its
+    own is taken at that word (`CheckedClassifier.places`).
     """
 
     @property
@@ -60,11 +61,20 @@ def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -
     return (probabilities[:, 1] >= threshold).astype(np.int64)
 
 
+def _between(probabilities: NDArray[np.float64], own: NDArray[np.int64]) -> float | None:
+    """A probability of the second of two classes that tells rows apart as their classes do, if there is one."""
+    if probabilities.shape[1] != 2 or not 0 < own.sum() < len(own):
+        return None
+    below, above = probabilities[own == 0, 1].max(), probabilities[own == 1, 1].min()
+    return float((below + above) / 2) if below < above else None
+
+
 class CheckedClassifier:
     """A `Classifier` around an answering function.
 
     `name` is what messages call the model; `encoder` is the one whose columns `module` reads. Where the
-    classes are not given, they are taken from the first answer.
+    classes are not given, they are taken from the first answer. `own` is the model's own `predict`, which then says
+    what class a row has; a `threshold` beside it is how its probabilities come to that.
     """
 
     def __init__(
@@ -77,15 +87,22 @@ class CheckedClassifier:
         threshold: float | None = None,
         module: nn.Module | None = None,
         encoder: TableEncoder | None = None,
+        own: Answer | None = None,
     ) -> None:
         self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
         self.threshold: float | None = None
         self.trained_as: str | None = None
         """The kind, where `train_classifier` made it."""
+        self.own = own
+        self.parts = False
+        """Whether `own` was seen to answer otherwise than the probabilities do, so that these decide nothing."""
+        self._guide: float | None = None
         self._answer = answer
+        self._labels: tuple[Any, ...] | None = None
         self._classes: tuple[Any, ...] | None = None
         self._checked = False
         self._settle(classes, threshold)
+        self._labels = self._classes
 
     def __repr__(self) -> str:
         classes = "" if self._classes is None else f", classes {some(self._classes)}"
@@ -96,6 +113,11 @@ class CheckedClassifier:
     def answer(self) -> Answer:
         """What is asked for answers."""
         return self._answer
+
+    @property
+    def guide(self) -> float | None:
+        """The threshold by which a search takes its bearings: where `predict` decides, about where it does."""
+        return self._guide if self.parts else self.threshold
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -126,19 +148,51 @@ class CheckedClassifier:
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The class of each row, by name."""
-        index = chosen(self.probabilities(rows), self.threshold)
+        index = self.places(rows)
         # An index keeps numbers as numbers and text as objects, which numpy alone would cut to a width.
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
 
+    def places(
+        self, rows: pd.DataFrame, probabilities: NDArray[np.float64] | None = None, *, final: bool = True
+    ) -> NDArray[np.int64]:
+        """The place of each row's class: by the model's own `predict`, or by its probabilities where it has none.
+
+        `probabilities` are those of the rows, where they are known. What is not `final` is looked at again before
+        anything is claimed: then they decide for a model whose `predict` is not known to part from them.
+        """
+        if self.own is None or not (final or self.parts):
+            return chosen(self.probabilities(rows) if probabilities is None else probabilities, self.threshold)
+        if not len(rows):
+            return np.empty(0, dtype=np.int64)
+        raw = self._ask(model_rows(rows, self.schema, self.encoder), self.own)
+        return checking.read_labels(raw, len(rows), self.name, self._labels or self.classes, self.classes)
+
+    def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:
+        """The classifier, knowing whether its own `predict` parts from its probabilities, and on how many rows it does.
+
+        Two classes may still be told apart by some threshold on these rows: that is the `guide` then.
+        """
+        if self.own is None:
+            return self, 0
+        probabilities, own = self.probabilities(rows), self.places(rows)
+        apart = int((own != chosen(probabilities, self.threshold)).sum())
+        if not apart:
+            return self, 0
+        other = copy.copy(self)
+        other.parts, other._guide = True, _between(probabilities, own)
+        return other, apart
+
     def replace(self, *, classes: Iterable[Any] | None = None, threshold: float | None = None) -> Self:
-        """A copy with other class names (in the same order) or another threshold."""
+        """A copy with other class names (in the same order) or a threshold that decides, whatever the model's own."""
         named = self._classes if classes is None else tuple(classes)
         if self._classes is not None and named is not None and len(named) != len(self._classes):
             told = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
             raise ClassifierError(f"{self.name}: {told}")
         other = copy.copy(self)
-        other._settle(named, threshold)
+        other._settle(named, self.threshold if threshold is None else threshold)
+        if threshold is not None:
+            other.own, other.parts = None, False
         return other
 
     def _settle(self, classes: Iterable[Any] | None, threshold: float | None) -> None:
@@ -154,10 +208,10 @@ class CheckedClassifier:
                 raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
         self._classes, self.threshold = known, None if threshold is None else float(threshold)
 
-    def _ask(self, frame: pd.DataFrame) -> object:
+    def _ask(self, frame: pd.DataFrame, answer: Answer | None = None) -> object:
         try:
             # A copy each time: the model may do to it what it likes, and the rows may be asked again.
-            return self._answer(frame.copy())
+            return (answer or self._answer)(frame.copy())
         except FcxError:
             raise
         except Exception as error:

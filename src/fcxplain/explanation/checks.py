@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..errors import DataError, some
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
@@ -199,14 +198,15 @@ def _asked(
     predicted = np.full(len(after), None, dtype=object)
     probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
     if legal.any():
-        answers = task.classifier.probabilities(after if legal.all() else after[legal])
+        rows = after if legal.all() else after[legal]
+        answers = task.classifier.probabilities(rows)
         names = np.empty(len(task.classes), dtype=object)
         names[:] = task.classes
-        predicted[legal] = names[chosen(answers, task.classifier.threshold)]
+        predicted[legal] = names[task.classifier.places(rows, answers)]
         place = {name: i for i, name in enumerate(task.classes)}
         columns = np.array([place[w] for w in wanted[legal].tolist()])
         probability[legal] = answers[np.arange(len(answers)), columns]
-        room[legal] = _room(answers, columns, task.classifier.threshold)
+        room[legal] = _room(answers, columns, task.classifier.guide)
     return predicted, probability, room
 
 

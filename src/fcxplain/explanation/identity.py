@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..classifier.rows import legal_rows
 from ..fingerprint import fingerprint
 from ..schema import Schema
@@ -61,7 +60,7 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
 def _model_id(task: Task) -> str | None:
     rows = legal_rows(task.schema, PROBES, seed=_seed(task.schema), dtypes=task.encoder.dtypes_)
     try:
-        answers = chosen(task.classifier.probabilities(rows), task.classifier.threshold)
+        answers = task.classifier.places(rows)
     except Exception as error:  # whatever a model of the user's own raises
         logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
         return None

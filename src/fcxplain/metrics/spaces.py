@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..schema import Feature, Natural, Schema
 from ..task import Task
 from .counterfactuals import Places
@@ -86,7 +85,7 @@ def classes_in(task: Task, space: Space) -> NDArray[np.int16]:
     for start in range(0, space.size, CHUNK):
         places = np.arange(start, min(start + CHUNK, space.size))
         table = task.schema.table(space.natural(places), dtypes=dtypes)
-        found[places] = chosen(task.classifier.probabilities(table), task.classifier.threshold)
+        found[places] = task.classifier.places(table)
     return found
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from ..classifier.protocol import chosen
 from ..schema import Natural
 from .distinct import distinct
 from .ledger import Ledger
@@ -31,34 +30,35 @@ class TableOracle:
 
     def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
         """See `Oracle`."""
-        known = [self.task.classifier.probabilities(rows.iloc[s : s + CHUNK]) for s in range(0, len(rows), CHUNK)]
-        threshold = self.task.classifier.threshold
-        return np.concatenate([np.empty(0, dtype=np.int64), *(chosen(p, threshold) for p in known)])
+        known = [self.task.classifier.places(rows.iloc[s : s + CHUNK]) for s in range(0, len(rows), CHUNK)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *known])
 
     def ask(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> Asked:
         """See `Oracle`."""
         margin, valid = np.full(len(row), -np.inf), np.zeros(len(row), dtype=bool)
         granted = np.flatnonzero(ledger.admit(row))
         if len(granted):
-            known, told = self._known(present, row[granted], codes[granted], ledger)
-            there, threshold = granted[told], self.task.classifier.threshold
+            known, place, told = self._known(present, row[granted], codes[granted], ledger)
+            there = granted[told]
             wanted = present.wanted[row[there]]
-            margin[there] = margins(known[told], wanted, threshold)
-            valid[there] = chosen(known[told], threshold) == wanted
+            margin[there] = margins(known[told], wanted, self.task.classifier.guide)
+            valid[there] = place[told] == wanted
         return Asked(margin, valid)
 
-    def _known(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> tuple[Floats, Bools]:
-        """Probabilities by the user's own model, each distinct row once; and for which there was time."""
+    def _known(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> tuple[Floats, Codes, Bools]:
+        """Probabilities and classes by the user's own model, each distinct row once; and for which there was time."""
         first, inverse = self._distinct(present, row, codes)
         known, told = np.zeros((len(first), len(self.task.classes))), np.zeros(len(first), dtype=bool)
+        place = np.zeros(len(first), dtype=np.int64)
         # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
         order = np.argsort(within(row)[first], kind="stable") if ledger.deadline < np.inf else np.arange(len(first))
         for part in _parts(order, ledger):
             table = self.space.table(present, row[first[part]], codes[first[part]])
             known[part], told[part] = self.task.classifier.probabilities(table), True
+            place[part] = self.task.classifier.places(table, known[part], final=False)
             ledger.calls += len(part)
         ledger.give_back(row[~told[inverse]])
-        return known[inverse], told[inverse]
+        return known[inverse], place[inverse], told[inverse]
 
     def _distinct(self, present: Present, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
         strange = np.asarray(present.off_grid.any(axis=1))

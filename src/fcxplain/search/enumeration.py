@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import chosen
 from ..rules import holds
 from ..schema import Feature, Natural
 from ..task import Task
@@ -183,7 +182,7 @@ class Memory:
         dtypes = {n: d for n, d in task.encoder.dtypes_.items() if task.schema[n].on_grid(natural[n]).all()}
         table = task.schema.table(natural, dtypes=dtypes)
         self.calls += size
-        return chosen(task.classifier.probabilities(table), task.classifier.threshold)
+        return task.classifier.places(table)
 
 
 def _off_grid(feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
