@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..encoding import TableEncoder
-from ..errors import ClassifierError, FcxError, some
+from ..errors import ClassifierError, Fault, FcxError, some
 from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
@@ -176,6 +176,11 @@ class CheckedClassifier:
         if self.own is None:
             return self, 0
         probabilities, own = self.probabilities(rows), self.places(rows)
+        last = slice(None, -checking.PROBE_ROWS - 1, -1)
+        if (self.places(rows.iloc[last]) != own[last]).any():
+            remedy = "It must use nothing but the row itself, and no chance."
+            problem = "its predict answers rows otherwise when they are asked again, in another order"
+            raise ClassifierError("", [Fault(self.name, problem, remedy)])
         apart = int((own != chosen(probabilities, self.threshold)).sum())
         if not apart:
             return self, 0

@@ -242,7 +242,7 @@ def own_network(task: Task, rows: pd.DataFrame, before: Natural) -> tuple[Networ
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
     encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.encoder.dtypes_)
-    if classifier.module is None or source.names != encoder.names or not len(rows):
+    if classifier.module is None or classifier.parts or source.names != encoder.names or not len(rows):
         return None, encoder, []
     network = read_network(classifier.module, classifier.threshold)
     if network is None or len(network.layers[-1].bias) != len(task.classes):
