@@ -181,25 +181,30 @@ def _checked(
         lambda rows: read.matrix(shown(rows)),
         lambda rows: read.raw(shown(rows)),
     )
-    compare(classifier, model, probe)
+    _compare_scores(classifier, model, probe, raw, own)
     return model
 
 
 def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> None:
     """Refuse, by a ValueError, trees that answer some rows otherwise than the classifier does."""
     sums = model.trees.sums(model.columns(rows))
-    scores = sums + model.base
-    apart = np.abs(model.raw(rows) - scores).max()
-    if not apart <= model.slack:
-        raise ValueError(f"their sum differs from the model's own by {apart:.2g}")
-    apart = np.abs(_probabilities(scores, model.shares) - classifier.probabilities(rows)).max()
-    if not apart <= 64 * (model.slack + model.roundoff):
-        raise ValueError(f"their probabilities differ from the model's own by {apart:.2g}")
+    _compare_scores(classifier, model, rows, model.raw(rows), sums)
     places = classifier.places(rows)
     for target in np.unique(places).tolist():
         for demand in model.demands(target, classifier.threshold):
             if not (sums[places == target] @ demand.weights + demand.loose >= 0).all():
                 raise ValueError(f"the model answers {classifier.classes[target]!r} where they say otherwise")
+
+
+def _compare_scores(
+    classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame, raw: Floats, sums: Floats
+) -> None:
+    apart = np.abs(raw - sums - model.base).max()
+    if not apart <= model.slack:
+        raise ValueError(f"their sum differs from the model's own by {apart:.2g}")
+    apart = np.abs(_probabilities(sums + model.base, model.shares) - classifier.probabilities(rows)).max()
+    if not apart <= 64 * (model.slack + model.roundoff):
+        raise ValueError(f"their probabilities differ from the model's own by {apart:.2g}")
 
 
 def _probabilities(scores: Floats, shares: bool) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -113,9 +114,14 @@ def refuse_replaced(*models: Any) -> None:
 
 def _refuse_others(kind: str, found: Any, known: str) -> None:
     """Refuse what has a field that is not known: it may mean anything."""
-    strange = sorted(set(found) - set(known.split()))
+    strange = [name for name in found if name not in _words(known)]
     if strange:
         raise ValueError(f"{kind} has {some(strange)}, which is not known")
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 def _of_kind(model: Any, *names: str) -> Any:
