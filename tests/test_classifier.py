@@ -265,7 +265,7 @@ class TestCallables:
             assert classifier.classes == (0, 1)
         classifier.predict(people())
         assert len(calls) <= 10
-        assert sum(calls) <= 200 + 2 * 80
+        assert sum(calls) <= 200 + 5 * 80
         before = len(calls)
         classifier.predict(people())
         assert len(calls) == before + 1

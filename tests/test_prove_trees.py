@@ -263,6 +263,68 @@ def test_a_model_that_does_not_answer_as_its_trees_do_proves_nothing():
     assert "predict_proba was replaced" in proof.notes[0]
 
 
+@pytest.mark.parametrize("method", ["predict", "decision_function", "_raw_predict", "_validate_X_predict"])
+def test_a_method_in_place_of_the_classs_own_is_noticed_at_any_depth(method):
+    inner = GradientBoostingClassifier(n_estimators=3)
+    model = make_pipeline(columns("gradient", 1), inner).fit(rows_of(LITTLE), little_labels())
+    part = inner.estimators_[0, 0] if method == "_validate_X_predict" else inner
+    setattr(part, method, getattr(part, method))
+    trees, notes = own_trees(little(model))
+    assert trees is None
+    assert f"its {method} was replaced" in notes[0]
+
+
+def test_leaves_with_slopes_are_refused_however_they_came_into_the_model():
+    lightgbm = pytest.importorskip("lightgbm")
+    table = rows_of(LITTLE)[["a", "b b"]].astype(float)
+    labels = (table["a"] + 4 * table["b b"] > 4).astype(int)
+    schema = Schema(tuple(f for f in LITTLE if f.name in ("a", "b b")))
+    settings = {"n_estimators": 4, "min_child_samples": 2, "verbose": -1, "n_jobs": 1}
+    sloped = lightgbm.LGBMClassifier(linear_tree=True, **settings).fit(table, labels)
+    further = lightgbm.LGBMClassifier(**settings).fit(table, labels, init_model=sloped)
+    for model, told in ((sloped, "linear_tree"), (further, "leaf_coeff")):
+        trees, notes = own_trees(Task(table, model, schema=schema, target=1))
+        assert trees is None
+        assert told in notes[0]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"pred_early_stop": True}, {"zero_as_missing": True}, {"sigmoid": 2.0}, {"num_iteration_predict": 1}],
+)
+def test_settings_of_lightgbm_that_reach_prediction_are_refused(setting):
+    model = make_pipeline(columns("lightgbm", 1), lightgbm_model(0).set_params(**setting))
+    trees, notes = own_trees(little(model.fit(rows_of(LITTLE), little_labels())))
+    assert trees is None
+    assert "is not known" in notes[0]
+
+
+@pytest.mark.parametrize("setting", [{"booster": "dart"}, {"multi_strategy": "multi_output_tree"}, {"missing": 0.0}])
+def test_settings_of_xgboost_that_are_not_read_are_refused(setting):
+    labels = little_labels() + (rows_of(LITTLE)["o"] == "hi").to_numpy()
+    model = make_pipeline(columns("xgboost", 1), xgboost_model(0).set_params(**setting)).fit(rows_of(LITTLE), labels)
+    trees, notes = own_trees(Task(rows_of(LITTLE), model, schema=LITTLE, target=1))
+    assert trees is None
+    assert "could not be read" in notes[0]
+
+
+def test_a_model_that_leaves_its_trees_in_one_small_corner_is_found_out():
+    """Of rows drawn uniformly, hardly one in ten thousand has a value there; training rows have."""
+
+    class Corner(DecisionTreeClassifier):
+        def predict_proba(self, x):
+            return np.where(np.asarray(x)[:, [0]] <= 7, [[0.0, 1.0]], super().predict_proba(x))
+
+    Corner.__module__, Corner.__name__ = "sklearn.tree", "DecisionTreeClassifier"
+    schema = Schema((Feature("u", "integer", low=0, high=200_000), Feature("v", "integer", low=0, high=9)))
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame({"u": generator.integers(0, 900, 900), "v": generator.integers(0, 10, 900)})
+    model = Corner(random_state=0).fit(table.to_numpy(), ((table["v"] > 4) & (table["u"] > 8)).astype(int))
+    trees, notes = own_trees(Task(table, model, schema=schema, target=1, threshold=0.5))
+    assert trees is None
+    assert "differ" in notes[0]
+
+
 def test_a_boosting_that_begins_with_another_model_is_left_alone():
     first = LogisticRegression()
     model = make_pipeline(columns("gradient", 1), GradientBoostingClassifier(init=first, n_estimators=3))
@@ -286,6 +348,20 @@ def test_a_fixed_threshold_around_trees_is_seen_through():
     rows, wanted = rows_of(LITTLE).iloc[::97], np.ones(len(rows_of(LITTLE).iloc[::97]), dtype=int)
     assert task.classifier.threshold == 0.9
     assert (prove(task, rows, wanted, limit=0).impossible == ~truth_of(task, rows, wanted)).all()
+
+
+@pytest.mark.parametrize("response", ["predict_proba", "decision_function"])
+@pytest.mark.parametrize("positive", [0, 1])
+def test_a_threshold_proves_what_predict_confirms_and_nothing_where_it_cannot_be_read(response, positive):
+    inner = make_pipeline(columns("gradient", 1), GradientBoostingClassifier(n_estimators=3, random_state=0))
+    model = FixedThresholdClassifier(inner, threshold=0.15, pos_label=positive, response_method=response)
+    task = little(model.fit(rows_of(LITTLE), little_labels()))
+    rows = rows_of(LITTLE).iloc[::97]
+    wanted = np.ones(len(rows), dtype=int)
+    proof = prove(task, rows, wanted, limit=0)
+    is_read = response == "predict_proba"
+    assert (proof.impossible == (~truth_of(task, rows, wanted) & is_read)).all()
+    assert is_read or "what its predict decides by is not known" in proof.notes[0]
 
 
 def test_few_boxes_leave_rows_open_and_never_make_them_impossible():

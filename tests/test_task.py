@@ -7,14 +7,30 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
 
-from fcxplain import FCx, Schema, Task, load_dataset, train_classifier
+from fcxplain import FCx, Schema, TableEncoder, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FcxError, FcxWarning, RuleError, SchemaError
+from fcxplain.explanation import Status
+from fcxplain.persistence.problem import restored_task, task_content
+from fcxplain.rules import parse_rules
 from fcxplain.rules.conflict import NO_PRIME
+from fcxplain.search import Search
 
 
 def people(rows: int = 200) -> pd.DataFrame:
@@ -378,3 +394,195 @@ def test_rows_that_are_no_table_or_lack_a_column_are_refused_alike(ask):
         getattr(task, ask)(rows.drop(columns="wage"))
     with pytest.raises(SchemaError, match=r"is a Series, not a pandas DataFrame.*rows.iloc\[\[0\]\]"):
         getattr(task, ask)(rows.iloc[0])
+
+
+LOGISTIC, FOREST = LogisticRegression(), RandomForestClassifier(n_estimators=5, random_state=0)
+
+
+def encoded(last):
+    """A model behind columns that it can read."""
+    columns = make_column_transformer((OneHotEncoder(), ["job"]), (StandardScaler(), ["age", "wage"]))
+    return make_pipeline(columns, last)
+
+
+class Shifted(ClassifierMixin, BaseEstimator):
+    """Refuses whoever is a cook, whatever the probabilities."""
+
+    def fit(self, x, y):
+        self.inner_ = pipeline(x.assign(loan=y))
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, x):
+        return self.inner_.predict_proba(x)
+
+    def predict(self, x):
+        return np.where(x["job"] == "cook", "no", self.inner_.predict(x))
+
+
+def fixed(last=LOGISTIC, **settings):
+    return FixedThresholdClassifier(encoded(last), **settings)
+
+
+def tuned(last=LOGISTIC, **settings):
+    return TunedThresholdClassifierCV(encoded(last), cv=2, **settings)
+
+
+DECIDING = {
+    "second class": fixed(threshold=0.8, pos_label="yes"),
+    "first class": fixed(threshold=0.2, pos_label="no"),
+    "numpy threshold": fixed(threshold=np.float32(0.8), pos_label="yes"),
+    "decision function": fixed(threshold=1.5, pos_label="yes", response_method="decision_function"),
+    "decision function of the first class": fixed(threshold=-1.5, pos_label="no", response_method="decision_function"),
+    "always the second": fixed(threshold=1.5, pos_label="no"),
+    "ties to the second": fixed(DecisionTreeClassifier(max_depth=1), threshold="auto", pos_label="yes"),
+    "in a pipeline": encoded(FixedThresholdClassifier(LogisticRegression(), threshold=0.8, pos_label="yes")),
+    "in a search": GridSearchCV(fixed(threshold=0.5, pos_label="no"), {"threshold": [0.1, 0.15]}, cv=2),
+    "a search in it": FixedThresholdClassifier(
+        GridSearchCV(encoded(LogisticRegression()), {"logisticregression__C": [1, 2]}, cv=2),
+        threshold=0.7,
+        pos_label="no",
+    ),
+    "twice": FixedThresholdClassifier(fixed(threshold=0.9, pos_label="yes"), threshold=0.2, pos_label="no"),
+    "frozen": FrozenEstimator(fixed(threshold=0.8, pos_label="yes")),
+    "of a forest": fixed(FOREST, threshold=0.6, pos_label="no"),
+    "of boosting": fixed(
+        GradientBoostingClassifier(n_estimators=5), threshold=0.4, pos_label="no", response_method="decision_function"
+    ),
+    "tuned": tuned(scoring=make_scorer(f1_score, pos_label="yes")),
+    "tuned for the first class": tuned(FOREST, scoring=make_scorer(f1_score, pos_label="no")),
+    "vectors": encoded(SVC(probability=True, random_state=0)),
+    "calibrated": encoded(CalibratedClassifierCV(LogisticRegression(), cv=2)),
+    "vote": encoded(VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft")),
+    "one against the rest": encoded(OneVsRestClassifier(LogisticRegression())),
+    "another word": Shifted(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("target", ["yes", "no"])
+@pytest.mark.parametrize("kind", DECIDING)
+def test_no_claim_contradicts_the_models_own_predict(kind, target):
+    table = people()
+    rows = table.drop(columns="loan")
+    given = DECIDING[kind]
+    model = given.estimator.fit(rows, table["loan"]) if kind == "frozen" else clone(given).fit(rows, table["loan"])
+    if kind == "frozen":
+        model = FrozenEstimator(model)
+    task = Task(table, model, label="loan", rules=["age' == age", "abs(wage' - wage) <= 300"], target=target)
+    assert (task.predict(rows) == model.predict(rows)).all()
+    found = Search(task).explain(rows.head(60))
+    verified = found.frame[found.frame["status"] == Status.VERIFIED]
+    already = rows.head(60)[found.row_status == Status.ALREADY]
+    for claimed in (part for part in (verified[list(rows)], already) if len(part)):
+        assert (model.predict(claimed) == target).all()
+    for place in np.flatnonzero(found.row_status == Status.IMPOSSIBLE):
+        wage = np.arange(max(0.0, rows["wage"].iloc[place] - 300), min(2000.0, rows["wage"].iloc[place] + 300), 0.5)
+        every = pd.DataFrame({"age": rows["age"].iloc[place], "wage": np.tile(wage, 3)})
+        every["job"] = np.repeat(["clerk", "cook", "smith"], len(wage))
+        assert not (model.predict(every) == target).any()
+    assert len(verified) or kind == "always the second"
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("kind", "parts"), [("second class", False), ("first class", False), ("in a search", False), ("another word", True)]
+)
+def test_a_task_says_where_predict_parts_from_the_probabilities(kind, parts):
+    table = people()
+    model = clone(DECIDING[kind]).fit(table.drop(columns="loan"), table["loan"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        task = Task(table, model, label="loan", target="yes")
+    assert task.classifier.parts == parts
+    assert any("predict answers otherwise than its probabilities on" in str(w.message) for w in caught) == parts
+    assert ("as its own predict says" in repr(task)) == parts
+
+
+def test_a_threshold_given_decides_in_place_of_predict():
+    table = people()
+    rows = table.drop(columns="loan")
+    model = Shifted().fit(rows, table["loan"])
+    task = Task(table, model, label="loan", target="yes", threshold=0.3)
+    assert (task.predict(rows) == np.where(model.predict_proba(rows)[:, 1] >= 0.3, "yes", "no")).all()
+    assert (task.predict(rows) != model.predict(rows)).any()
+
+
+def test_classes_named_anew_are_those_of_predict_by_position():
+    table = people()
+    rows = table.drop(columns="loan")
+    model = fixed(threshold=0.3, pos_label=0).fit(rows, (table["loan"] == "yes").astype(int))
+    task = Task(table, model, label="loan", target="yes", classes=("no", "yes"))
+    assert (task.predict(rows) == np.where(model.predict(rows) == 1, "yes", "no")).all()
+
+
+def test_a_predict_with_other_names_than_the_classes_is_refused_with_a_remedy():
+    class Decoded(Shifted):
+        def predict(self, x):
+            return np.where(super().predict(x) == "yes", "granted", "refused")
+
+    table = people()
+    model = Decoded().fit(table.drop(columns="loan"), table["loan"])
+    with pytest.raises(ClassifierError, match=r"its predict answers '\w+', which is none of the classes .*classes="):
+        Task(table, model, label="loan", target="yes")
+    task = Task(table.drop(columns="loan"), model, target="granted", classes=("refused", "granted"))
+    assert set(task.predict(task.train)) == {"refused", "granted"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["first class", "another word"])
+def test_a_task_that_was_saved_is_still_decided_by_predict(kind):
+    table = people()
+    rows = table.drop(columns="loan")
+    model = clone(DECIDING[kind]).fit(rows, table["loan"])
+    content, tensors = task_content(Task(table, model, label="loan", target="yes"))
+    again = restored_task(content, tensors, model, None, any_classifier=False)
+    assert (again.predict(rows) == model.predict(rows)).all()
+    assert again.classifier.own is not None
+
+
+def test_a_predict_that_looks_at_the_company_of_a_row_is_refused():
+    class BestTenth(Shifted):
+        def predict(self, x):
+            chance = self.predict_proba(x)[:, 1]
+            return np.where(chance >= np.quantile(chance, 0.9), "yes", "no")
+
+    table = people()
+    model = BestTenth().fit(table.drop(columns="loan"), table["loan"])
+    with pytest.raises(ClassifierError, match="its predict answers rows otherwise when they are asked again"):
+        Task(table, model, label="loan", target="yes")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_network_does_not_speak_for_a_predict_beside_it():
+    table = people().drop(columns="loan")
+    plain = Task(table, layer_of(table), target=1)
+
+    class Theirs:
+        classes, threshold, module = (0, 1), None, plain.classifier.module
+        encoder, probabilities = plain.classifier.encoder, staticmethod(plain.classifier.probabilities)
+
+        def predict(self, rows):
+            return np.where(rows["job"] == "cook", 0, plain.classifier.predict(rows))
+
+    task = Task(table, Theirs(), target=1, rules="age' == age")
+    found = Search(task).explain(table.head(40))
+    answers = found.frame[found.frame["status"] == Status.VERIFIED]
+    assert len(answers)
+    assert (Theirs().predict(answers) == 1).all()
+    assert (Theirs().predict(table.head(40)[found.row_status == Status.ALREADY]) == 1).all()
+    fixed_job = task.relaxed(rules=parse_rules(["age' == age", "job' == job"], task.schema))
+    cooks = table[table["job"] == "cook"].head(5)
+    assert not set(Search(fixed_job).explain(cooks).row_status) & {Status.VERIFIED, Status.ALREADY}
+
+
+def layer_of(table: pd.DataFrame) -> nn.Module:
+    """A network of one layer that grants by age and wage."""
+    encoder = TableEncoder().fit(Schema.infer(table).complete(table), table)
+    layer = nn.Linear(encoder.width_, 2)
+    with torch.no_grad():
+        layer.weight.zero_()
+        layer.bias[:] = torch.tensor([0.0, -1.0])
+        for name in ("age", "wage"):
+            layer.weight[1, encoder.spans_[name]] = 1.2
+    return layer

@@ -48,7 +48,9 @@ class Task:
     label: the column of `train` that holds the true class; it is no feature.
     graph: a causal graph over the features, for methods that use one.
     classes: the model's classes in order, where the model cannot tell them itself.
-    threshold: with two classes, the probability from which the second is answered.
+    threshold: with two classes, the probability from which the second is answered. Without it, a model that has a
+        `predict` of its own decides by that, and no claim is made that it does not confirm; with it, `predict` is not
+        asked.
     encoder: one that was fitted already, on these features; its ranges and units are kept. By default one is
         fitted on `train`.
     ignore: columns of `train` that are no features, such as an identifier.
@@ -94,10 +96,11 @@ class Task:
             faults.append(error)
         try:
             known = named_classes if named_classes is not None else classes_of(self.labels, classifier)
-            self.classifier = as_classifier(
+            probes = _sample(len(self.train), seed)
+            made = as_classifier(
                 classifier, schema=self.schema, encoder=self.encoder, classes=known, threshold=threshold
             )
-            probes = _sample(len(self.train), seed)
+            self.classifier, apart = made.compared(self.train.iloc[probes])
             answers = self.classifier.predict(self.train.iloc[probes])
             read = names_read(classifier) or self.schema.names
             named_so = partial(called_otherwise, target, whole[kept].iloc[probes], read, self._places(answers))
@@ -105,7 +108,7 @@ class Task:
         except FcxError as error:
             faults.append(error)
         raise_all(faults, "this task cannot work")
-        self._warn(probes, answers)
+        self._warn(probes, answers, apart)
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
@@ -120,6 +123,8 @@ class Task:
     def _glance(self) -> Glance:
         threshold = self.classifier.threshold
         from_here_on = "" if threshold is None else f"; {self.classes[1]!r} from a probability of {threshold:g}"
+        if self.classifier.parts:
+            from_here_on = "; as its own predict says, whatever the probabilities"
         facts = (
             ("model", getattr(self.classifier, "name", repr(self.classifier))),
             ("classes", some(self.classes) + from_here_on),
@@ -213,8 +218,12 @@ class Task:
         other.target = self.target if target is None else checked_target(target, self.classes)
         return other
 
-    def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> None:
+    def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any], apart: int) -> None:
         """Say what looks wrong but may be meant, from the answers to some training rows."""
+        if apart:
+            seen = f"{apart:,} of {len(probes):,} training rows"
+            held = "its predict decides; to decide by probabilities, give threshold= or a callable around predict_proba"
+            _warn(f"the classifier's predict answers otherwise than its probabilities on {seen}: {held}")
         for name in self.classes if self.target is None else (self.target,):
             share = float(np.mean(answers == name))
             if share < RARE:

@@ -38,16 +38,14 @@ def as_classifier(
     - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes.
 
     `classes` names the classes in the order of the probabilities, and by default they are the model's own or
-    0, 1, 2, ...; `threshold` is for two classes, see `Classifier`.
+    0, 1, 2, ...; `threshold` is for two classes, see `Classifier`, and decides in place of a `predict` of the model's.
     """
     classes = None if classes is None else tuple(classes)
     if output not in get_args(Output):
         near = did_you_mean(output, get_args(Output))
         raise ClassifierError(f"output {output!r} is none of {', '.join(get_args(Output))}. {near}".rstrip())
     if isinstance(model, CheckedClassifier):
-        if classes is None and threshold is None:
-            return model
-        return model.replace(classes=classes, threshold=model.threshold if threshold is None else threshold)
+        return model if classes is None and threshold is None else model.replace(classes=classes, threshold=threshold)
     if isinstance(model, type):
         raise ClassifierError(f"{model.__name__} is a class, not a model; make one and fit it first")
     if isinstance(model, nn.Module):
@@ -75,15 +73,17 @@ def _foreign(
     threshold: float | None,
 ) -> CheckedClassifier:
     """Someone else's classifier, its answers checked and its errors told like those of any model."""
-    return CheckedClassifier(
+    made = CheckedClassifier(
         model.probabilities,
         schema,
         name=type(model).__name__,
-        classes=model.classes if classes is None else classes,
-        threshold=model.threshold if threshold is None else threshold,
+        classes=model.classes,
+        threshold=model.threshold,
         module=model.module,
         encoder=getattr(model, "encoder", encoder),
+        own=model.predict,
     )
+    return made.replace(classes=classes, threshold=threshold)
 
 
 def _from_callable(

@@ -25,6 +25,7 @@ SUM_TOLERANCE = 1e-4
 # How far two answers to the same row may be apart: batches of other sizes round differently.
 SAME_TOLERANCE = 1e-5
 
+_NO_LABELS = "To leave predict aside, give a callable: lambda rows: model.predict_proba(rows), with classes=."
 _WRAP = "Wrap predict_proba instead, e.g. lambda rows: model.predict_proba(rows)."
 
 
@@ -49,6 +50,25 @@ def read_answer(
     if faults:
         raise ClassifierError("the model's answer cannot be used", faults)
     return np.clip(table, 0.0, 1.0)
+
+
+def read_labels(
+    raw: object, rows: int, model: str, own: tuple[Any, ...], classes: tuple[Any, ...]
+) -> NDArray[np.int64]:
+    """What a model's `predict` says, as places of its classes: by its own names for them, or by those of the task."""
+    array = _array(raw, model)
+    line = array.reshape(-1) if array.shape == (rows, 1) else array
+    if line.shape != (rows,):
+        shape = " x ".join(str(size) for size in array.shape)
+        raise _error(model, f"its predict returned an array of shape {shape} for {rows:,} rows", _NO_LABELS)
+    found = line.tolist()
+    for names in dict.fromkeys((own, classes)):
+        place = {name: i for i, name in enumerate(names)}
+        if all(label in place for label in found):
+            return np.array([place[label] for label in found], dtype=np.int64)
+    stray = next(label for label in found if label not in own)
+    problem = f"its predict answers {stray!r}, which is none of the classes {some(classes)}"
+    raise _error(model, problem, f"Name them with classes=, in the order of its probabilities. {_NO_LABELS}")
 
 
 def names_in(raw: object) -> tuple[Any, ...] | None:

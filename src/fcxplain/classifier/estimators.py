@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_object_dtype, is_string_dtype
 
@@ -18,6 +19,15 @@ from .rows import matched
 
 # What stands between a feature's name and its level where tools name one-hot columns.
 MARKS = ("_", "=")
+# Where scikit-learn's own wrappers keep the fitted model that they hand their questions on to.
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+THRESHOLDED = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
+INSIDE = {
+    "Pipeline": "steps",
+    "FrozenEstimator": "estimator",
+    **dict.fromkeys(SEARCHES, "best_estimator_"),
+    **dict.fromkeys(THRESHOLDED, "estimator_"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,9 +39,16 @@ class Asking:
 
     def __call__(self, rows: pd.DataFrame) -> object:
         """The estimator's probabilities; if it wants categories and was shown text, the error says how to give them."""
+        return self._asked(self.model.predict_proba, rows)
+
+    def predict(self, rows: pd.DataFrame) -> object:
+        """The classes by the estimator's own `predict`."""
+        return self._asked(self.model.predict, rows)
+
+    def _asked(self, question: Callable[[Any], object], rows: pd.DataFrame) -> object:
         shown = self.shown(rows)
         try:
-            return self.model.predict_proba(shown)
+            return question(shown)
         except (TypeError, ValueError) as error:
             names = _text_columns(shown)
             if not names or hasattr(self.model, "steps") or "categor" not in str(error):
@@ -72,10 +89,17 @@ def classifier(
     name = _name(model)
     _check_kind(model, name)
     _check_fitted(model, name)
-    known = _classes(model)
-    made = CheckedClassifier(_answer(model, name, schema), schema, name=name, classes=known, encoder=encoder)
-    own = _threshold(model, known) if threshold is None else threshold
-    return made.replace(classes=classes, threshold=own)
+    known, asking = _classes(model), _answer(model, name, schema)
+    made = CheckedClassifier(
+        asking,
+        schema,
+        name=name,
+        classes=known,
+        threshold=own_threshold(model, known),
+        encoder=encoder,
+        own=asking.predict if hasattr(model, "predict") else None,
+    )
+    return made.replace(classes=classes, threshold=threshold)
 
 
 def _name(model: Any) -> str:
@@ -117,16 +141,39 @@ def _classes(model: Any) -> tuple[Any, ...] | None:
     return None if found is None else tuple(pd.Index(found).tolist())
 
 
-def _threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
-    """The threshold that scikit-learn's own threshold classifiers answer by."""
-    is_fixed = type(model).__name__ == "FixedThresholdClassifier"
-    found = model.threshold if is_fixed else getattr(model, "best_threshold_", None)
-    if classes is None or len(classes) != 2 or not isinstance(found, float) or not 0 <= found <= 1:
+def chain(model: Any) -> Iterator[Any]:
+    """A model, the one that it hands its questions on to, and so on: through scikit-learn's own wrappers alone."""
+    while model is not None:
+        yield model
+        kind, part = type(model), INSIDE.get(type(model).__name__)
+        if part is None or not kind.__module__.startswith("sklearn."):
+            return
+        model = model.steps[-1][1] if part == "steps" else getattr(model, part, None)
+
+
+def thresholded(model: Any) -> Any:
+    """The one of scikit-learn's threshold classifiers that decides for a model, if there is one."""
+    return next((m for m in chain(model) if type(m).__name__ in THRESHOLDED), None)
+
+
+def own_threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
+    """The probability of the second class from which one of scikit-learn's threshold classifiers answers it.
+
+    None where there is no such or it cannot be told; what the model's own `predict` says holds in any case.
+    """
+    found = thresholded(model)
+    if found is None or classes is None or len(classes) != 2 or found.response_method == "decision_function":
         return None
-    if getattr(model, "response_method", "auto") == "decision_function":
+    try:
+        is_fixed = hasattr(found, "threshold")
+        positive = found.pos_label if is_fixed else found._curve_scorer._get_pos_label()
+        threshold = found.threshold if is_fixed else found.best_threshold_
+        score = 0.5 if isinstance(threshold, str) else float(threshold)
+    except (AttributeError, TypeError, ValueError):
         return None
-    positive = getattr(model, "pos_label", None)
-    return float(found) if positive in (None, classes[1]) else None
+    # The first class is answered at its threshold already, and the second only above what that leaves.
+    second = score if positive in (None, classes[1]) else float(np.nextafter(1 - score, 1))
+    return second if 0 <= second <= 1 else None
 
 
 def _answer(model: Any, name: str, schema: Schema) -> Asking:

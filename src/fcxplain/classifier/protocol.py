@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from ..encoding import TableEncoder
-from ..errors import ClassifierError, FcxError, some
+from ..errors import ClassifierError, Fault, FcxError, some
 from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
@@ -49,7 +49,8 @@ class Classifier(Protocol):
     """What the rest of the library asks of a model.
 
     With two classes and a `threshold`, the second class is answered where its probability is at least the
-    threshold. Without one the most probable class is, and among equals the first.
+    threshold. Without one the most probable class is, and among equals the first. A model that has a `predict` of its
+    own is taken at that word (`CheckedClassifier.places`).
     """
 
     @property
@@ -117,11 +118,20 @@ def _roundoff(module: nn.Module) -> float:
     return max((float(torch.finfo(dtype).eps) for dtype in floats), default=0.0)
 
 
+def _between(probabilities: NDArray[np.float64], own: NDArray[np.int64]) -> float | None:
+    """A probability of the second of two classes that tells rows apart as their classes do, if there is one."""
+    if probabilities.shape[1] != 2 or not 0 < own.sum() < len(own):
+        return None
+    below, above = probabilities[own == 0, 1].max(), probabilities[own == 1, 1].min()
+    return float((below + above) / 2) if below < above else None
+
+
 class CheckedClassifier:
     """A `Classifier` around an answering function.
 
     `name` is what messages call the model; `encoder` is the one whose columns `module` reads. Where the
-    classes are not given, they are taken from the first answer.
+    classes are not given, they are taken from the first answer. `own` is the model's own `predict`, which then says
+    what class a row has; a `threshold` beside it is how its probabilities come to that.
     """
 
     def __init__(
@@ -134,15 +144,22 @@ class CheckedClassifier:
         threshold: float | None = None,
         module: nn.Module | None = None,
         encoder: TableEncoder | None = None,
+        own: Answer | None = None,
     ) -> None:
         self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
         self.threshold: float | None = None
         self.trained_as: str | None = None
         """The kind, where `train_classifier` made it."""
+        self.own = own
+        self.parts = False
+        """Whether `own` was seen to answer otherwise than the probabilities do, so that these decide nothing."""
+        self._guide: float | None = None
         self._answer = answer
+        self._labels: tuple[Any, ...] | None = None
         self._classes: tuple[Any, ...] | None = None
         self._checked = False
         self._settle(classes, threshold)
+        self._labels = self._classes
 
     def __repr__(self) -> str:
         classes = "" if self._classes is None else f", classes {some(self._classes)}"
@@ -153,6 +170,11 @@ class CheckedClassifier:
     def answer(self) -> Answer:
         """What is asked for answers."""
         return self._answer
+
+    @property
+    def guide(self) -> float | None:
+        """The threshold by which a search takes its bearings: where `predict` decides, about where it does."""
+        return self._guide if self.parts else self.threshold
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -184,16 +206,21 @@ class CheckedClassifier:
             self._checked = True
         return answer
 
-    def decide(self, rows: pd.DataFrame) -> Decisions:
-        """What the model decides about rows, and where that is beyond rounding.
+    def decide(self, rows: pd.DataFrame, *, final: bool = True) -> Decisions:
+        """What the model decides about rows: by its own `predict`, or by its probabilities where it has none.
+
+        What is not `final` is looked at again before anything is claimed: then the probabilities decide for a model
+        whose `predict` is not known to part from them.
 
         Many models sum in another order when they are asked about more rows at once. They are asked in batches of whole
         blocks, for which a row's sums are the same in any of them; and near the border of a class, where the user may
         get another answer in batches of other sizes, nothing is firm.
         """
         answers = self._probabilities(rows, BLOCK if self.rounding else 1)
-        firm = _gap(answers, self.threshold) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
-        return Decisions(answers, chosen(answers, self.threshold), firm)
+        by_predict = self.own is not None and (final or self.parts)
+        choice = self._own_places(rows, self.own) if by_predict and self.own else chosen(answers, self.threshold)
+        firm = _gap(answers, self.guide) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
+        return Decisions(answers, choice, firm)
 
     @cached_property
     def rounding(self) -> float:
@@ -216,7 +243,7 @@ class CheckedClassifier:
     @property
     def _window(self) -> float:
         """How near to the border of a class rounding may decide; small probabilities have small errors."""
-        return self.rounding * (2.0 if self.threshold is None else min(1.0, 4 * self.threshold))
+        return self.rounding * (2.0 if self.guide is None else min(1.0, 4 * self.guide))
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The class of each row, by name."""
@@ -225,14 +252,43 @@ class CheckedClassifier:
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
 
+    def _own_places(self, rows: pd.DataFrame, own: Answer) -> NDArray[np.int64]:
+        """The place of each row's class by the model's own `predict`."""
+        if not len(rows):
+            return np.empty(0, dtype=np.int64)
+        raw = self._ask(model_rows(rows, self.schema, self.encoder), BLOCK if self.rounding else 1, own)
+        return checking.read_labels(raw, len(rows), self.name, self._labels or self.classes, self.classes)
+
+    def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:
+        """The classifier, knowing whether its own `predict` parts from its probabilities, and on how many rows it does.
+
+        Two classes may still be told apart by some threshold on these rows: that is the `guide` then.
+        """
+        if self.own is None:
+            return self, 0
+        probabilities, own = self.probabilities(rows), self._own_places(rows, self.own)
+        last = slice(None, -checking.PROBE_ROWS - 1, -1)
+        if (self._own_places(rows.iloc[last], self.own) != own[last]).any():
+            remedy = "It must use nothing but the row itself, and no chance."
+            problem = "its predict answers rows otherwise when they are asked again, in another order"
+            raise ClassifierError("", [Fault(self.name, problem, remedy)])
+        apart = int((own != chosen(probabilities, self.threshold)).sum())
+        if not apart:
+            return self, 0
+        other = copy.copy(self)
+        other.parts, other._guide = True, _between(probabilities, own)
+        return other, apart
+
     def replace(self, *, classes: Iterable[Any] | None = None, threshold: float | None = None) -> Self:
-        """A copy with other class names (in the same order) or another threshold."""
+        """A copy with other class names (in the same order) or a threshold that decides, whatever the model's own."""
         named = self._classes if classes is None else tuple(classes)
         if self._classes is not None and named is not None and len(named) != len(self._classes):
             told = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
             raise ClassifierError(f"{self.name}: {told}")
         other = copy.copy(self)
-        other._settle(named, threshold)
+        other._settle(named, self.threshold if threshold is None else threshold)
+        if threshold is not None:
+            other.own, other.parts = None, False
         return other
 
     def _settle(self, classes: Iterable[Any] | None, threshold: float | None) -> None:
@@ -248,14 +304,14 @@ class CheckedClassifier:
                 raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
         self._classes, self.threshold = known, None if threshold is None else float(threshold)
 
-    def _ask(self, frame: pd.DataFrame, block: int = 1) -> object:
+    def _ask(self, frame: pd.DataFrame, block: int = 1, answer: Answer | None = None) -> object:
         """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
         spare = -len(frame) % block
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
         shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
         try:
             with _threads_for(len(shown)):
-                raw: Any = self._answer(shown)
+                raw: Any = (answer or self._answer)(shown)
             return raw[: len(frame)] if spare and len(raw) == len(shown) else raw
         except FcxError:
             raise

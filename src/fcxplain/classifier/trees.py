@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import ClassifierError
-from .estimators import Asking
+from .estimators import Asking, thresholded
 from .protocol import CheckedClassifier, Classifier
 from .rows import model_rows
 from .trees_input import final_step
@@ -106,6 +106,8 @@ class TreeModel:
     shares: bool
     roundoff: float
     columns: Callable[[pd.DataFrame], Floats]
+    raw: Callable[[pd.DataFrame], Floats]
+    """The scores that the model itself gives rows."""
 
     @property
     def slack(self) -> float:
@@ -144,18 +146,23 @@ def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel |
     if not isinstance(asking, Asking) or not len(probe) or reader_of(asking.model) is None:
         return None, ()
     assert isinstance(classifier, CheckedClassifier)
-    transform, model, problem = final_step(asking.model)
-    if transform is None:
-        return None, (f"nothing is proved by the trees of {classifier.name}: {problem}",)
-
-    def shown(rows: pd.DataFrame) -> Any:
-        return transform(asking.shown(model_rows(rows, classifier.schema, classifier.encoder)))
-
     try:
+        transform, model = final_step(asking.model)
+        if classifier.own is not None and (classifier.parts or _is_unread(asking.model, classifier)):
+            raise ValueError("what its predict decides by is not known")
+
+        def shown(rows: pd.DataFrame) -> Any:
+            return transform(asking.shown(model_rows(rows, classifier.schema, classifier.encoder)))
+
         return _checked(classifier, read(model), shown, probe), ()
     except (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError) as error:
         # The inside of a model differs from version to version: what cannot be read proves nothing.
         return None, (f"the trees of {classifier.name} could not be read: {error}",)
+
+
+def _is_unread(model: Any, classifier: CheckedClassifier) -> bool:
+    """Whether some threshold decides that could not be read."""
+    return classifier.threshold is None and thresholded(model) is not None
 
 
 def _checked(
@@ -167,15 +174,37 @@ def _checked(
     if raw.shape != own.shape:
         raise ValueError(f"{raw.shape[1]} scores for a row, but {own.shape[1]} in its leaves")
     model = TreeModel(
-        trees, np.median(raw - own, axis=0), read.shares, read.roundoff, lambda rows: read.matrix(shown(rows))
+        trees,
+        np.median(raw - own, axis=0),
+        read.shares,
+        read.roundoff,
+        lambda rows: read.matrix(shown(rows)),
+        lambda rows: read.raw(shown(rows)),
     )
-    apart = np.abs(raw - own - model.base).max()
+    _compare_scores(classifier, model, probe, raw, own)
+    return model
+
+
+def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> None:
+    """Refuse, by a ValueError, trees that answer some rows otherwise than the classifier does."""
+    sums = model.trees.sums(model.columns(rows))
+    _compare_scores(classifier, model, rows, model.raw(rows), sums)
+    places = classifier.decide(rows).choice
+    for target in np.unique(places).tolist():
+        for demand in model.demands(target, classifier.threshold):
+            if not (sums[places == target] @ demand.weights + demand.loose >= 0).all():
+                raise ValueError(f"the model answers {classifier.classes[target]!r} where they say otherwise")
+
+
+def _compare_scores(
+    classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame, raw: Floats, sums: Floats
+) -> None:
+    apart = np.abs(raw - sums - model.base).max()
     if not apart <= model.slack:
         raise ValueError(f"their sum differs from the model's own by {apart:.2g}")
-    apart = np.abs(_probabilities(own + model.base, model.shares) - classifier.probabilities(probe)).max()
+    apart = np.abs(_probabilities(sums + model.base, model.shares) - classifier.probabilities(rows)).max()
     if not apart <= 64 * (model.slack + model.roundoff):
         raise ValueError(f"their probabilities differ from the model's own by {apart:.2g}")
-    return model
 
 
 def _probabilities(scores: Floats, shares: bool) -> Floats:

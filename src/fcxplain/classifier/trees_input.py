@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .trees_reading import inside
+from .estimators import chain
+from .trees_reading import refuse_replaced
 
 COLUMN_BY_COLUMN = frozenset(
     {
@@ -38,28 +39,27 @@ COLUMN_BY_COLUMN = frozenset(
 Transform = Callable[[Any], Any]
 
 
-def final_step(model: Any) -> tuple[Transform | None, Any, str]:
-    """What a model does to its input, the estimator that gets it, and if that cannot be seen through, why not."""
-    inner = inside(model)
-    if inner is not None:
-        return final_step(inner)
-    steps = getattr(model, "steps", None)
-    if not steps:
-        return _same, model, ""
-    mixing = [type(step).__name__ for _, step in steps[:-1] if not is_column_by_column(step)]
+def final_step(model: Any) -> tuple[Transform, Any]:
+    """What a model does to its input, and the estimator that gets it; a ValueError where that is not known."""
+    first, *further = chain(model)
+    refuse_replaced(first)
+    if not further:
+        return _same, model
+    then, last = final_step(further[0])
+    if not hasattr(model, "steps") or len(model.steps) == 1:
+        return then, last
+    mixing = [type(step).__name__ for _, step in model.steps[:-1] if not is_column_by_column(step)]
     if mixing:
-        return None, None, f"its step {mixing[0]} may make a column of several features"
-    then, last, problem = final_step(steps[-1][1])
-    if then is None:
-        return None, None, problem
-    before = model[:-1].transform if len(steps) > 1 else _same
-    return (lambda x: then(before(x))), last, ""
+        raise ValueError(f"its step {mixing[0]} may make a column of several features")
+    before = model[:-1].transform
+    return (lambda x: then(before(x))), last
 
 
 def is_column_by_column(step: Any) -> bool:
     """Whether each column that a fitted step makes depends on one column of its input at most."""
     if step is None or isinstance(step, str):
         return True
+    refuse_replaced(step)
     kind = type(step)
     if not kind.__module__.startswith("sklearn."):
         return False

@@ -199,7 +199,7 @@ def _asked(
         place = {name: i for i, name in enumerate(task.classes)}
         columns = np.array([place[w] for w in wanted[legal].tolist()])
         probability[legal] = answers[np.arange(len(answers)), columns]
-        room[legal] = _room(answers, columns, task.classifier.threshold)
+        room[legal] = _room(answers, columns, task.classifier.guide)
     return predicted, probability, room
 
 

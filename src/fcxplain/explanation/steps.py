@@ -93,7 +93,7 @@ def _step(change: Change, found: Checks, i: int) -> Step:
 
 
 def _threshold(task: Task, wanted: Any) -> float | None:
-    if len(task.classes) > 2:
+    if len(task.classes) > 2 or task.classifier.parts:
         return None
     second = 0.5 if task.classifier.threshold is None else task.classifier.threshold
     return second if wanted == task.classes[1] else 1 - second

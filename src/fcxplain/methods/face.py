@@ -16,7 +16,6 @@ from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import dijkstra
 from sklearn.base import BaseEstimator
 
-from ..classifier.protocol import chosen
 from ..errors import DataError
 from ..explanation import Explanation
 from ..model_view import layout
@@ -171,8 +170,8 @@ class FACE(BaseEstimator):  # type: ignore[misc]
 
     def _endpoints(self) -> list[Codes]:
         """For each class, the nodes where a path may end."""
-        known = self.task_.classifier.probabilities(self.nodes_)
-        answers = chosen(known, self.task_.classifier.threshold)
+        decided = self.task_.classifier.decide(self.nodes_)
+        known, answers = decided.probabilities, decided.choice
         dense = self.terrain_.density >= np.quantile(self.terrain_.density, self.density)
         return [
             np.flatnonzero((answers == c) & (known[:, c] >= self.probability) & dense)

@@ -38,6 +38,7 @@ def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "target": task.target,
         "classes": list(task.classes),
         "threshold": task.classifier.threshold,
+        "by_predict": task.classifier.own is not None,
         "seed": task.seed,
         "training_rows": len(task.train),
         "network": None if network is None else network[0],
@@ -65,7 +66,8 @@ def restored_task(
         target=content["target"],
         graph=graph,
         classes=content["classes"],
-        threshold=content["threshold"],
+        # What the model's own predict decides is not to be decided by a threshold that was read from it.
+        threshold=None if content.get("by_predict") else content["threshold"],
         encoder=encoder,
         seed=content["seed"],
     )

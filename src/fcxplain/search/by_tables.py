@@ -42,7 +42,7 @@ class TableOracle:
             known, told = self._known(present, row[granted], codes[granted], ledger)
             there = granted[told]
             wanted = present.wanted[row[there]]
-            margin[there] = margins(known.probabilities[told], wanted, self.task.classifier.threshold)
+            margin[there] = margins(known.probabilities[told], wanted, self.task.classifier.guide)
             valid[there] = (known.choice[told] == wanted) & known.firm[told]
         return Asked(margin, valid)
 
@@ -54,7 +54,7 @@ class TableOracle:
         order = np.argsort(within(row)[first], kind="stable") if ledger.deadline < np.inf else np.arange(len(first))
         for part in _parts(order, ledger):
             table = self.space.table(present, row[first[part]], codes[first[part]])
-            known.put(part, self.task.classifier.decide(table))
+            known.put(part, self.task.classifier.decide(table, final=False))
             told[part] = True
             ledger.calls += len(part)
         ledger.give_back(row[~told[inverse]])

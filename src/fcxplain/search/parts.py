@@ -55,7 +55,8 @@ class Common:
         if stand_in is None and space.task.classifier.module is not None:
             stand_in = differentiable(space.task.classifier, space.task)
         self._stand_in = stand_in
-        is_own = stand_in is not None and not stand_in.distilled
+        # A module does not speak for a model that has a `predict` beside it.
+        is_own = stand_in is not None and not stand_in.distilled and space.task.classifier.own is None
         by_codes = is_own and is_exact(space.task.classifier.module, space.task.classifier.threshold)
         self.oracle: Oracle = NetworkOracle(space, stand_in.module) if stand_in and by_codes else TableOracle(space)
 

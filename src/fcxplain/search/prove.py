@@ -238,7 +238,7 @@ def own_network(task: Task) -> tuple[Network | None, TableEncoder, list[str]]:
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
     encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.encoder.dtypes_)
-    if classifier.module is None or source.names != encoder.names:
+    if classifier.module is None or classifier.parts or source.names != encoder.names:
         return None, encoder, []
     network = read_network(classifier.module, classifier.threshold, source.dtype_)
     if network is None or len(network.layers[-1].bias) != len(task.classes):

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ..classifier.checking import PROBE_ROWS
-from ..classifier.rows import legal_rows
-from ..classifier.trees import TreeModel, read_trees
+from ..classifier.protocol import CheckedClassifier
+from ..classifier.rows import legal_codes, legal_rows
+from ..classifier.trees import TreeModel, compare, read_trees
+from ..errors import ClassifierError
 from ..task import Task
 from .reach import Bools, Places, Reach
 from .trees import Limits, TreeSearch
 from .trees_leaves import cell_trees
 from .trees_room import Room
 
-# Rows that a model is shown when its trees are read: for its scores, and for its probabilities.
+# Rows that a model is shown whenever its trees are read: for its scores, and for its probabilities.
 TO_READ = 2 * PROBE_ROWS
+# Training rows and leaves that a reading is held against, once for a classifier.
+PROBED_ROWS, PROBED_LEAVES = 512, 2_048
+
+_COMPARED: WeakSet[CheckedClassifier] = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,41 @@ class Felled:
 
 
 def own_trees(task: Task) -> tuple[TreeModel | None, tuple[str, ...]]:
-    """The trees of a task's classifier, if it has any that can be read, and what was in the way."""
+    """The trees of a task's classifier, if it has any that can be read, and what was in the way.
+
+    They are held against the model on a few rows each time, and once on many: where the model's regions are.
+    """
     if task.classifier.module is not None:
         return None, ()
-    return read_trees(task.classifier, legal_rows(task.schema, PROBE_ROWS, seed=0, dtypes=task.encoder.dtypes_))
+    classifier = task.classifier
+    model, notes = read_trees(classifier, legal_rows(task.schema, PROBE_ROWS, seed=0, dtypes=task.encoder.dtypes_))
+    if model is None or classifier in _COMPARED:
+        return model, notes
+    try:
+        compare(classifier, model, _probes(task, model))
+    except (ValueError, ClassifierError) as error:
+        return None, (f"nothing is proved by the trees of {classifier.name}: {error}",)
+    _COMPARED.add(classifier)
+    return model, notes
+
+
+def _probes(task: Task, model: TreeModel) -> pd.DataFrame:
+    """Training rows, the same with one feature changed, and with what leads to some leaf just inside its bounds."""
+    generator = np.random.default_rng(0)
+    usual = task.sample[generator.permutation(len(task.sample))[:PROBED_ROWS]]
+    beside, every = usual.copy(), np.arange(len(usual))
+    feature = generator.integers(len(task.schema), size=len(usual))
+    beside[every, feature] = legal_codes(task.schema, len(usual), generator)[every, feature]
+    trees = cell_trees(task, model, {f.name: f.at(np.empty(0, dtype=np.int64)) for f in task.schema})
+    leaves = generator.permutation(len(trees.uses))[:PROBED_LEAVES]
+    inside = usual[generator.integers(len(usual), size=len(leaves))]
+    for i, (grid, block, sets) in enumerate(zip(trees.grids, trees.blocks, trees.masks, strict=True)):
+        for line, use in np.argwhere((trees.uses[leaves] >= block.start) & (trees.uses[leaves] < block.stop)).tolist():
+            cells = np.flatnonzero(sets[trees.uses[leaves[line], use] - block.start])
+            first, last = grid.first[cells], grid.last[cells]
+            if not ((first <= inside[line, i]) & (inside[line, i] <= last)).any():
+                inside[line, i] = generator.choice([first, last][generator.integers(2)])
+    return task.encoder.from_codes(np.concatenate([usual, beside, inside]))
 
 
 def by_trees(task: Task, reach: Reach, rows: Places, places: Places, model: TreeModel, limits: Limits) -> Felled:
