@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from fcxplain import Explanation, Feature, Schema, Task
 from fcxplain.encoding import TableEncoder
 from fcxplain.search import Search
+from fcxplain.search.axes import Axes, Moves
+from fcxplain.search.combine import least
+from fcxplain.search.ladders import Ladders, ladders_of
 from fcxplain.search.prove import prove
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
@@ -83,6 +90,39 @@ def bank(rows: int, seed: int) -> pd.DataFrame:
     made = {name: [f"{name}{i}" for i in draw.integers(0, many, rows)] for name, many in levels.items()}
     numbers = {"age": draw.integers(18, 90, rows), "balance": draw.integers(-20, 80, rows) * 100}
     return pd.DataFrame({**numbers, **made, "campaign": draw.integers(1, 8, rows)})
+
+
+def test_ladders_of_a_row_are_the_same_whether_moves_of_another_were_repaired():
+    space = SimpleNamespace(is_number=np.array([True, True, True]))
+    moves = Moves(np.repeat([0, 1, 2], 3), np.tile([1, 2, 3], 3), np.ones(3, dtype=bool))
+    margin = np.array([-3.0, -2.0, -1.0, -2.5, -1.5, -0.5, -2.0, -1.0, -1.0])
+
+    def ladders(rows: int) -> Ladders:
+        row = np.repeat(np.arange(rows), 9)
+        codes = np.zeros((9 * rows, 3), dtype=np.int64)
+        codes[np.arange(9 * rows), np.tile(moves.feature, rows)] = np.tile(moves.code, rows)
+        # Only the second row has moves that a rule asked more of.
+        repaired = (row == 1) & (np.tile(moves.code, rows) > 1)
+        line, base = np.arange(9 * rows).reshape(rows, 9), np.full(rows, -4.0)
+        valid = np.zeros(9 * rows, dtype=bool)
+        here = np.zeros((rows, 3), dtype=np.int64)
+        axes = Axes(moves, here, base, base > 0, line, row, codes, np.tile(margin, rows), valid, repaired)
+        price = np.tile(np.repeat([1.0, 2.0, 3.0], 3) + moves.code, rows)
+        return ladders_of(space, axes, price, np.full(rows, 4.0), 6, 4)
+
+    alone, beside = ladders(1), ladders(2)
+    assert alone.categories == beside.categories
+    for name in ("gain", "price", "move", "feature"):
+        assert np.array_equal(getattr(alone, name)[0], getattr(beside, name)[0]), name
+
+
+@given(
+    hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(3, 9)), elements=st.integers(0, 3)),
+    st.integers(1, 3),
+)
+def test_among_equals_the_first_are_taken(key, most):
+    expected = np.argsort(key, axis=1, kind="stable")[:, :most]
+    assert np.array_equal(least(key, most), expected)
 
 
 def test_equal_candidates_are_chosen_among_by_the_row_alone():
