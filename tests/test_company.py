@@ -111,9 +111,10 @@ def test_ladders_of_a_row_are_the_same_whether_moves_of_another_were_repaired():
         return ladders_of(space, axes, price, np.full(rows, 4.0), 6, 4)
 
     alone, beside = ladders(1), ladders(2)
-    assert alone.categories == beside.categories
-    for name in ("gain", "price", "move", "feature"):
-        assert np.array_equal(getattr(alone, name)[0], getattr(beside, name)[0]), name
+    assert (alone.categories, alone.feature[0].tolist()) == (beside.categories, beside.feature[0].tolist())
+    full = alone.feature[0] >= 0
+    for name in ("gain", "price", "move"):
+        assert np.array_equal(getattr(alone, name)[0, full], getattr(beside, name)[0, full]), name
 
 
 @given(
