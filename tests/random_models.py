@@ -91,8 +91,8 @@ def model_of(
 ) -> Model:
     """A random model; `bias` speaks against its last class."""
     rng = np.random.default_rng(seed)
-    if kind in ("linear", "network", "sure network"):
-        module = _module(kind, sum(f.width for f in schema), len(classes), seed, bias)
+    if kind == "linear":
+        module = _linear(sum(f.width for f in schema), len(classes), seed, bias)
         encoder = TableEncoder().fit(schema, train)
         return Model(module, lambda table: _asked(module, encoder, table), classes, threshold, named=True)
     if kind == "logistic":
@@ -104,8 +104,8 @@ def model_of(
     return Model(ask, ask, classes, threshold, about=kind, named=True)
 
 
-def _module(kind: str, width: int, classes: int, seed: int, bias: float) -> nn.Module:
-    sizes = [width, classes] if kind == "linear" else [width, 6, 5, classes]
+def _layers(sizes: list[int], seed: int) -> list[nn.Module]:
+    """Linear layers with random weights of their own, and ReLUs between them."""
     generator = torch.Generator().manual_seed(seed)
     layers: list[nn.Module] = []
     for inputs, outputs in itertools.pairwise(sizes):
@@ -114,17 +114,19 @@ def _module(kind: str, width: int, classes: int, seed: int, bias: float) -> nn.M
             layer.weight.normal_(generator=generator)
             layer.bias.normal_(generator=generator)
         layers += [layer, nn.ReLU()]
+    return layers[:-1]
+
+
+def _linear(width: int, classes: int, seed: int, bias: float) -> nn.Module:
+    (layer,) = _layers([width, classes], seed)
     with torch.no_grad():
-        layers[-2].bias[-1] -= bias  # type: ignore[index, operator, union-attr]
-    end = [nn.Softmax(dim=1)] if kind == "sure network" else []
-    return nn.Sequential(*layers[:-1], *end).eval() if kind != "linear" else layers[0]
+        layer.bias[-1] -= bias  # type: ignore[index, operator]
+    return layer
 
 
 def _asked(module: nn.Module, encoder: TableEncoder, table: pd.DataFrame) -> np.ndarray:
     with torch.no_grad():
-        out = module(encoder.encode(table)).double()
-    ends_in_one = isinstance(module, nn.Sequential) and isinstance(module[-1], nn.Softmax)
-    return (out if ends_in_one else out.softmax(dim=1)).numpy()
+        return module(encoder.encode(table)).double().softmax(dim=1).numpy()
 
 
 def _logistic(schema: Schema, train: pd.DataFrame, classes: int, rng: np.random.Generator, bias: float) -> Ask:
@@ -183,7 +185,9 @@ def _tree(rng: np.random.Generator) -> Any:
 def _forest(rng: np.random.Generator) -> Any:
     kind = one_of(rng, [RandomForestClassifier, ExtraTreesClassifier])
     weights = (None, "balanced") if rng.random() < 0.7 else ("balanced_subsample",)
-    more = _draw(rng, n_estimators=(2, 4, 10), max_depth=(1, 2, 4), max_features=(None, 1, "sqrt"), class_weight=weights)
+    more = _draw(
+        rng, n_estimators=(2, 4, 10), max_depth=(1, 2, 4), max_features=(None, 1, "sqrt"), class_weight=weights
+    )
     return kind(**more, bootstrap=bool(rng.random() < 0.5))
 
 
@@ -279,7 +283,9 @@ def estimator_model(
         final.set_params(early_stopping_rounds=None)
     if kind == "histogram boosting" and native:
         signs = {f.name: int(rng.integers(-1, 2)) for f in schema if f.is_number and train[f.name].dtype != object}
-        final.set_params(monotonic_cst=signs if len(classes) == 2 and rng.random() < 0.5 else None, categorical_features="from_dtype")
+        final.set_params(
+            monotonic_cst=signs if len(classes) == 2 and rng.random() < 0.5 else None, categorical_features="from_dtype"
+        )
     whole = rng.random() < 0.5
     inner = final if native or whole else _wrapped(wrapper, final, classes, rng)
     piped = inner if native else make_pipeline(_prepared(schema, rng), inner)
@@ -399,15 +405,7 @@ def torch_model(
     encoder = TableEncoder().fit(schema, train)
     outputs = len(classes) if end in ("logits", "softmax") else 1
     sizes = [sum(f.width for f in schema), *one_of(rng, [(), (6,), (6, 5), (48, 32)]), outputs]
-    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
-    layers: list[nn.Module] = []
-    for inputs, width in itertools.pairwise(sizes):
-        layer = nn.Linear(inputs, width)
-        with torch.no_grad():
-            layer.weight.normal_(generator=generator)
-            layer.bias.normal_(generator=generator)
-        layers += [layer, nn.ReLU()]
-    body = nn.Sequential(*layers[:-1]).to(dtype).eval()
+    body = nn.Sequential(*_layers(sizes, int(rng.integers(2**31)))).to(dtype).eval()
     x = encoder.encode(legal).to(dtype)
     with torch.no_grad():
         out = body(x).double()
@@ -510,7 +508,11 @@ def onnx_model(schema: Schema, train: pd.DataFrame, labels: np.ndarray, rng: np.
     pipeline = make_pipeline(ColumnTransformer([*encode, ("n", "passthrough", list(schema.numbers))]), final)
     pipeline.fit(train, labels)
     kinds = {
-        f.name: FloatTensorType if f.is_number else StringTensorType if isinstance(f.levels[0], str) else Int64TensorType
+        f.name: FloatTensorType
+        if f.is_number
+        else StringTensorType
+        if isinstance(f.levels[0], str)
+        else Int64TensorType
         for f in schema
     }
     made = to_onnx(

@@ -320,7 +320,7 @@ def _dtypes(feature: Feature) -> list[Any]:
         found.remove("float16")
     if units(float(feature.step or 1)) % UNITS or units(low) % UNITS:
         return found
-    small = (["int8", "Int8"] if -128 <= low and high <= 127 else []) + (["uint8"] if low >= 0 and high <= 255 else [])
+    small = (["int8", "Int8"] if low >= -128 and high <= 127 else []) + (["uint8"] if low >= 0 and high <= 255 else [])
     return [*found, "int64", "int64", "int32", "Int64", "int64[pyarrow]", *small]
 
 
