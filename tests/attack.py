@@ -32,6 +32,7 @@ from threadpoolctl import threadpool_limits
 from fcxplain import Explanation, FCx
 from fcxplain.model.training import Schedule
 from fcxplain.search import Search
+from fcxplain.search.prove import prove
 from judge import Finding, Judge
 from random_problems import SHORT, Problem, plain, problem, table_of
 from second_reading import read
@@ -97,6 +98,10 @@ def _try(own: Problem, done: Tried) -> None:
         answer = forms.explain(rows)
         done.rows += len(rows)
         verdict = judge.judge(answer)
+        # Where the search has answers, no proof is asked for: here it is, and without trying all legal rows.
+        refused = np.flatnonzero(judge.now != judge.wanted)
+        names = pd.Index(judge.wanted[refused].tolist(), tupleize_cols=False).to_numpy()
+        judge.judge_proof(prove(own.task, rows.iloc[refused], names, limit=0), refused)
         done.claims += verdict.claims
         expected = _by_row(own, answer, judge)
         for name, which, found in forms.others(rows):

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fcxplain import Explanation
+from fcxplain.search.prove import Proof
 from random_problems import SHORT, Problem, count
 from second_reading import Columns, changes, grid, kept, legal, nudged, read, repeated, take
 
@@ -166,7 +167,24 @@ class Judge:
         if len(sure):
             told = f"{_shown(self.problem, self.problem.now, row)} -> {_shown(self.problem, ways, sure[0])}"
             finding = Finding(self.problem.seed, self.problem.number, f"{said}, but there is a way", row, told)
-            (self.verdict.findings if said == "impossible" else self.verdict.misses).append(finding)
+            proved = said.startswith("impossible")
+            (self.verdict.findings if proved else self.verdict.misses).append(finding)
+
+    def judge_proof(self, proof: Proof, rows: np.ndarray) -> None:
+        """What was proved of some rows, whether or not the search has an answer for them."""
+        self.verdict.claims["proved by bounds"] += int(proof.impossible.sum())
+        for row in rows[proof.impossible]:
+            self._none(int(row), "impossible by bounds")
+        which = np.flatnonzero(proof.possible)
+        now, then = (
+            take(self.problem.now, rows[which]),
+            read(self.problem.schema, proof.witness.iloc[which], self.short),
+        )
+        good = legal(self.problem.schema, now, then) & kept(self.problem.sentences, now, then)
+        good[good] = self.classes[self.places(take(then, np.flatnonzero(good)))] == self.wanted[rows[which[good]]]
+        for i in np.flatnonzero(~good):
+            told = f"{_shown(self.problem, now, i)} -> {_shown(self.problem, then, i)}"
+            self.found("possible, but the witness is none", int(rows[which[i]]), told)
 
     def _few_changes(self, answer: Explanation) -> None:
         """What one change can do is answered with one."""
