@@ -32,12 +32,12 @@ from random_models import (
     spelled_model,
     torch_model,
 )
-from second_reading import UNITS, Columns, Sentence, grid, take, units
+from second_reading import UNITS, Columns, Comparison, Logic, Sentence, grid, take, units
 from sentences import one_of, some_rules
 
 NAMES = ("row", "status", "fcx_row", "and", "in", "a'b", "x y", "Ω", "1st", "age", "income", "job")
 PREFER = ("sparse", "balanced", "plausible", "fewest")
-TRAIN, ASKED, DOMAIN = 60, 300, 3_000
+TRAIN, ASKED, ASKED_SLOWLY, DOMAIN = 60, 300, 40, 3_000
 CALLABLES = ("logistic", "tree", "forest", "lookup", "points", "spelled")
 KINDS = (*(["network"] * 5), *ESTIMATORS, *ESTIMATORS, *CALLABLES, "onnx")
 # Numbers that do not fit into a double's 53 bits are shown in single precision, or less, as near as these can.
@@ -190,7 +190,17 @@ def _refused_first(made: Problem, rng: np.random.Generator) -> np.ndarray:
     """Places of rows to ask about, in any order: of those that have the class wanted only a few, if there are others."""
     has = made.answers(made.now) == made.task.target
     later = has & (rng.random(len(has)) < 0.95)
-    return rng.permutation(np.argsort(later, kind="stable")[:ASKED])
+    rows = ASKED_SLOWLY if any(_is_wide(s) for s in made.sentences) else ASKED
+    return rng.permutation(np.argsort(later, kind="stable")[:rows])
+
+
+def _is_wide(sentence: Sentence) -> bool:
+    """Whether a comparison speaks of two values that may change: an integer program for each candidate."""
+    if isinstance(sentence, Logic):
+        return any(_is_wide(item) for item in sentence.items)
+    if not isinstance(sentence, Comparison):
+        return False
+    return sum(name.primed for side in (sentence.left, sentence.right) for _, name in side.terms) > 1
 
 
 def _fitted(
