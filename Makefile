@@ -9,13 +9,14 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # Some that are found do not run: pyenv leaves stand-ins for versions that are not switched on.
 PYTHONS = $(foreach v,3.11 3.12 3.13,$(shell python$(v) -c '' 2>/dev/null && echo python$(v)))
 
-.PHONY: help demo test test-pandas2 test-all lint format docs package clean
+.PHONY: help demo test test-pandas2 test-all attack lint format docs package clean
 
 help:
 	@echo "make demo          set up, then do the main job on embedded data"
 	@echo "make test          set up, then run the tests"
 	@echo "make test-pandas2  the same with pandas 2, in .venv-pandas2"
 	@echo "make test-all      the same with each Python from 3.11 to 3.13 on the PATH, in .venv-python3.X"
+	@echo "make attack        random problems against the promise, MINUTES=1 long, from a new seed or SEED="
 	@echo "make lint          ruff and mypy --strict"
 	@echo "make format        let ruff put the code in shape"
 	@echo "make docs          build the documents as a site, in site/"
@@ -46,6 +47,9 @@ test-all:
 	@test -n "$(strip $(PYTHONS))" || { echo "no Python from 3.11 to 3.13 on the PATH"; exit 1; }
 	@echo "found: $(PYTHONS)"
 	@for python in $(PYTHONS); do $(MAKE) test PYTHON=$$python VENV=.venv-$$python || exit 1; done
+
+attack: $(STAMP)
+	$(BIN)/python tests/attack.py --minutes $(or $(MINUTES),1) $(if $(SEED),--seed $(SEED))
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests

@@ -7,7 +7,7 @@ ten-thousandth, so that nothing is ever rounded; categories by the place of thei
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
@@ -30,25 +30,33 @@ def units(number: float) -> int:
     return int(counted)
 
 
-def read(schema: Schema, table: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Columns of whole numbers; a level that there is not is an error."""
-    return {f.name: np.array([_one(f, v) for v in table[f.name].tolist()], dtype=np.int64) for f in schema}
+def read(schema: Schema, table: pd.DataFrame, short: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Columns of whole numbers; a level that there is not is an error, and so is a number of more than four decimals.
+
+    Those named in `short` may be as near to such a number as single or half precision gets.
+    """
+    return {f.name: _read(f, table[f.name], f.name in short) for f in schema}
 
 
-def _one(feature: Feature, value: Any) -> int:
-    return units(value) if feature.kind in ("integer", "continuous") else list(feature.levels).index(value)
+def _read(feature: Feature, column: pd.Series, short: bool) -> np.ndarray:
+    if feature.kind not in ("integer", "continuous"):
+        place = {(type(level) is bool, level): i for i, level in enumerate(feature.levels)}
+        values = [(isinstance(v, bool | np.bool_), v) for v in column.tolist()]
+        return np.array([place[v] for v in values], dtype=np.int64)
+    values = column.to_numpy(dtype=np.float64)
+    kinds = (np.float64, np.float32, np.float16) if short else (np.float64,)
+    whole, found = np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
+    # Half precision cannot tell most ten-thousandths apart, but hundredths and sixteenths it can.
+    for unit in (UNITS // 100, UNITS // 16, 1) if short else (1,):
+        near = np.rint(values * UNITS / unit).astype(np.int64) * unit
+        same = np.logical_or.reduce([(near / UNITS).astype(kind).astype(np.float64) == values for kind in kinds])
+        whole, found = np.where(same & ~found, near, whole), found | same
+    assert found.all(), f"{feature.name}: {values[~found][:3]} are numbers of more than four decimals"
+    return whole
 
 
-def written(schema: Schema, columns: Columns) -> pd.DataFrame:
-    """The table that `read` gives these columns for."""
-    shown = {}
-    for f in schema:
-        if f.kind in ("integer", "continuous"):
-            values = [int(v) / UNITS for v in columns[f.name]]
-            shown[f.name] = pd.Series(values, dtype="int64" if f.kind == "integer" else "float64")
-        else:
-            shown[f.name] = pd.Series([f.levels[int(v)] for v in columns[f.name]], dtype=object)
-    return pd.DataFrame(shown)
+def take(columns: Columns, rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[rows] for name, values in columns.items()}
 
 
 def grid(feature: Feature) -> np.ndarray:
@@ -77,15 +85,6 @@ def nudged(schema: Schema, now: Columns, then: Columns) -> np.ndarray:
             moved = 2 * np.abs(then[f.name] - now[f.name])
             found |= (moved > 0) & (moved <= units(f.step))
     return found
-
-
-def every_candidate(schema: Schema, now: Columns, row: int) -> dict[str, np.ndarray]:
-    """All rows that one row may legally become, the rules apart; immutables as they are."""
-    choices = [
-        np.union1d(grid(f), now[f.name][row]) if f.mutable else now[f.name][row : row + 1] for f in schema.features
-    ]
-    spread = np.meshgrid(*choices, indexing="ij")
-    return {f.name: part.reshape(-1) for f, part in zip(schema.features, spread, strict=True)}
 
 
 def repeated(columns: Columns, row: int, times: int) -> dict[str, np.ndarray]:
