@@ -194,6 +194,22 @@ def test_a_fit_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path, fitted:
         small(seed=1).fit(loans.task(), checkpoint=tmp_path / "half")
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_refit_that_fails_leaves_everything_as_it_was(error):
+    class Fail(Callback):
+        def on_batch_end(self, training, terms):
+            raise error
+
+    rows = loans.table(20, seed=5)
+    fcx, other = small().fit(loans.task()), loans.task(rules="age' >= age + 1", rows=120)
+    before, learnt = fcx.explain(rows).frame, (fcx.task_, fcx.stand_in_, fcx.graph_, fcx.model_, fcx.history_)
+    with pytest.raises(error):
+        fcx.fit(other, callbacks=[Fail()])
+    now = (fcx.task_, fcx.stand_in_, fcx.graph_, fcx.model_, fcx.history_)
+    assert all(a is b for a, b in zip(now, learnt, strict=True))
+    pd.testing.assert_frame_equal(fcx.explain(rows).frame, before)
+
+
 # Saved models
 
 
