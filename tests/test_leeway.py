@@ -38,7 +38,7 @@ def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) ->
     )
     rows = every[random.integers(len(every), size=6)]
     off_grid = np.zeros(rows.shape, dtype=bool)
-    present = Present(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid)
+    present = Present(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
     repairer = Repairer(rules, schema)
     leeway = leeway_of(repairer, present)
     assume(leeway is not None)

@@ -57,7 +57,7 @@ def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
     place, pair, changed = _answer(explanation, i)
     wanted = explanation.checks.wanted[[i]]
     start = _checked(explanation, place, pair, wanted, np.zeros((1, len(changed)), dtype=bool))
-    # What counts as unchanged may still differ by rounding; with it, the way ends at the answer itself.
+    # What counts as unchanged may still differ by less than half a step; with it, the way ends at the answer itself.
     taken, left, steps = ~changed, np.flatnonzero(changed).tolist(), []
     changes = dict(zip(left, explanation.changes(i), strict=True))
     while left:

@@ -48,7 +48,7 @@ def categorical_proximity(answer: Explanation, task: Task) -> float:
 
 
 def sparsity(answer: Explanation, task: Task) -> float:
-    """The mean, over answers, of the number of features changed: those with another value."""
+    """The mean, over answers, of the number of features changed: by more than half a step, or to another level."""
     answer = answer.under(task)
     return _mean(answer.checks.changes[first(answer)], NO_ANSWER)
 
@@ -66,7 +66,8 @@ def diversity(answer: Explanation, task: Task) -> float:
 def diversity_pairs(answer: Explanation, task: Task) -> float:
     """The share of features in which two answers to one row differ, in percent.
 
-    The mean over all pairs of a row's answers, then over the rows with at least two answers.
+    The mean over all pairs of a row's answers, then over the rows with at least two answers. To differ is what
+    it is for a change: more than half a step, or another level.
     """
     answer = answer.under(task)
     which = handed_out(answer)

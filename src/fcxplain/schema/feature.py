@@ -23,9 +23,6 @@ from ..errors import Fault, SchemaError, did_you_mean
 from . import definition
 from .grid import decimals_of, default_step, exact, is_too_fine
 
-# Values nearer to each other than this share of a step are the same.
-ROUNDING = 1e-6
-
 Kind = Literal["integer", "continuous", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
@@ -195,10 +192,10 @@ class Feature:
         return np.asarray(inside & on)
 
     def differ(self, one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether natural values differ, by more than rounding; what is missing differs from everything."""
+        """Whether natural values differ: by more than half a step, or in their level; what is missing always does."""
         if self.is_category:
             return np.asarray(one != other)
-        return ~np.asarray(np.abs(other - one) <= ROUNDING * float(self.step or 0))
+        return ~np.asarray(np.abs(other - one) <= float(self.step or 0) / 2)
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed."""
