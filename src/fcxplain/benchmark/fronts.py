@@ -106,7 +106,7 @@ def _changes(task: Task, space: Space, now: Natural, shape: tuple[int, int]) -> 
     key, far = np.zeros(1, dtype=np.int16), np.zeros(1)
     for feature in task.schema:
         values, old = space.values[feature.name], now[feature.name][0]
-        step = feature.differ(values, old) * (shape[1] if feature.is_category else 1)
+        step = feature.changed(old, values) * (shape[1] if feature.is_category else 1)
         moved = np.zeros(len(values)) if feature.is_category else np.abs(values - old) / task.units[feature.name]
         key = np.add.outer(key, step.astype(np.int16)).ravel()
         far = np.add.outer(far, moved).ravel()

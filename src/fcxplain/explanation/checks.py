@@ -41,7 +41,7 @@ class Checks:
     legal: Bools
     """`n x features`: the value is in the feature's domain, and on its grid where it changed."""
     changed: Bools
-    """`n x features`: by more than half a step, or to another level; where nothing is, what moved to the grid."""
+    """`n x features`: by more than half a step, from off the grid to it, or to another level."""
     immutables_kept: Bools
     continuous: NDArray[np.float64]
     """Sum over numbers of the size of the change, each in units of its spread in the training rows."""
@@ -106,9 +106,7 @@ def check(
     second = task.schema.natural(after)
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
-    changed = _columns(f.differ(first[f.name], second[f.name]) for f in features)
-    still = np.flatnonzero(~changed.any(axis=1))
-    changed[still] = _columns(_to_grid(f, first[f.name][still], second[f.name][still]) for f in features)
+    changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
     predicted, probability, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
@@ -162,11 +160,6 @@ def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools
     inside = np.isfinite(after) & (after >= low) & (after <= high)
     on_grid = feature.on_grid(np.where(inside, after, 0.0))
     return np.asarray(inside & (on_grid | (after == before)))
-
-
-def _to_grid(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    """Whether a value off the grid moved to the grid, however near it was."""
-    return np.asarray((before != after) & feature.on_grid(after))
 
 
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:

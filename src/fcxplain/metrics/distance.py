@@ -75,7 +75,7 @@ def diversity_pairs(answer: Explanation, task: Task) -> float:
     place, natural = answer.place[which], natural_answers(answer, which)
     total, pairs = np.zeros(len(answer)), np.zeros(len(answer))
     for one, other in _pairs(place):
-        differing = sum(f.differ(natural[f.name][one], natural[f.name][other]).astype(int) for f in task.schema)
+        differing = sum(f.changed(natural[f.name][one], natural[f.name][other]).astype(int) for f in task.schema)
         np.add.at(total, place[one], differing)
         np.add.at(pairs, place[one], 1)
     several = pairs > 0

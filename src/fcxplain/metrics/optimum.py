@@ -117,7 +117,7 @@ def _price(
     task: Task, prices: Prices, feature: Feature, now: NDArray[Any], then: NDArray[Any]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """What one feature adds, and whether it changes."""
-    changed = feature.differ(now, then)
+    changed = feature.changed(now, then)
     if feature.is_category:
         price = (prices.change + prices.category) * changed.astype(np.float64)
     else:

@@ -23,6 +23,9 @@ from ..errors import Fault, SchemaError, did_you_mean
 from . import definition
 from .grid import decimals_of, default_step, exact, is_too_fine
 
+# Values nearer to each other than this share of a step are the same.
+ROUNDING = 1e-6
+
 Kind = Literal["integer", "continuous", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
@@ -191,11 +194,20 @@ class Feature:
         on = self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural
         return np.asarray(inside & on)
 
-    def differ(self, one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether natural values differ: by more than half a step, or in their level; what is missing always does."""
+    def changed(self, now: NDArray[Any], then: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether values changed: by more than half a step, from off the grid to it, or to another level.
+
+        A missing value counts as a change.
+        """
         if self.is_category:
-            return np.asarray(one != other)
-        return ~np.asarray(np.abs(other - one) <= float(self.step or 0) / 2)
+            return np.asarray(now != then)
+        moved, step = np.abs(then - now), float(self.step or 0)
+        near = moved <= step / 2
+        # Few values lie off the grid, and what is not moved need not be looked at.
+        close = np.flatnonzero(near & (moved > ROUNDING * step))
+        if len(close):
+            near[close] = ~self.on_grid(np.broadcast_to(then, near.shape)[close])
+        return ~np.asarray(near)
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed."""

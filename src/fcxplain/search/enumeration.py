@@ -136,7 +136,7 @@ def _cost(task: Task, before: Natural, row: int, natural: Natural, places: Place
     total = np.zeros(len(places))
     for feature in task.schema:
         now, then = before[feature.name][row], natural[feature.name][places]
-        total += feature.differ(now, then)
+        total += feature.changed(now, then)
         if feature.is_number:
             total += np.abs(then - now) / task.units[feature.name]
     return total
