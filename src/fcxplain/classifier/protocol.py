@@ -34,7 +34,7 @@ SIZES, ALONE = (2, 7, 65), 3
 MUCH, FINEST = 16.0, 1e-12
 # What is taken for it where a model cannot be asked: enough for single precision.
 ASSUMED = 1e-5
-# Libraries of linear algebra sum a row in the same order in every batch of whole blocks of rows.
+# Libraries of linear algebra mostly sum a row in the same order in every batch of whole blocks of rows.
 BLOCK = 64
 # Batches of fewer rows are asked with one OpenMP thread. Threads gain hundredths of a second on them, and beside a busy
 # process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
@@ -213,12 +213,17 @@ class CheckedClassifier:
         whose `predict` is not known to part from them.
 
         Many models sum in another order when they are asked about more rows at once. They are asked in batches of whole
-        blocks, for which a row's sums are the same in any of them; and near the border of a class, where the user may
-        get another answer in batches of other sizes, nothing is firm.
+        blocks, which makes that rare. A row near the border of a class is asked about alone, so that what is decided
+        never depends on the rows beside it; and where the user may get another answer in another batch, it is not firm.
         """
-        answers = self._probabilities(rows, BLOCK if self.rounding else 1)
-        by_predict = self.own is not None and (final or self.parts)
-        choice = self._own_places(rows, self.own) if by_predict and self.own else chosen(answers, self.threshold)
+        found = self._decided(rows, BLOCK if self.rounding else 1, final)
+        for place in np.flatnonzero(_gap(found.probabilities, self.guide) <= 2 * self._window) if self.rounding else ():
+            found.put(np.array([place]), self._decided(rows.iloc[[place]], 1, final))
+        return found
+
+    def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Decisions:
+        answers, own = self._probabilities(rows, block), self.own if final or self.parts else None
+        choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
         firm = _gap(answers, self.guide) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
         return Decisions(answers, choice, firm)
 
@@ -252,11 +257,11 @@ class CheckedClassifier:
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
 
-    def _own_places(self, rows: pd.DataFrame, own: Answer) -> NDArray[np.int64]:
+    def _own_places(self, rows: pd.DataFrame, own: Answer, block: int = 1) -> NDArray[np.int64]:
         """The place of each row's class by the model's own `predict`."""
         if not len(rows):
             return np.empty(0, dtype=np.int64)
-        raw = self._ask(model_rows(rows, self.schema, self.encoder), BLOCK if self.rounding else 1, own)
+        raw = self._ask(model_rows(rows, self.schema, self.encoder), block, own)
         return checking.read_labels(raw, len(rows), self.name, self._labels or self.classes, self.classes)
 
     def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:

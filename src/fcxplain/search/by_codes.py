@@ -15,16 +15,17 @@ import torch
 from torch import nn
 
 from ..classifier.rows import legal_codes
+from ..classifier.torch_modules import LogProbabilities, evaluating, like_parameters
 from ..schema import Natural
 from .by_tables import classes_of
 from .ledger import Ledger
-from .margins import lead, margins
+from .margins import lead
 from .network import EXTREME
 from .oracle import Asked
 from .space import Codes, Floats, Present, Space
 
 # The network's own margins may differ from these by so many times as much as they were seen to, and by no less than
-# this; margins farther from 0 than `FAR` are not looked at, since probabilities near 0 and 1 have lost their digits.
+# this; of margins that come from probabilities, those farther from 0 than `FAR` are not looked at.
 MUCH, LEAST, FAR = 16.0, 1e-6, 5.0
 PROBES = 256
 # Rows go through the network in whole blocks, since a row's sums are then the same in any batch.
@@ -66,14 +67,19 @@ class NetworkOracle:
         return classes_of(self.space.task, rows)
 
     def _seen_rounding(self) -> float:
-        """How far the margins of the user's own model are from these, on legal rows, and more to be sure."""
-        task = self.space.task
+        """How far the margins of the user's own module are from these, on legal rows, and more to be sure."""
+        task, module = self.space.task, self.space.task.classifier.module
+        assert module is not None
         codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
         wanted = np.ones(len(codes), dtype=np.int64)
         present = self.space.present(task.encoder.natural_of_codes(codes), wanted)
         exact = lead(self.logits(present, np.arange(len(codes)), codes), wanted)
-        own = margins(task.classifier.probabilities(task.encoder.from_codes(codes)), wanted, task.classifier.threshold)
-        near = np.abs(exact) < FAR
+        encoder = task.classifier.encoder or task.encoder
+        with evaluating(module), torch.no_grad():
+            out = module(like_parameters(encoder.encode_natural(present.natural), module))
+        edge = task.classifier.threshold
+        own = lead(out.double().cpu().numpy(), wanted) - (0.0 if edge is None else np.log(edge / (1 - edge)))
+        near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
         return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
 
     def logits(self, present: Present, row: Codes, codes: Codes) -> Floats:
@@ -111,6 +117,11 @@ class NetworkOracle:
         kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
         encoded = ((values - low) / spread).astype(kind).astype(np.float64)
         return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
+
+
+def _squashes(module: nn.Module) -> bool:
+    """Whether a module's logits come from probabilities, which lose digits near 0 and 1."""
+    return any(isinstance(part, LogProbabilities) for part in module.modules())
 
 
 def is_exact(module: nn.Module | None, threshold: float | None) -> bool:

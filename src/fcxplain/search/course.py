@@ -194,8 +194,7 @@ class Course:
         extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
         if self.weights.coherence:
             extra = self.weights.coherence * incoherence(changed, self.parts.effects) + extra
-        is_other = changed.any(axis=1) | np.asarray(bench.present.snapped.any(axis=1))[pool.row]
-        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(is_other))
+        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
         pool = few_first(bench, self.weights, pool)
         if self.weights.support:
             pool = supported(self.weights, self.parts.common.density, pool)

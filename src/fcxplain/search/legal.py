@@ -57,7 +57,7 @@ class Legal:
         codes = codes.copy()
         codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
         kept[broken] = result.found
-        if self.wide or any(present.strange) or present.snapped.any():
+        if self.wide or any(present.strange) or present.is_snapped:
             # A present value off the grid and the nearest on it have the same code, which stands for one of them.
             kept[broken] &= self.keeps(present, row[broken], codes[broken])
         return codes, kept
@@ -75,4 +75,15 @@ class Legal:
             result = self.repairer.nearest(now, now)
             codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
             found[broken] = result.found & self.keeps(present, broken, codes[broken])
+            self._step_aside(present, np.flatnonzero(~found & ~kept), codes, found)
         return codes, found
+
+    def _step_aside(self, present: Present, rows: Codes, codes: Codes, found: Bools) -> None:
+        """Where a value off the grid must change, and the nearest on it has the same code: the next one, if it does."""
+        hidden = present.off_grid[rows] & self.space.movable & (codes[rows] == present.codes[rows])
+        if not hidden.any():
+            return
+        for step in (1, -1):
+            tried = self.space.inside(present, rows, codes[rows] + step * hidden)
+            good = ~found[rows] & self.keeps(present, rows, tried)
+            codes[rows[good]], found[rows[good]] = tried[good], True

@@ -45,6 +45,11 @@ class Present:
         return len(self.codes)
 
     @cached_property
+    def is_snapped(self) -> bool:
+        """Whether any value gives way to the nearest of the grid."""
+        return bool(self.snapped.any())
+
+    @cached_property
     def strange(self) -> list[bool]:
         """Of which features some row has a value off the grid."""
         return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
@@ -125,7 +130,8 @@ class Space:
 
     def changed(self, present: Present, row: Codes, codes: Codes) -> Bools:
         """Which features differ, `n x features`."""
-        return np.asarray(codes != present.codes[row])
+        changed = np.asarray(codes != present.codes[row])
+        return changed | present.snapped[row] if present.is_snapped else changed
 
     def distance(self, present: Present, row: Codes, codes: Codes) -> Floats:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
