@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class Judge:
         at = [np.searchsorted(values, columns[name]) for name, values in self.problem.values.items()]
         return np.sum([a * stride for a, stride in zip(at, self._strides, strict=True)], axis=0)
 
-    @property
+    @cached_property
     def wanted(self) -> np.ndarray:
         """The class that each row wants: the target, or the other of two."""
         if self.problem.task.target is not None:
@@ -76,6 +77,10 @@ class Judge:
     def judge(self, answer: Explanation) -> Verdict:
         """Every claim of an answer to the problem's rows."""
         status = answer.row_status.tolist()
+        if self.problem.task.target is None:
+            # Of a row whose own class rounding decides, the other class may be either.
+            near = self.problem.unsure(self.problem.now)
+            self.wanted[near] = answer.wanted[near]
         self.verdict.claims.update(status)
         self._rows(answer, status)
         self._answers(answer)

@@ -26,7 +26,7 @@ from ..errors import ClassifierError, Fault, FcxError, some
 from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
-from .rows import legal_rows, model_rows
+from .rows import legal_rows, model_rows, parts_as_trained
 
 # Some rows are asked about in batches of these sizes, and so many alone, to see whether that changes their rounding.
 SIZES, ALONE = (2, 7, 65), 3
@@ -196,8 +196,15 @@ class CheckedClassifier:
         frame = model_rows(rows, self.schema, self.encoder)
         if not len(frame):
             return np.empty((0, len(self._classes or (0, 1))))
+        parts = parts_as_trained(frame, self.schema, self.encoder)
+        if len(parts) == 1:
+            return self._answers(parts[0][1], rows.index, block)
+        found = [self._answers(part, rows.index[place], block) for place, part in parts]
+        return _in_place([place for place, _ in parts], found)
+
+    def _answers(self, frame: pd.DataFrame, index: pd.Index, block: int) -> NDArray[np.float64]:
         raw = self._ask(frame, block)
-        answer = self._read(raw, rows.index)
+        answer = self._read(raw, index)
         if self._classes is None:
             self._settle(checking.names_in(raw) or range(answer.shape[1]), self.threshold)
         # One row tells nothing about order; the check then waits for a call with more.
@@ -261,8 +268,13 @@ class CheckedClassifier:
         """The place of each row's class by the model's own `predict`."""
         if not len(rows):
             return np.empty(0, dtype=np.int64)
-        raw = self._ask(model_rows(rows, self.schema, self.encoder), block, own)
-        return checking.read_labels(raw, len(rows), self.name, self._labels or self.classes, self.classes)
+        parts = parts_as_trained(model_rows(rows, self.schema, self.encoder), self.schema, self.encoder)
+        labels = self._labels or self.classes
+        found = [
+            checking.read_labels(self._ask(part, block, own), len(part), self.name, labels, self.classes)
+            for _, part in parts
+        ]
+        return _in_place([place for place, _ in parts], found)
 
     def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:
         """The classifier, knowing whether its own `predict` parts from its probabilities, and on how many rows it does.
@@ -326,6 +338,11 @@ class CheckedClassifier:
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)
+
+
+def _in_place(places: list[NDArray[np.int64]], parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Parts of an array, put together again."""
+    return np.asarray(np.concatenate(parts)[np.argsort(np.concatenate(places))])
 
 
 def _threads_for(rows: int) -> AbstractContextManager[object]:

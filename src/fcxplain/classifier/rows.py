@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_float_dtype, is_integer_dtype
 
 from ..encoding import TableEncoder
 from ..schema import Feature, Schema, validation
@@ -31,6 +32,30 @@ def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None)
     given = dict(zip(names, frame.dtypes.tolist(), strict=True))
     other = [n for n in names if n in dtypes and given[n] != dtypes[n]]
     return frame.assign(**{n: _as_trained(schema[n], frame[n], dtypes[n]) for n in other}) if other else frame
+
+
+def parts_as_trained(
+    frame: pd.DataFrame, schema: Schema, encoder: TableEncoder | None
+) -> list[tuple[NDArray[np.int64], pd.DataFrame]]:
+    """What `model_rows` made, row by row in the encoder's dtypes: places and rows that can be shown together.
+
+    A fraction off the grid of a column of whole numbers makes that column one of floats; those beside it stay whole.
+    """
+    dtypes = {} if encoder is None else encoder.dtypes_
+    mixed = [n for n in schema.numbers if is_integer_dtype(dtypes.get(n)) and is_float_dtype(frame[n].dtype)]
+    if not mixed:
+        return [(np.arange(len(frame)), frame)]
+    whole = np.stack([_is_whole(frame[n], dtypes[n]) for n in mixed], axis=1)
+    kinds, kind = np.unique(whole, axis=0, return_inverse=True)
+    places = [np.flatnonzero(kind.reshape(-1) == i) for i in range(len(kinds))]
+    own = [{n: dtypes[n] for n, yes in zip(mixed, line, strict=True) if yes} for line in kinds]
+    return [(p, frame.iloc[p].reset_index(drop=True).astype(d)) for p, d in zip(places, own, strict=True)]
+
+
+def _is_whole(column: pd.Series, dtype: Any) -> NDArray[np.bool_]:
+    """Which numbers a dtype of whole numbers holds."""
+    values, limits = column.to_numpy(dtype=np.float64, na_value=np.nan), np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+    return np.asarray((values == np.rint(values)) & (values >= limits.min) & (values <= limits.max))
 
 
 def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:

@@ -59,6 +59,9 @@ def column_of(feature: Feature, values: NDArray[Any], index: pd.Index, dtype: An
     An array, which a table takes as it is, unlike a series, whose index it looks at.
     """
     fitting = fitting_dtype(feature, dtype)
+    # A continuous value off the grid may have a fraction, even where the training rows have none.
+    if feature.kind == "continuous" and pd.api.types.is_integer_dtype(fitting) and (values != np.rint(values)).any():
+        fitting = np.dtype(np.float64)
     column = written(feature, values, fitting)
     # Without its dtype an array of bare objects would be taken for text.
     return pd.Series(column, index=index, dtype=fitting, copy=False) if _is_object(fitting) else column
@@ -74,9 +77,11 @@ def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
     short = short_float(column.dtype)
     if short is None or feature.step is None:
         return values
-    # 0.1 in single precision is meant to be the grid's 0.1, not 0.10000000149.
-    nearest = feature.at(feature.codes(np.nan_to_num(values)))
-    return np.where(nearest.astype(short) == values, nearest, values)
+    # 0.1 in single precision is meant to be the grid's 0.1, not 0.10000000149; and so it is with bounds off the grid.
+    for exact in (feature.at(feature.codes(np.nan_to_num(values))), feature.low, feature.high):
+        if exact is not None:
+            values = np.where(np.asarray(exact, dtype=np.float64).astype(short) == values, exact, values)
+    return values
 
 
 def float64(column: pd.Series) -> NDArray[np.float64]:
@@ -173,9 +178,7 @@ def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:
         default = np.dtype(np.int64 if feature.kind == "integer" else np.float64)
-    # A continuous value off the grid may have a fraction, even where the training rows have none.
-    is_cut = feature.kind == "continuous" and pd.api.types.is_integer_dtype(wanted)
-    return default if wanted is None or is_cut or not _survives(feature, wanted) else wanted
+    return default if wanted is None or not _survives(feature, wanted) else wanted
 
 
 def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtype:

@@ -11,6 +11,8 @@ from .space import Bools, Codes, Present, Space
 
 # Rules wider than a box need an integer program for each candidate, so only the first few of each row get one.
 WIDE_REPAIRS = 4
+# Steps that a value off the grid is moved at most, where a rule asks for another one.
+ASIDE = 32
 # Seconds for one such program.
 SECONDS = 0.5
 
@@ -79,11 +81,14 @@ class Legal:
         return codes, found
 
     def _step_aside(self, present: Present, rows: Codes, codes: Codes, found: Bools) -> None:
-        """Where a value off the grid must change, and the nearest on it has the same code: the next one, if it does."""
+        """Where a value off the grid must change, and the nearest on it has the same code: the next one that does."""
         hidden = present.off_grid[rows] & self.space.movable & (codes[rows] == present.codes[rows])
         if not hidden.any():
             return
-        for step in (1, -1):
-            tried = self.space.inside(present, rows, codes[rows] + step * hidden)
+        near = codes[rows]
+        for step in (side * away for away in range(1, ASIDE + 1) for side in (1, -1)):
+            tried = self.space.inside(present, rows, near + step * hidden)
             good = ~found[rows] & self.keeps(present, rows, tried)
             codes[rows[good]], found[rows[good]] = tried[good], True
+            if found[rows].all():
+                return

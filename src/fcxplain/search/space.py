@@ -6,6 +6,7 @@ very value, so that nobody's income is rounded for being left alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -68,14 +69,14 @@ class Present:
 def snaps(off_grid: Bools) -> list[Bools]:
     """Which values of rows are moved to the grid together, one way after the other, `rows x features`.
 
-    All of a row's values off the grid first, then parts of the first few of them.
+    Of a row's first few values off the grid one at a time, then more of them, and at last all values off the grid.
     """
     if not off_grid.any():
         return []
-    turn = np.where(off_grid, off_grid.cumsum(axis=1) - 1, TOGETHER)
-    places = [[place for place in range(TOGETHER) if bits >> place & 1] for bits in range(1, 2**TOGETHER)]
-    parts = [np.isin(turn, own) for own in places]
-    return [off_grid, *(p & (p.sum(axis=1) < off_grid.sum(axis=1))[:, None] for p in parts)]
+    turn, total = np.where(off_grid, off_grid.cumsum(axis=1) - 1, TOGETHER), off_grid.sum(axis=1)
+    places = [own for size in range(1, TOGETHER + 1) for own in itertools.combinations(range(TOGETHER), size)]
+    parts = [np.isin(turn, own) & (total > max(own))[:, None] for own in places]
+    return [*parts, off_grid & (total > TOGETHER)[:, None]]
 
 
 class Space:
