@@ -249,7 +249,7 @@ class CheckedClassifier:
         except ClassifierError:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
-        least = (FINEST if seen else 0.0) if self.module is None else 4 * _roundoff(self.module)
+        least = (FINEST if seen else 0.0) if self.module is None else _roundoff(self.module)
         return max(MUCH * seen, least)
 
     @property

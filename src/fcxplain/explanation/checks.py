@@ -34,6 +34,8 @@ class Checks:
     """The class by the user's own model; None for a row that is not legal and so was not asked about."""
     probability: NDArray[np.float64]
     """Of the class wanted, by the user's own model."""
+    firm: Bools
+    """Whether the class is beyond rounding: the same in a batch of any size."""
     room: NDArray[np.float64]
     """How far that is above the threshold or, with more than two classes, above the likeliest other class."""
     kept: Bools
@@ -107,7 +109,7 @@ def check(
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, probability, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
+    predicted, probability, firm, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -116,6 +118,7 @@ def check(
         wanted=wanted,
         predicted=predicted,
         probability=probability,
+        firm=firm,
         room=room,
         kept=kept,
         legal=legal,
@@ -186,21 +189,22 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 def _asked(
     task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
-) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
-    """Classes by the user's own model, its probability of the class wanted, and the room that leaves."""
+) -> tuple[NDArray[Any], NDArray[np.float64], Bools, NDArray[np.float64]]:
+    """Classes by the user's own model, its probability of the class wanted, whether that is firm, and its room."""
     predicted = np.full(len(after), None, dtype=object)
     probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
+    firm = np.zeros(len(after), dtype=bool)
     if legal.any():
         decided = task.classifier.decide(after if legal.all() else after[legal])
         answers = decided.probabilities
         names = np.empty(len(task.classes), dtype=object)
         names[:] = task.classes
-        predicted[legal] = names[decided.choice]
+        predicted[legal], firm[legal] = names[decided.choice], decided.firm
         place = {name: i for i, name in enumerate(task.classes)}
         columns = np.array([place[w] for w in wanted[legal].tolist()])
         probability[legal] = answers[np.arange(len(answers)), columns]
         room[legal] = _room(answers, columns, task.classifier.guide)
-    return predicted, probability, room
+    return predicted, probability, firm, room
 
 
 def _room(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:

@@ -111,7 +111,7 @@ class _Checker:
         except ClassifierError as error:
             return self._halves(pool, str(error), everything=everything)
         self.calls += len(pool)
-        passed = np.ones(len(pool), dtype=bool) if everything else found.passed
+        passed = np.ones(len(pool), dtype=bool) if everything else found.passed & found.firm
         if not passed.all():
             self.unsteady.append(pool.row[~passed])
             pool, table, found = pool.take(passed), table[passed], found.take(passed)

@@ -71,14 +71,16 @@ class NetworkOracle:
         task, module = self.space.task, self.space.task.classifier.module
         assert module is not None
         codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
-        wanted = np.ones(len(codes), dtype=np.int64)
-        present = self.space.present(task.encoder.natural_of_codes(codes), wanted)
-        exact = lead(self.logits(present, np.arange(len(codes)), codes), wanted)
+        present = self.space.present(task.encoder.natural_of_codes(codes), np.zeros(len(codes), dtype=np.int64))
+        exact = self.logits(present, np.arange(len(codes)), codes)
         encoder = task.classifier.encoder or task.encoder
         with evaluating(module), torch.no_grad():
             out = module(like_parameters(encoder.encode_natural(present.natural), module))
-        edge = task.classifier.threshold
-        own = lead(out.double().cpu().numpy(), wanted) - (0.0 if edge is None else np.log(edge / (1 - edge)))
+        own, edge = out.double().cpu().numpy(), task.classifier.threshold
+        if edge is not None:
+            own = own - np.array([0.0, np.log(edge / (1 - edge))])
+        # Only differences of logits count; those from the highest are enough.
+        exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
         near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
         return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
 

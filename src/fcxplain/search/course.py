@@ -25,7 +25,7 @@ from .found import Found
 from .ledger import Ledger
 from .parts import Parts
 from .pool import REFINE, REPAIR, Pool, joined
-from .propose import combinations, drawn, in_between, ladders, singles
+from .propose import combinations, drawn, in_between, ladders, outright, singles
 from .prove import LIMIT, prove
 from .rank import LOOKED_AT, MOST, incoherence, measured, supported
 from .refine import refined
@@ -118,6 +118,7 @@ class Course:
     def _searched(self, bench: Bench, base: Codes) -> tuple[Pool, Pool]:
         """Good candidates of every kind, and for each row what came nearest to one."""
         axes, pool = singles(bench, base, self.parts.moves)
+        pool = joined([pool, outright(bench, base, self.parts.moves)])
         pool = joined([pool, in_between(bench, axes, pool)])
         nearly = _nearest(bench, axes)
         rows = np.flatnonzero(~self._settled(bench, pool))

@@ -33,6 +33,18 @@ def singles(bench: Bench, base: Codes, moves: Moves) -> tuple[Axes, Pool]:
     return axes, joined([bench.priced(rows, base[rows], REPAIR), found])
 
 
+def outright(bench: Bench, base: Codes, moves: Moves) -> Pool:
+    """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
+    rows = np.flatnonzero((base != bench.present.codes).any(axis=1))
+    if not len(rows):
+        return bench.nothing()
+    place, move = np.nonzero(bench.present.codes[rows][:, moves.feature] != moves.code)
+    row, codes = rows[place], bench.present.codes[rows[place]]
+    codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
+    good = np.flatnonzero(bench.good(row, codes))
+    return bench.priced(row[good], codes[good], REPAIR).cheapest(SINGLES)
+
+
 def in_between(bench: Bench, axes: Axes, pool: Pool) -> Pool:
     """Numbers whose grid was thinned, brought nearer than the values tried: the nearest of each on each side."""
     if axes.moves.whole.all():

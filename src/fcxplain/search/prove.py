@@ -211,7 +211,8 @@ class _Prover:
         """Take rows for possible whose candidate passes every check, by the user's own model."""
         if not len(rows):
             return
-        passed = check(self.task, self.rows.iloc[rows], self.task.table(natural), self.wanted[rows]).passed
+        checks = check(self.task, self.rows.iloc[rows], self.task.table(natural), self.wanted[rows])
+        passed = checks.passed & checks.firm
         self.calls += len(rows)
         self.asked[rows] += 1
         self.possible[rows[passed]] = True
