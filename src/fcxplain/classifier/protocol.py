@@ -32,6 +32,8 @@ from .rows import legal_rows, model_rows, parts_as_trained
 SIZES, ALONE = (2, 7, 65), 3
 # Rounding may move a probability by so many times as much as was seen and, if anything was, by no less than this.
 MUCH, FINEST = 16.0, 1e-12
+# What is taken for the rounding of modules with few digits at most, if no more is seen: they must decide something.
+COARSE = 0.01
 # What is taken for it where a model cannot be asked: enough for single precision.
 ASSUMED = 1e-5
 # Libraries of linear algebra mostly sum a row in the same order in every batch of whole blocks of rows.
@@ -241,7 +243,8 @@ class CheckedClassifier:
             return ASSUMED
         dtypes = None if self.encoder is None else self.encoder.dtypes_
         rows = legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes)
-        places = [np.arange(place, place + 1) for place in range(ALONE)]
+        # A module costs little to ask.
+        places = [np.arange(place, place + 1) for place in range(ALONE if self.module is None else len(rows))]
         places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
         try:
             whole = self.probabilities(rows)
@@ -249,7 +252,7 @@ class CheckedClassifier:
         except ClassifierError:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
-        least = (FINEST if seen else 0.0) if self.module is None else _roundoff(self.module)
+        least = (FINEST if seen else 0.0) if self.module is None else min(MUCH * _roundoff(self.module), COARSE)
         return max(MUCH * seen, least)
 
     @property
