@@ -247,6 +247,23 @@ def test_a_value_off_the_grid_may_move_to_the_nearest_on_it(rules, status):
     assert told(found) == one_by_one(Search(task), rows, 1)
 
 
+def test_rows_whose_values_move_to_the_grid_do_not_disturb_those_whose_values_stay():
+    schema = Schema(
+        (Feature("a", "integer", low=0, high=900, step=100), Feature("b", "integer", low=0, high=900, step=100))
+    )
+    train = pd.DataFrame(np.random.default_rng(0).integers(0, 10, (100, 2)) * 100, columns=["a", "b"])
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        good = ((rows["a"] == 400) & (rows["b"] == 512)) | ((rows["a"] == 437) & (rows["b"] == 300))
+        return np.where(good, 0.9, 0.1)
+
+    task = Task(train, model, schema=schema, target=1, classes=(0, 1))
+    rows = pd.DataFrame({"a": [437, 437, 380, 400], "b": [512, 310, 512, 520]})
+    whole = Search(task).explain(rows)
+    assert whole.row_status.tolist() == ["verified", "verified", "verified", "impossible"]
+    assert told(whole) == one_by_one(Search(task), rows, 1)
+
+
 def test_every_part_of_the_values_off_the_grid_may_move():
     schema = Schema(tuple(Feature(n, "integer", low=0, high=900, step=100) for n in "abc"))
     draw = np.random.default_rng(0)

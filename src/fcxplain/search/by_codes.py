@@ -102,7 +102,8 @@ class NetworkOracle:
         part = table.take(codes, axis=0) if table is not None else self._of_values(i, feature.at(codes))
         if exact:
             own = self._of_values(i, present.natural[feature.name])
-            part = np.where((codes == present.codes[row, i])[:, None], own[row], part)
+            stays = (codes == present.codes[row, i]) & present.off_grid[row, i]
+            part = np.where(stays[:, None], own[row], part)
         return np.asarray(part)
 
     def _table(self, i: int) -> Floats | None:

@@ -120,8 +120,8 @@ class Space:
                 continue
             values: NDArray[Any] = feature.at(codes[:, i])
             if present.strange[i]:
-                now = present.natural[feature.name]
-                values = np.where(codes[:, i] == present.codes[row, i], now[row], values)
+                stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
+                values = np.where(stays, present.natural[feature.name][row], values)
             found[feature.name] = values
         return found
 
