@@ -74,7 +74,9 @@ def test_no_row_with_a_counterfactual_is_called_impossible(data, seed, classes, 
     assert not (bound.impossible & there).any()
     assert there[bound.possible].all()
     tried = prove(task, rows, wanted)
-    assert (tried.impossible == ~there).all()
+    assert not (tried.impossible & there).any()
+    # Of a network's ties nothing is claimed, since rounding decides them.
+    assert coarse or (tried.impossible == ~there).all()
 
 
 @calm
