@@ -75,7 +75,7 @@ class Classifier(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class Predictions:
     """What a model decides about `n` rows."""
 
     probabilities: NDArray[np.float64]
@@ -86,17 +86,17 @@ class Decisions:
     """Whether the model says the same whatever rows it is asked about beside it: rounding cannot decide."""
 
     @classmethod
-    def none(cls, rows: int, classes: int) -> Decisions:
+    def none(cls, rows: int, classes: int) -> Predictions:
         """Room for decisions that are still to come."""
         return cls(np.zeros((rows, classes)), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool))
 
-    def put(self, which: NDArray[Any], some: Decisions) -> None:
+    def put(self, which: NDArray[Any], some: Predictions) -> None:
         """Fill in what was decided about some of the rows."""
         self.probabilities[which], self.choice[which], self.firm[which] = some.probabilities, some.choice, some.firm
 
-    def take(self, which: NDArray[Any]) -> Decisions:
+    def take(self, which: NDArray[Any]) -> Predictions:
         """Some of the rows."""
-        return Decisions(self.probabilities[which], self.choice[which], self.firm[which])
+        return Predictions(self.probabilities[which], self.choice[which], self.firm[which])
 
 
 def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -> NDArray[np.int64]:
@@ -215,7 +215,7 @@ class CheckedClassifier:
             self._checked = True
         return answer
 
-    def decide(self, rows: pd.DataFrame, *, final: bool = True) -> Decisions:
+    def decide(self, rows: pd.DataFrame, *, final: bool = True) -> Predictions:
         """What the model decides about rows: by its own `predict`, or by its probabilities where it has none.
 
         What is not `final` is looked at again before anything is claimed: then the probabilities decide for a model
@@ -230,11 +230,11 @@ class CheckedClassifier:
             found.put(np.array([place]), self._decided(rows.iloc[[place]], 1, final))
         return found
 
-    def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Decisions:
+    def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Predictions:
         answers, own = self._probabilities(rows, block), self.own if final or self.parts else None
         choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
         firm = _gap(answers, self.guide) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
-        return Decisions(answers, choice, firm)
+        return Predictions(answers, choice, firm)
 
     @cached_property
     def rounding(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from ..classifier.protocol import Decisions
+from ..classifier.protocol import Predictions
 from ..schema import Natural
 from ..task import Task
 from .distinct import distinct
@@ -46,10 +46,10 @@ class TableOracle:
             valid[there] = (known.choice[told] == wanted) & known.firm[told]
         return Asked(margin, valid)
 
-    def _known(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> tuple[Decisions, Bools]:
+    def _known(self, present: Present, row: Codes, codes: Codes, ledger: Ledger) -> tuple[Predictions, Bools]:
         """What the user's own model decides, about each distinct row once; and for which there was time."""
         first, inverse = self._distinct(present, row, codes)
-        known, told = Decisions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
+        known, told = Predictions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
         # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
         order = np.argsort(within(row)[first], kind="stable") if ledger.deadline < np.inf else np.arange(len(first))
         for part in _parts(order, ledger):
