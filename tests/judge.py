@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fcxplain import Explanation
-from fcxplain.search.prove import Proof
+from fcxplain.proof.proof import Proof
 from random_problems import SHORT, Problem, count
 from second_reading import Columns, changes, grid, kept, legal, nudged, read, repeated, take
 

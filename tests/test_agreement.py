@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fcxplain.classifier.agreement import agreement
+from fcxplain.classifier.labels import agreement
 
 
 def drawn(rows: int, share: float, hit: float, false: float, seed: int) -> tuple[np.ndarray, pd.Series]:

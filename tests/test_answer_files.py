@@ -19,7 +19,7 @@ import plain_answers
 from fcxplain import FCx, Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Effort, Explanation, Status, WhyNot, read_answers
-from fcxplain.explanation.parquet import KEY, arrow_table, write_answers
+from fcxplain.explanation.files.parquet import KEY, arrow_table, write_answers
 from fcxplain.overrides import Overrides
 
 NOBODY = np.empty(0, dtype=np.int64)

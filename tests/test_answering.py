@@ -12,8 +12,8 @@ import loans
 from fcxplain import Budget, FCx, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
-from fcxplain.model.training import Schedule
-from fcxplain.search import pipeline
+from fcxplain.generator.training import Schedule
+from fcxplain.search import search as pipeline
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import defaultdict
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import fcxplain
@@ -13,16 +15,17 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "fingerprint", "markup", "writing"),
+    ("errors", "files", "hashing", "text"),
     ("schema",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
+    ("region",),
     ("task",),
     ("overrides",),
-    ("explanation", "model", "search", "suggestions"),
-    ("metrics", "rule_boxes", "persistence"),
-    ("model_view",),
-    ("drawing", "progress", "proposals", "streaming"),
-    ("answering", "keeping", "presets"),
+    ("explanation", "suggestions"),
+    ("proof",),
+    ("search", "metrics", "generator"),
+    ("progress", "saving", "streaming"),
+    ("answering",),
     ("explainer",),
     ("contract",),
     ("methods", "plots"),
@@ -34,11 +37,9 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
 BESIDE = {
-    ("writing", "errors"),
+    ("files", "errors"),
     ("rules", "encoding"),
     ("classifier", "encoding"),
-    ("search", "explanation"),
-    ("search", "model"),
 }
 ONLY_IN = {
     "matplotlib": {"plots"},
@@ -46,9 +47,9 @@ ONLY_IN = {
     "rich": {"cli"},
     "lark": {"rules"},
     "tomlkit": {"schema"},
-    "safetensors": {"persistence"},
+    "safetensors": {"saving"},
 }
-NOT_IN = {"pandas": {"model", "causal"}}
+NOT_IN = {"pandas": {"causal"}}
 
 
 @cache
@@ -60,16 +61,25 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-def imported_rooms(name: str, tree: ast.Module) -> set[str]:
-    """Rooms of the package that a module imports, whether at its top or inside a function."""
+def imported_modules(name: str, tree: ast.Module) -> set[str]:
+    """Modules of the package that a module imports, at its top or inside a function; types are no matter."""
     is_package = (ROOT / name.replace(".", "/") / "__init__.py").exists()
     here = name.split(".") if is_package else name.split(".")[:-1]
-    rooms = set()
+    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    for_types = {id(inner) for block in blocks for inner in ast.walk(block)}
+    found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
+        if isinstance(node, ast.ImportFrom) and node.level and id(node) not in for_types:
             base = here[: len(here) - node.level + 1] + (node.module.split(".") if node.module else [])
-            rooms |= {base[0]} if base else {alias.name for alias in node.names}
-    return rooms - {name.split(".")[0], "__version__"}
+            for alias in node.names:
+                whole = ".".join([*base, alias.name])
+                found.add(whole if whole in modules() else ".".join(base))
+    return found - {name, ""}
+
+
+def imported_rooms(name: str, tree: ast.Module) -> set[str]:
+    """Rooms of the package that a module imports."""
+    return {module.split(".")[0] for module in imported_modules(name, tree)} - {name.split(".")[0]}
 
 
 def libraries(tree: ast.Module) -> set[str]:
@@ -98,6 +108,20 @@ def test_imports_go_one_way():
             if not (LEVEL[other] < LEVEL[room] or beside):
                 wrong.append(f"{name} imports {other}")
     assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {name: imported_modules(name, tree) for name, tree in modules().items() if name != "__init__"}
+    TopologicalSorter(graph).prepare()
+
+
+def test_no_public_class_name_is_used_twice():
+    homes = defaultdict(list)
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 def test_libraries_stay_in_their_rooms():

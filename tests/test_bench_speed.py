@@ -12,15 +12,15 @@ import pytest
 
 import loans
 from fcxplain import FCx, evaluate, plots
-from fcxplain.benchmark import versus
-from fcxplain.benchmark.dice_package import DicePackage, installed
-from fcxplain.benchmark.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
-from fcxplain.benchmark.graphs import measure, synthetic
-from fcxplain.benchmark.machine import this_machine
-from fcxplain.benchmark.speed import EPOCHS, FILES, Speed, jobs, measured
-from fcxplain.benchmark.training import Growth
+from fcxplain.benchmark.models import measure_discovery, synthetic
+from fcxplain.benchmark.speed import dice as versus
+from fcxplain.benchmark.speed.dice import DicePackage, installed
+from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
+from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
+from fcxplain.benchmark.speed.timing import this_machine
+from fcxplain.benchmark.speed.training import Growth
 from fcxplain.errors import DataError
-from fcxplain.model.training import Schedule
+from fcxplain.generator.training import Schedule
 
 NEEDS_DICE = pytest.mark.skipif(not installed(), reason="dice-ml is not installed (pip install 'fcxplain[compare]')")
 OURS = [versus.FLOOR, versus.FAST, versus.DEFAULT, versus.SPARSE]
@@ -158,6 +158,6 @@ def test_synthetic_tables_have_the_dependences_of_their_graph():
 
 
 def test_discovery_finds_most_of_a_known_graph():
-    (found,) = measure([2_000], tables=3, rows=4_000, features=6)
+    (found,) = measure_discovery([2_000], tables=3, rows=4_000, features=6)
     assert found.f1 > 0.7
     assert (found.tables, found.rows, found.features) == (3, 4_000, 6)

@@ -9,26 +9,27 @@ import pytest
 import torch
 from torch import nn
 
-from fcxplain.benchmark.training import peak_memory, training_growth, training_speed
-from fcxplain.model.cvae import Architecture, ConditionalVAE, Layout
-from fcxplain.model.objective import Objective, TermSettings, Weights
-from fcxplain.model.training import Rows, Schedule
+from fcxplain.benchmark.speed.training import peak_memory, training_growth, training_speed
+from fcxplain.generator.cvae import Architecture, ConditionalVAE
+from fcxplain.generator.layout import Layout
+from fcxplain.generator.objective import LossWeights, Objective, TermSettings
+from fcxplain.generator.training import Schedule, TrainingRows
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 4)), mutable=(True, True, False))
 STATUS = Path("/proc/self/status")
 TERMS = ("proximity", "validity", "kl", "hard", "soft", "sparsity", "density")
 
 
-def parts(**weights: float) -> tuple[Objective, ConditionalVAE, Rows]:
+def parts(**weights: float) -> tuple[Objective, ConditionalVAE, TrainingRows]:
     generator = torch.Generator().manual_seed(0)
     pairs = torch.ones(4, 4, dtype=torch.bool).triu(1)
     classifier = nn.Sequential(nn.Linear(4, 2)).requires_grad_(False)
     settings = TermSettings(lof_k=3)
     objective = Objective(
-        classifier, lambda x, x_cf: (x - x_cf)[:, 0].relu(), pairs, ~pairs, Weights(**weights), settings
+        classifier, lambda x, x_cf: (x - x_cf)[:, 0].relu(), pairs, ~pairs, LossWeights(**weights), settings
     )
     model = ConditionalVAE(LAYOUT, Architecture(hidden=(6, 5), latent=3), generator)
-    return objective, model, Rows(torch.rand((90, 4), generator=generator), torch.ones(90, dtype=torch.long))
+    return objective, model, TrainingRows(torch.rand((90, 4), generator=generator), torch.ones(90, dtype=torch.long))
 
 
 def test_the_whole_and_every_term_are_timed_against_the_bare_network():

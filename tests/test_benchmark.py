@@ -12,15 +12,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fcxplain.benchmark import ablation, published
 from fcxplain.benchmark.measuring import category_combinations, measure, prepare
 from fcxplain.benchmark.plan import EXPLAINED, METHODS, Job, as_settings, part_seed, plan
-from fcxplain.benchmark.provenance import meaning
-from fcxplain.benchmark.report import write_report
-from fcxplain.benchmark.results import Explaining, Failure, Fitting, Result, append, read_results
+from fcxplain.benchmark.report import ablation, published
+from fcxplain.benchmark.report.report import write_report
+from fcxplain.benchmark.report.summary import current
+from fcxplain.benchmark.results import Explaining, Failure, FitFigures, Result, append, meaning, read_results
 from fcxplain.benchmark.runner import carry_out, how_it_ended, run
 from fcxplain.benchmark.studies import STUDIES, plan_studies
-from fcxplain.benchmark.summary import current
 from fcxplain.cli import app
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError, FormatError
@@ -373,7 +372,7 @@ def by_hand() -> list[Result]:
     for study in ("components", "pc-alpha"):
         for value, job in enumerate(plan_studies([study], ["adult"])):
             found = {"feasibility_soft": 80.0 + value, "success": 20.0}
-            results.append(line(job=job, figures=found, fitting=Fitting(1.0, 0.5 + value, 2, 100)))
+            results.append(line(job=job, figures=found, fitting=FitFigures(1.0, 0.5 + value, 2, 100)))
     history = [{"number": n, "train": {"total": 5.0 - n}, "validation": {"total": 6.0 - n}} for n in (1, 2)]
     results += [line(job=job, history=tuple(history)) for job in plan_studies(["curves"], ["adult"])]
     return results

@@ -16,8 +16,9 @@ from sklearn.neighbors import LocalOutlierFactor
 
 import loans
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
-from fcxplain.explanation import certificate_schema, density
-from fcxplain.explanation.identity import PROBES, model_id, rules_id
+from fcxplain.explanation import certificate_schema
+from fcxplain.explanation import lof as density
+from fcxplain.explanation.certificate import PROBES, model_id, rules_id
 from fcxplain.metrics import METRICS
 from fcxplain.overrides import Overrides
 from fcxplain.rules import holds, in_words

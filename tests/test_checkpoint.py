@@ -20,11 +20,12 @@ import torch
 from torch import Tensor
 
 from fcxplain.errors import FormatError, TrainingError
-from fcxplain.model.cvae import Architecture, ConditionalVAE, Layout
-from fcxplain.model.training import Callback, Schedule, Training
-from fcxplain.persistence import Checkpoint, read, resume, write
-from fcxplain.persistence.checkpoint import KIND
-from fcxplain.persistence.container import is_there
+from fcxplain.generator.cvae import Architecture, ConditionalVAE
+from fcxplain.generator.layout import Layout
+from fcxplain.generator.training import Callback, Schedule, Training
+from fcxplain.saving import Checkpoint, read, resume, write
+from fcxplain.saving.checkpoint import KIND
+from fcxplain.saving.container import is_there
 from test_training import objective, rows, training
 
 if sys.platform == "win32":
@@ -264,7 +265,7 @@ def test_a_checkpoint_that_is_wrong_inside_is_refused_and_nothing_is_restored(na
 
 processes = multiprocessing.get_context("forkserver")
 # The last is what torch loads, in some seconds, with the first optimiser.
-processes.set_forkserver_preload(["pytest", "fcxplain.persistence", "torch._dynamo"])
+processes.set_forkserver_preload(["pytest", "fcxplain.saving", "torch._dynamo"])
 
 
 class Report(Callback):

@@ -26,14 +26,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
-from fcxplain.classifier import (
-    Classifier,
-    Differentiable,
-    as_classifier,
-    differentiable,
-    score,
-    train_classifier,
-)
+from fcxplain.classifier import Classifier, Differentiable, as_classifier, differentiable, score, train_classifier
 from fcxplain.classifier.protocol import SMALL_BATCH, chosen
 from fcxplain.classifier.torch_modules import two_columns
 from fcxplain.encoding import TableEncoder

@@ -24,12 +24,13 @@ from rich.console import Console
 
 from commands import run
 from fcxplain.benchmark.plan import METHODS
-from fcxplain.benchmark.speed import ALONE, MEASURED
+from fcxplain.benchmark.speed.speed import ALONE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
-from fcxplain.cli import app, completion, own_tables
+from fcxplain.cli import app, own_tables
+from fcxplain.cli import console as completion
 from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, end
-from fcxplain.cli.work import SILENCE, Work
+from fcxplain.cli.progress import SILENCE, Work
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError
 from fcxplain.explainer import FCx

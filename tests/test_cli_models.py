@@ -23,18 +23,18 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
+from fcxplain.cli.fitting import read_settings
 from fcxplain.cli.progress import TrainingProgress
-from fcxplain.cli.settings import read_settings
 from fcxplain.cli.sources import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
+from fcxplain.generator.objective import LossWeights
 from fcxplain.metrics import METRICS
-from fcxplain.model.objective import Weights
 
 OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
 QUICK = ("--epochs", "1", "--set", "schedule__steps=5")
-TERMS = [name for name, _ in Weights()]
+TERMS = [name for name, _ in LossWeights()]
 # A torch module has gradients of its own, so that nothing has to be imitated.
 MODULE = """
 import torch

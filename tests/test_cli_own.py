@@ -21,12 +21,12 @@ from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
 from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
-from fcxplain.cli.work import Work
+from fcxplain.cli.progress import Work
 from fcxplain.datasets import read_table
-from fcxplain.persistence import manifest
-from fcxplain.presets import SCHEDULE
-from fcxplain.streaming import Progress
-from fcxplain.writing import only_run
+from fcxplain.files import only_run
+from fcxplain.generator.presets import SCHEDULE
+from fcxplain.saving import manifest
+from fcxplain.streaming import StreamProgress
 
 MODEL = """
 import numpy as np
@@ -270,7 +270,7 @@ def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_go
     asked = ("explain", "m", "rows.parquet", "--classifier", "credit_model:model", "--id", "customer", "--out", answers)
     fcx, rows = FCx.load(desk / "m", sys.modules["credit_model"].model), desk / "rows.parquet"
 
-    def stop(step: Progress) -> None:
+    def stop(step: StreamProgress) -> None:
         if step.chunks == 2:
             raise KeyboardInterrupt
 

@@ -18,11 +18,10 @@ from torch import nn
 
 from fcxplain import Explanation, Feature, Schema, Task
 from fcxplain.encoding import TableEncoder
+from fcxplain.proof.proof import prove
 from fcxplain.search import Search
-from fcxplain.search.axes import Axes, Moves
-from fcxplain.search.combine import least
-from fcxplain.search.ladders import Ladders, ladders_of
-from fcxplain.search.prove import prove
+from fcxplain.search.propose.combine import Ladders, ladders_of, least
+from fcxplain.search.propose.single import Axes, Moves
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 

@@ -17,7 +17,7 @@ from fcxplain import FCx, Task
 from fcxplain.contract import ContractError, ContractReport, check_explainer
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
-from fcxplain.model.training import Schedule
+from fcxplain.generator.training import Schedule
 from fcxplain.search import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")

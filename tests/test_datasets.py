@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from fcxplain.datasets import DATASETS, Cleaned, DatasetSpec, RawFile, load_dataset
 from fcxplain.datasets import download as downloads
-from fcxplain.datasets.files import cache_folder, raw_bytes
+from fcxplain.datasets.download import cache_folder, raw_bytes
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError
 from fcxplain.schema import natural_column

@@ -24,7 +24,7 @@ from torch import nn
 
 import loans
 from fcxplain import Explanation, FCx, Task
-from fcxplain.model.training import Schedule
+from fcxplain.generator.training import Schedule
 from fcxplain.search import Search
 from random_models import matrix
 

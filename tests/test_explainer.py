@@ -16,9 +16,9 @@ import torch
 import loans
 from fcxplain import CausalGraph, FCx, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FormatError, NotFittedError, SchemaError, TrainingError
-from fcxplain.model.cvae import weight_shapes
-from fcxplain.model.training import Callback, Schedule
-from fcxplain.persistence import manifest
+from fcxplain.generator.cvae import weight_shapes
+from fcxplain.generator.training import Callback, Schedule
+from fcxplain.saving import manifest
 
 
 def small(**changes: object) -> FCx:

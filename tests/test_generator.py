@@ -14,26 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loans
-from fcxplain import Feature, Schema, Task, model_view
+from fcxplain import Feature, Schema, Task
 from fcxplain.errors import TrainingError
 from fcxplain.explanation import Checks, check
-from fcxplain.model import losses
-from fcxplain.model.cvae import Architecture, ConditionalVAE, Layout, weight_shapes
-from fcxplain.model.heads import Heads
-from fcxplain.model.layout import Range
-from fcxplain.model.noise import row_noise
-from fcxplain.model.objective import Objective, TermSettings, Weights
-from fcxplain.model.rule_layer import Boxes, hull, nearest_box
-from fcxplain.model.training import Callback, Schedule, Training
-from fcxplain.proposals import Proposer
-from fcxplain.rule_boxes import MAX_BOXES, RuleBoxes
+from fcxplain.generator import losses
+from fcxplain.generator import view as model_view
+from fcxplain.generator.cvae import Architecture, ConditionalVAE, weight_shapes
+from fcxplain.generator.draws import Proposer
+from fcxplain.generator.heads import Heads
+from fcxplain.generator.inference import row_noise
+from fcxplain.generator.layout import Layout, Range
+from fcxplain.generator.objective import LossWeights, Objective, TermSettings
+from fcxplain.generator.rule_layer import Boxes, hull, nearest_box
+from fcxplain.generator.training import Callback, Schedule, Training
+from fcxplain.generator.view import MAX_BOXES, RuleBoxes
 from fcxplain.rules import holds
 
 DEFAULT = Architecture(hidden=(32,), latent=4, variance="softplus", skip=True, gates=True)
 TERMS = TermSettings(
     number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates", lof_k=5
 )
-WEIGHTS = Weights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
+WEIGHTS = LossWeights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
 # A number on eleven values, a category, an immutable category and a number of five values.
 LAYOUT = Layout(
     spans=((0, 1), (1, 4), (4, 6), (6, 7)),

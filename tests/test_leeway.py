@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 import loans
 from fcxplain.errors import RuleError
-from fcxplain.rules import Repairer, holds, parse_rules
+from fcxplain.region.codes import code_region
+from fcxplain.region.repair import Repairer
+from fcxplain.rules import holds, parse_rules
 from fcxplain.schema import Natural, Schema
-from fcxplain.search.leeway import leeway_of
-from fcxplain.search.space import Codes, Present, Space
+from fcxplain.search.space import Codes, Rows, SearchSpace
 from rule_texts import every_row, rule_texts, small_schemas
 
 calm = settings(
@@ -38,9 +39,9 @@ def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) ->
     )
     rows = every[random.integers(len(every), size=6)]
     off_grid = np.zeros(rows.shape, dtype=bool)
-    present = Present(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
+    present = Rows(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
     repairer = Repairer(rules, schema)
-    leeway = leeway_of(repairer, present)
+    leeway = code_region(repairer, present)
     assume(leeway is not None)
     assert leeway is not None
     row = random.integers(6, size=120)
@@ -72,5 +73,5 @@ def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) ->
 def test_codes_cannot_tell_of_sums_nor_of_ruled_values_off_the_grid(rules: str, shift: float, told: bool) -> None:
     task = loans.task(rules)
     rows = loans.table(5).assign(income=lambda t: t["income"] + shift)
-    present = Space(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
-    assert (leeway_of(Repairer(task.rules, task.schema, task.units), present) is not None) == told
+    present = SearchSpace(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
+    assert (code_region(Repairer(task.rules, task.schema, task.units), present) is not None) == told

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from commands import run
 from fcxplain import Feature, Schema, Task
-from fcxplain.benchmark import fronts as making
-from fcxplain.benchmark.fronts import Fronts, fronts
-from fcxplain.benchmark.limits import Limit, Wish, limit, limits, paper_wishes
+from fcxplain.benchmark import limits as making
+from fcxplain.benchmark.limits import Fronts, Limit, Wish, fronts, limit, limits, paper_wishes
 from fcxplain.errors import DataError
 from fcxplain.rules import holds
 from random_models import model_of

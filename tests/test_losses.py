@@ -12,8 +12,8 @@ from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from fcxplain.errors import FcxWarning
-from fcxplain.model import losses
-from fcxplain.model.lof import chunk_for, lof, lof_in_chunks
+from fcxplain.generator import losses
+from fcxplain.generator.lof import chunk_for, lof, lof_in_chunks
 
 
 def points(n: int, d: int, seed: int = 0) -> torch.Tensor:

@@ -14,7 +14,7 @@ import small_problems
 from fcxplain.errors import DataError
 from fcxplain.methods.base import asked
 from fcxplain.methods.cchvae import CCHVAE
-from fcxplain.methods.columns import Columns
+from fcxplain.methods.encoded import ColumnLayout
 from fcxplain.methods.vae import VAESettings
 
 VAE_SETTINGS = VAESettings(hidden=(32, 16), latent=4, epochs=60, steps=0)
@@ -28,7 +28,7 @@ def method(**settings: float) -> CCHVAE:
 
 def test_the_answer_is_the_nearest_flipped_candidate_of_the_first_ring_that_has_one():
     explanation, cchvae, question = method().explain(ROWS), method(), asked(TASK, ROWS)
-    vae, columns = copy.deepcopy(cchvae.vae_).double(), Columns(TASK)
+    vae, columns = copy.deepcopy(cchvae.vae_).double(), ColumnLayout(TASK)
     first = []
     for i, place in enumerate(question.place):
         x = question.x[i : i + 1].double()

@@ -18,7 +18,7 @@ from fcxplain.causal import CausalGraph
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.methods.ceils import CEILS, Equations, _causes
-from fcxplain.methods.columns import Columns
+from fcxplain.methods.encoded import ColumnLayout
 
 ROWS = loans.table(60, seed=5)
 NAMES = loans.SCHEMA.names
@@ -65,7 +65,7 @@ def test_f_of_u_rebuilds_x_whatever_the_graph(edges, seed):
     bits = np.asarray([(edges >> i) & 1 for i in range(25)]).reshape(5, 5)
     order = np.random.default_rng(seed).permutation(5)
     graph = CausalGraph.from_matrix(np.triu(bits, 1)[np.ix_(order, order)], NAMES)
-    columns = Columns(task())
+    columns = ColumnLayout(task())
     generator = torch.Generator().manual_seed(seed)
     # Exact whatever the networks have learnt, so that they need no training.
     equations = Equations(_causes(graph, columns, NAMES), columns, (4,), generator).double()

@@ -13,7 +13,7 @@ from fcxplain import Explanation
 from fcxplain.errors import DataError, NotFittedError
 from fcxplain.methods.base import asked
 from fcxplain.methods.dice import DiCERandom
-from fcxplain.methods.grid import Grid, distinct
+from fcxplain.methods.grid import CodeGrid, distinct
 
 TASK = loans.task(rules=())
 ROWS = loans.table(60, seed=5)
@@ -32,7 +32,7 @@ def test_random_changes_flip_every_row():
 
 def test_every_round_adds_at_most_one_change_to_each_copy():
     method = DiCERandom(samples=50).fit(TASK)
-    grid = Grid.of(asked(TASK, ROWS))
+    grid = CodeGrid.of(asked(TASK, ROWS))
     # So many are never found, so that every round is played.
     row, codes, _ = method._flipped(grid, np.arange(len(grid)), k=10**6)
     after = {}
@@ -127,7 +127,7 @@ def test_the_model_is_asked_about_each_distinct_row_once():
         return loans.chance(rows)
 
     task = loans.Task(loans.table(), model, schema=loans.SCHEMA, target="yes", classes=("no", "yes"))
-    grid = Grid.of(asked(task, ROWS.iloc[:8]))
+    grid = CodeGrid.of(asked(task, ROWS.iloc[:8]))
     seen.clear()
     grid.flips(np.repeat(np.arange(len(grid)), 3), np.repeat(grid.now, 3, axis=0))
     assert (

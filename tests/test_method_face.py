@@ -14,8 +14,7 @@ import loans
 from fcxplain.errors import DataError, NotFittedError
 from fcxplain.explanation import Status
 from fcxplain.methods.base import asked
-from fcxplain.methods.face import FACE, NO_END, NO_PATH, NO_START
-from fcxplain.methods.terrain import Kernel, Terrain
+from fcxplain.methods.face import FACE, NO_END, NO_PATH, NO_START, Kernel, Terrain
 from fcxplain.rules import holds
 
 TASK = loans.task(rules=(), rows=200)

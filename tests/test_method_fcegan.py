@@ -16,8 +16,7 @@ import loans
 import small_problems
 from fcxplain import Task
 from fcxplain.errors import ClassifierError, DataError
-from fcxplain.methods.fcegan import FCEGAN, NOTHING_MAY_CHANGE, Contest
-from fcxplain.methods.templates import read_template
+from fcxplain.methods.fcegan import FCEGAN, NOTHING_MAY_CHANGE, Contest, read_template
 
 ROWS = loans.table(60, seed=5)
 NAMES = loans.SCHEMA.names

@@ -10,11 +10,11 @@ import torch
 from torch.nn.functional import relu
 
 import small_problems
-from fcxplain import model_view
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.explanation import Status
+from fcxplain.generator import view as model_view
+from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.methods.mahajan import PUBLISHED, Mahajan, Terms
-from fcxplain.model.cvae import Architecture, ConditionalVAE
 
 TASK, ROWS = small_problems.task("mixed"), small_problems.rows("mixed", 40)
 QUICK = {

@@ -12,7 +12,7 @@ import small_problems
 from fcxplain.errors import ClassifierError, DataError, TrainingError
 from fcxplain.methods.base import asked
 from fcxplain.methods.cchvae import CCHVAE
-from fcxplain.methods.columns import Columns
+from fcxplain.methods.encoded import ColumnLayout
 from fcxplain.methods.revise import REVISE
 from fcxplain.methods.vae import VAE, VAESettings, fitted_vae, loss_of
 
@@ -118,7 +118,7 @@ def test_the_vae_is_trained_once_for_both_methods():
 
 def test_training_makes_the_vae_rebuild_rows():
     x = TASK.encoder.encode(TASK.train)
-    untrained = VAE(Columns(TASK), VAE_SETTINGS, torch.Generator().manual_seed(0))
+    untrained = VAE(ColumnLayout(TASK), VAE_SETTINGS, torch.Generator().manual_seed(0))
     trained = fitted_vae(TASK, VAE_SETTINGS, 0)
     with torch.no_grad():
         losses = [float(loss_of(vae, x, torch.Generator().manual_seed(1), 0.3)) for vae in (untrained, trained)]
@@ -126,7 +126,7 @@ def test_training_makes_the_vae_rebuild_rows():
 
 
 def test_the_encoder_does_not_read_what_may_not_change_and_the_decoder_keeps_it():
-    vae, columns = fitted_vae(TASK, VAE_SETTINGS, 0), Columns(TASK)
+    vae, columns = fitted_vae(TASK, VAE_SETTINGS, 0), ColumnLayout(TASK)
     x = TASK.encoder.encode(TASK.train.head(20))
     other = torch.where(columns.mutable, x, 1 - x)
     assert torch.equal(vae.encode(x)[0], vae.encode(other)[0])

@@ -11,9 +11,9 @@ from torch import nn
 
 from fcxplain.classifier.networks import seeded_linear
 from fcxplain.errors import TrainingError
-from fcxplain.methods.ranking import best_of_each
+from fcxplain.generator.cvae import SeededDropout
+from fcxplain.methods.encoded import best_of_each
 from fcxplain.methods.training import batches, minimise
-from fcxplain.model.cvae import SeededDropout
 
 
 def generator(seed: int = 0) -> torch.Generator:

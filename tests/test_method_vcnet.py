@@ -14,7 +14,7 @@ import loans
 import small_problems
 from fcxplain import Task
 from fcxplain.errors import DataError
-from fcxplain.methods.soft_rows import soft_rows
+from fcxplain.methods.encoded import soft_rows
 from fcxplain.methods.vcnet import VCNet, _answers
 
 ROWS = loans.table(80, seed=5)

@@ -15,12 +15,12 @@ import small_problems
 from fcxplain import Explanation, Task
 from fcxplain.errors import DataError, FcxError, NotFittedError, SchemaError
 from fcxplain.explanation import Status
+from fcxplain.generator.cvae import Architecture
 from fcxplain.methods import METHODS
 from fcxplain.methods.cchvae import CCHVAE
 from fcxplain.methods.mahajan import Mahajan
 from fcxplain.methods.revise import REVISE
 from fcxplain.methods.vae import VAESettings
-from fcxplain.model.cvae import Architecture
 
 OWN = {"revise": REVISE, "c-chvae": CCHVAE, "mahajan-unary": Mahajan}
 ALL = {name: own for name, own in OWN.items() if own not in {type(make()) for make in METHODS.values()}} | METHODS

@@ -13,9 +13,9 @@ from scipy import stats
 import loans
 from fcxplain import CausalGraph, parse
 from fcxplain.errors import DataError, TrainingError
-from fcxplain.model.noise import row_noise
-from fcxplain.model.training import Rows
-from fcxplain.model_view import (
+from fcxplain.generator.inference import row_noise
+from fcxplain.generator.training import TrainingRows
+from fcxplain.generator.view import (
     causal_masks,
     layout,
     parted,
@@ -49,14 +49,14 @@ def test_what_a_rule_freezes_may_not_change():
 
 
 def test_training_and_validation_rows_share_nothing_and_lose_nothing():
-    rows = Rows(torch.arange(50.0)[:, None], torch.ones(50, dtype=torch.long))
+    rows = TrainingRows(torch.arange(50.0)[:, None], torch.ones(50, dtype=torch.long))
     train, held = parted(rows, seed=1)
     assert (len(train), len(held)) == (45, 5)
     assert sorted(train.x.flatten().tolist() + held.x.flatten().tolist()) == list(range(50))
-    few = Rows(rows.x[:3], rows.y_target[:3])
+    few = TrainingRows(rows.x[:3], rows.y_target[:3])
     assert parted(few, seed=1) == (few, few)
     with pytest.raises(TrainingError, match="nothing to explain"):
-        parted(Rows(rows.x[:0], rows.y_target[:0]), seed=0)
+        parted(TrainingRows(rows.x[:0], rows.y_target[:0]), seed=0)
 
 
 def test_masks_join_features_not_the_columns_of_one():

@@ -17,9 +17,8 @@ import small_problems
 from fcxplain import CausalGraph, FCx, Feature, Schema, Task, evaluate, parse
 from fcxplain.explanation import Explanation, Status
 from fcxplain.explanation.reasons import Obstacle, WhyNot
-from fcxplain.markup import LONGEST, MANY, Glance, Grid, cut
-from fcxplain.model.history import Epoch, History
-from fcxplain.model.training import Schedule
+from fcxplain.generator.training import Epoch, History, Schedule
+from fcxplain.text import LONGEST, MANY, Glance, Overview, cut
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"
 TAGS = {"div", "b", "table", "thead", "tbody", "tr", "th", "td"}
@@ -116,7 +115,7 @@ def test_nothing_is_fetched_and_colours_come_from_the_notebook(name):
 
 @given(st.text(), st.text(), st.text())
 def test_any_text_stays_text_in_html_and_one_line_in_a_terminal(a, b, c):
-    glance = Glance(a, (b,), ((c, a),), (Grid((a, b), ((b, c), (c, a)), c),))
+    glance = Glance(a, (b,), ((c, a),), (Overview((a, b), ((b, c), (c, a)), c),))
     read(glance.html())
     assert all(line.isprintable() for line in glance.text().split("\n"))
     assert len(glance.text().split("\n")) == 6 + bool(c)

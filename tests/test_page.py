@@ -24,14 +24,13 @@ import loans
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import SchemaError
 from fcxplain.explanation import Explanation, Status
-from fcxplain.explanation.amounts import amount, difference
 from fcxplain.explanation.certificate import Change, written
 from fcxplain.explanation.page import render
-from fcxplain.explanation.page.packing import Pool, json_block
+from fcxplain.explanation.page.page import ValuePool, json_block
 from fcxplain.explanation.page.spread import BARS, LevelSpread, NumberSpread
 from fcxplain.explanation.page.tally import changes_per_answer, feature_counts, group_counts
-from fcxplain.explanation.page.wording import escaped, percent
 from fcxplain.explanation.reasons import Obstacle, Relaxation, WhyNot
+from fcxplain.explanation.wording import amount, difference, escaped, percent
 
 VOID = {"meta", "input", "br", "img", "link", "hr"}
 AGE = Feature("age", "integer", low=18, high=80, unit="years")
@@ -490,7 +489,7 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_packing_loses_nothing(value):
-    pool = Pool()
+    pool = ValuePool()
     place = pool.place(value)
     text = json_block({"pool": pool.values, "shapes": pool.shapes})
     assert "<" not in text
@@ -499,7 +498,7 @@ def test_packing_loses_nothing(value):
 
 
 def test_packing_keeps_what_is_equal_and_yet_different_apart():
-    pool = Pool()
+    pool = ValuePool()
     place = pool.place([1, True, 1.0, "1", np.int64(1), np.nan, 0.0, -0.0])
     data = json.loads(json_block({"pool": pool.values, "shapes": []}))
     assert json.dumps(unpacked(data, place)) == '[1, true, 1.0, "1", 1, null, 0.0, -0.0]'

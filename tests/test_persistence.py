@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import fcxplain
 from fcxplain.errors import FormatError
-from fcxplain.persistence import FORMAT, fingerprint, read, write
+from fcxplain.saving import FORMAT, fingerprint, read, write
 
 CONTENT = {"name": "Größe", "rates": [0.1, 1e-300, -0.0], "schema": {"z": 1, "a": None, "m": True}, "empty": {}}
 TENSORS = {

@@ -23,11 +23,12 @@ from matplotlib.text import Text
 from fcxplain import plots
 from fcxplain.causal import CausalGraph
 from fcxplain.errors import DataError, FcxError
-from fcxplain.model.history import Epoch, History
-from fcxplain.plots import coordinates, layers
+from fcxplain.generator.training import Epoch, History
+from fcxplain.plots import layout as coordinates
+from fcxplain.plots import layout as layers
 from fcxplain.plots.graph import curve
-from fcxplain.plots.lettering import LONGEST_LINE, name_lines, plain, text_width
-from fcxplain.plots.placement import place
+from fcxplain.plots.layout import place
+from fcxplain.plots.style import LONGEST_LINE, name_lines, plain, text_width
 from made_answers import made
 
 HOSTILE = (

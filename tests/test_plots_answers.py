@@ -17,7 +17,7 @@ import plain_answers
 import small_problems
 from fcxplain import FcxError, plots
 from fcxplain.explanation import Explanation, Status, steps_of
-from fcxplain.plots.shift import GROUPS
+from fcxplain.plots.changes import GROUPS
 from made_answers import made
 
 TASK = loans.task()

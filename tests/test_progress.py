@@ -9,7 +9,7 @@ import pytest
 
 import loans
 from fcxplain import FCx
-from fcxplain.progress import Lines
+from fcxplain.progress import ProgressLines
 
 
 class Clock:
@@ -35,7 +35,7 @@ def fitted() -> tuple[FCx, list[str]]:
 
 def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
     clock, stream = Clock(), io.StringIO()
-    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     for second, done in ((1, 5), (10, 25), (15, 50), (40, 100)):
         clock.now = second
         lines.rows(done, 100)
@@ -44,7 +44,7 @@ def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
 
 def test_rows_that_nobody_counted_and_reasons_are_told_too():
     clock, stream = Clock(), io.StringIO()
-    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     clock.now = 10
     lines.rows(2_000, None)
     lines.why(3, 0.1)
@@ -56,7 +56,7 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
 
 def test_rows_of_an_earlier_run_say_nothing_of_the_time_left():
     clock, stream = Clock(), io.StringIO()
-    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     lines.resume(4_000)
     clock.now = 10
     lines.rows(4_100, 5_000)
@@ -93,7 +93,7 @@ def test_explain_says_how_far_it_is_and_tells_who_asks_for_more(
 
 def test_one_row_is_told_in_the_singular():
     clock, stream = Clock(), io.StringIO()
-    lines = Lines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     clock.now = 10
     lines.why(1, 0.5)
     lines.rows(1, 1)

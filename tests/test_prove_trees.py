@@ -32,10 +32,10 @@ from sklearn.tree import DecisionTreeClassifier
 import loans
 from fcxplain import Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.explanation import Status
+from fcxplain.proof.proof import prove
+from fcxplain.proof.trees import own_trees
 from fcxplain.rules import holds, parse_rules
 from fcxplain.search import Search
-from fcxplain.search.prove import prove
-from fcxplain.search.prove_trees import own_trees
 from proving import BOX_RULES, WIDE_RULES, a_task, rows_of, some_rows, truth_of
 from rule_texts import rule_texts, small_schemas
 

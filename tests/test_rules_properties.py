@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import RuleError
-from fcxplain.rules import Repairer, Rule, contradiction, holds, in_words, parse, parse_rules, penalty, repair
+from fcxplain.region.conflict import contradiction
+from fcxplain.region.repair import Repairer, repair
+from fcxplain.rules import Rule, holds, in_words, parse, parse_rules, penalty
 from fcxplain.rules.check import truth
 from fcxplain.rules.nodes import And, Or
 from fcxplain.rules.normal import disjuncts, normal_form

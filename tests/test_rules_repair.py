@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from fcxplain.errors import DataError
-from fcxplain.rules import Repairer, contradiction, holds, lint, parse_rules, repair
+from fcxplain.region.conflict import contradiction, lint
+from fcxplain.region.repair import Repairer, repair
+from fcxplain.rules import holds, parse_rules
 from fcxplain.schema import Feature, Schema
 
 SCHEMA = Schema(

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from fcxplain import Feature, Schema, Task, train_classifier
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.explanation import Checks, Explanation, check
-from fcxplain.search.pipeline import Search
-from fcxplain.search.rank import PREFERENCES
+from fcxplain.search.cost import PREFERENCES
+from fcxplain.search.search import Search
 
 SCHEMA = Schema(
     (

@@ -13,7 +13,7 @@ import loans
 from fcxplain import Task
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.search import Budget, Search, as_budget
-from fcxplain.search.pipeline import CHUNK_ASKING
+from fcxplain.search.search import CHUNK_ASKING
 from test_search import SCHEMA, refused, table
 from test_search import task as trained
 

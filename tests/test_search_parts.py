@@ -10,20 +10,18 @@ from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 
 from fcxplain import Feature, Schema, Task
+from fcxplain.hashing import distinct
 from fcxplain.search import Search
-from fcxplain.search.axes import Grids, moves_of
-from fcxplain.search.bench import Bench
-from fcxplain.search.by_codes import NetworkOracle
+from fcxplain.search.batch import Batch, Legal
+from fcxplain.search.candidates import Candidates, diverse, undominated, within
+from fcxplain.search.cost import PREFERENCES, incoherence, price
 from fcxplain.search.density import Density
-from fcxplain.search.distinct import distinct
-from fcxplain.search.diverse import diverse, undominated
-from fcxplain.search.few import few_first
-from fcxplain.search.ladders import first_at_least
-from fcxplain.search.ledger import Ledger
-from fcxplain.search.legal import Legal
-from fcxplain.search.pool import Pool, within
-from fcxplain.search.rank import PREFERENCES, incoherence, price
-from fcxplain.search.space import Space
+from fcxplain.search.oracles import NetworkOracle
+from fcxplain.search.propose.combine import first_at_least
+from fcxplain.search.propose.few import few_first
+from fcxplain.search.propose.single import Grids, moves_of
+from fcxplain.search.space import SearchSpace
+from fcxplain.search.spending import Spending
 from loans import SCHEMA, chance, table, task
 from test_search import task as trained
 
@@ -53,7 +51,7 @@ def test_distinct_lines_are_found_whatever_the_size_of_the_grid(seed, large):
 
 def test_price_of_a_pool_is_the_cost_that_the_check_tells():
     problem = task()
-    space, rows = Space(problem), table(20)
+    space, rows = SearchSpace(problem), table(20)
     present = space.present(problem.schema.checked(rows), np.ones(20, dtype=np.int64))
     after = problem.encoder.codes(table(20, seed=3))
     mine = price(space, PREFERENCES["balanced"].__class__(), present, np.arange(20), after)
@@ -66,12 +64,12 @@ def test_price_of_a_pool_is_the_cost_that_the_check_tells():
 @pytest.mark.parametrize("kind", ["paper", "mlp"])
 def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
     problem = trained(kind)
-    space = Space(problem)
+    space = SearchSpace(problem)
     oracle = Search(problem).parts.oracle
     assert isinstance(oracle, NetworkOracle)
     rows = problem.train.head(200)
     present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
-    asked = oracle.ask(present, np.arange(200), present.codes, Ledger(10, np.zeros(200, dtype=np.int64)))
+    asked = oracle.ask(present, np.arange(200), present.codes, Spending(10, np.zeros(200, dtype=np.int64)))
     p = problem.classifier.probabilities(rows)
     assert asked.margin == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=1e-3)
     assert (asked.valid == (problem.predict(rows) == 1)).all()
@@ -81,7 +79,7 @@ def test_lof_is_that_of_scikit_learn_where_no_two_distances_are_equal():
     rng = np.random.default_rng(0)
     rows = table(400).assign(income=rng.permutation(18_000)[:400] / 2)
     problem = Task(rows, chance, schema=SCHEMA, target="yes", classes=("no", "yes"))
-    space = Space(problem)
+    space = SearchSpace(problem)
     density = Density(space, problem.encoder.codes(rows), 0)
     asked = table(60, seed=9).assign(income=rng.permutation(18_000)[:60] / 2)
     encoder = problem.encoder
@@ -92,7 +90,7 @@ def test_lof_is_that_of_scikit_learn_where_no_two_distances_are_equal():
 
 def test_support_counts_training_rows_with_the_same_categories():
     problem = task()
-    density = Density(Space(problem), problem.encoder.codes(problem.train), 0)
+    density = Density(SearchSpace(problem), problem.encoder.codes(problem.train), 0)
     names = ["degree", "job", "born"]
     counts = problem.train.groupby(names)["age"].transform("size")
     assert density.count(problem.encoder.codes(problem.train)).tolist() == counts.tolist()
@@ -102,7 +100,7 @@ def test_support_counts_training_rows_with_the_same_categories():
 
 def test_moves_are_thinned_until_they_are_few_and_keep_every_level():
     problem = task()
-    space = Space(problem)
+    space = SearchSpace(problem)
     moves = moves_of(space, Grids(space, problem.encoder.codes(problem.train)), 120)
     assert len(moves) <= 120
     for name in ("degree", "job"):
@@ -114,7 +112,7 @@ def test_moves_are_thinned_until_they_are_few_and_keep_every_level():
 
 def test_repair_keeps_the_rules_or_says_that_it_cannot():
     problem = task("age' >= age + 30\ndegree' > degree => age' > age")
-    space = Space(problem)
+    space = SearchSpace(problem)
     legal = Legal(space)
     rows = table(50)
     present = space.present(problem.schema.checked(rows), np.ones(50, dtype=np.int64))
@@ -126,7 +124,7 @@ def test_repair_keeps_the_rules_or_says_that_it_cannot():
 def test_diverse_answers_change_other_features_before_more_of_the_same():
     present = np.zeros((1, 3), dtype=np.int64)
     codes = np.array([[1, 0, 0], [2, 0, 0], [1, 1, 0], [0, 0, 1]])
-    pool = Pool(np.zeros(4, dtype=np.int64), codes, np.array([1.0, 1.1, 1.2, 9.0]), np.zeros(4, dtype=np.int64))
+    pool = Candidates(np.zeros(4, dtype=np.int64), codes, np.array([1.0, 1.1, 1.2, 9.0]), np.zeros(4, dtype=np.int64))
     assert diverse(pool, present, 4).codes.tolist() == [[1, 0, 0], [0, 0, 1], [1, 1, 0], [2, 0, 0]]
 
 
@@ -139,7 +137,7 @@ def test_effects_that_stay_behind_their_cause_are_counted():
 def test_an_answer_that_does_all_that_another_does_and_more_is_left_out():
     present = np.array([[0, 0, 0], [5, 5, 5]])
     codes = np.array([[0, 2, 0], [1, 2, 0], [1, 3, 0], [5, 6, 5]])
-    pool = Pool(np.array([0, 0, 0, 1]), codes, np.arange(4.0), np.zeros(4, dtype=np.int64))
+    pool = Candidates(np.array([0, 0, 0, 1]), codes, np.arange(4.0), np.zeros(4, dtype=np.int64))
     kept = undominated(pool, present)
     assert kept.codes.tolist() == [[0, 2, 0], [1, 3, 0], [5, 6, 5]]
 
@@ -168,8 +166,8 @@ def test_many_changes_come_first_unless_few_are_not_much_farther(times, changes)
     few[0, [age, income]] += 4
     many[0, [age, income]] += 1
     many[0, job] = (many[0, job] + 1) % 3
-    ledger = Ledger(10, np.zeros(1, dtype=np.int64))
-    bench = Bench(parts.space, parts.legal, parts.oracle, present, ledger, parts.settings.weights)
-    pool = Pool(np.zeros(2, np.int64), np.concatenate([few, many]), np.array([9.0, 1.0]), np.zeros(2, np.int64))
+    ledger = Spending(10, np.zeros(1, dtype=np.int64))
+    bench = Batch(parts.space, parts.legal, parts.oracle, present, ledger, parts.settings.weights)
+    pool = Candidates(np.zeros(2, np.int64), np.concatenate([few, many]), np.array([9.0, 1.0]), np.zeros(2, np.int64))
     best = few_first(bench, parts.settings.weights, pool).best(1)
     assert (best.codes != present.codes).sum() == changes

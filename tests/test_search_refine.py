@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fcxplain import Feature, Schema, Task
+from fcxplain.hashing import derived, keys_of, uniform
 from fcxplain.search import Search
-from fcxplain.search.ascend import _on_simplex, ascended
-from fcxplain.search.bench import Bench
-from fcxplain.search.chance import derived, keys_of, uniform
-from fcxplain.search.ledger import Ledger
-from fcxplain.search.wide import wide
+from fcxplain.search.batch import Batch
+from fcxplain.search.propose.last_resort import _on_simplex, ascended, wide
+from fcxplain.search.spending import Spending
 
 pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
 NAMES = tuple("abcdefgh")
@@ -53,11 +52,11 @@ def cornered() -> Task:
     return Task(table(), corner, schema=SCHEMA, target=1, classes=(0, 1))
 
 
-def bench(search: Search, rows: pd.DataFrame) -> Bench:
+def bench(search: Search, rows: pd.DataFrame) -> Batch:
     parts = search.parts
     present = parts.space.present(SCHEMA.checked(rows), np.ones(len(rows), dtype=np.int64))
-    ledger = Ledger(1_000, np.zeros(len(rows), dtype=np.int64))
-    return Bench(parts.space, parts.legal, parts.oracle, present, ledger, search.settings.weights)
+    ledger = Spending(1_000, np.zeros(len(rows), dtype=np.int64))
+    return Batch(parts.space, parts.legal, parts.oracle, present, ledger, search.settings.weights)
 
 
 def test_the_slope_leads_where_many_features_must_move_together_and_nothing_else_does():

@@ -24,10 +24,10 @@ import plain_answers
 from fcxplain.datasets.delimited import MAX_LINE
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
-from fcxplain.explanation.digest import DIGEST
-from fcxplain.explanation.parquet import KEY, arrow_table
-from fcxplain.explanation.verification import verify
-from fcxplain.streaming import Progress, chunk_for, kept_rows, matched, stream
+from fcxplain.explanation.files.digest import DIGEST
+from fcxplain.explanation.files.parquet import KEY, arrow_table
+from fcxplain.explanation.files.verification import verify
+from fcxplain.streaming import StreamProgress, chunk_for, kept_rows, matched, stream
 from fcxplain.streaming.rows import RowFile
 from fcxplain.task import Task
 
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_is_written_with_the_key_given_then(source):
 
 
 def test_each_chunk_is_told(source):
-    seen: list[Progress] = []
+    seen: list[StreamProgress] = []
     run(source, on_chunk=seen.append)
     assert [p.rows for p in seen] == [40, 80, 95]
     assert {p.total for p in seen} == {95}
@@ -219,7 +219,7 @@ def test_damaged_parts_are_made_again(source):
     folder = cut_off(source)
     (folder / "part-000000.parquet").write_bytes(b"PAR1")
     (folder / ".part-000001.parquet.x").write_bytes(b"half")
-    seen: list[Progress] = []
+    seen: list[StreamProgress] = []
     assert content(run(source, on_chunk=seen.append).path) == expected
     assert [p.resumed for p in seen] == [False, True, False]
     assert not folder.exists()
@@ -260,7 +260,7 @@ def test_a_killed_process_leaves_whole_parts_only(source):
     parts = sorted(source.with_name("answers.parquet.parts").glob("part-*"))
     assert len(parts) >= 2
     assert all(pq.read_metadata(p).num_rows >= 40 for p in parts)
-    seen: list[Progress] = []
+    seen: list[StreamProgress] = []
     found = run(source, on_chunk=seen.append)
     assert seen[1].resumed
     assert verify(TASK, ROWS, found.path).passed

@@ -18,14 +18,10 @@ from fcxplain import CausalGraph, Feature, Schema, load_dataset, parse_rules, su
 from fcxplain.cli import app
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.rules import holds
-from fcxplain.suggestions.chance import Bar, highest_rate
-from fcxplain.suggestions.columns import columns_of
-from fcxplain.suggestions.edges import edge_rules
-from fcxplain.suggestions.levels import meetings
-from fcxplain.suggestions.names import is_attained, is_inborn, only_grows
-from fcxplain.suggestions.orders import pairs_above
-from fcxplain.suggestions.ranges import extremes, roundest, sharpness
-from fcxplain.suggestions.writing import Writer
+from fcxplain.suggestions.columns import Bar, columns_of, highest_rate
+from fcxplain.suggestions.knowledge import edge_rules, is_attained, is_inborn, only_grows
+from fcxplain.suggestions.patterns import extremes, meetings, pairs_above, roundest, sharpness
+from fcxplain.suggestions.suggestion import Writer
 
 FROM_DATA = {"order", "levels", "range"}
 

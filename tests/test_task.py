@@ -27,9 +27,9 @@ from torch import nn
 from fcxplain import FCx, Schema, TableEncoder, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FcxError, FcxWarning, RuleError, SchemaError
 from fcxplain.explanation import Status
-from fcxplain.persistence.problem import restored_task, task_content
+from fcxplain.region.conflict import NO_PRIME
 from fcxplain.rules import parse_rules
-from fcxplain.rules.conflict import NO_PRIME
+from fcxplain.saving.task import restored_task, task_content
 from fcxplain.search import Search
 
 

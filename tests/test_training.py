@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from fcxplain.errors import TrainingError
-from fcxplain.model.cvae import Architecture, ConditionalVAE, Layout
-from fcxplain.model.objective import Objective, TermSettings, Weights
-from fcxplain.model.training import Callback, Rows, Schedule, Training
+from fcxplain.generator.cvae import Architecture, ConditionalVAE
+from fcxplain.generator.layout import Layout
+from fcxplain.generator.objective import LossWeights, Objective, TermSettings
+from fcxplain.generator.training import Callback, Schedule, Training, TrainingRows
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 5), (5, 6)), mutable=(True, True, True, False))
 
@@ -27,17 +28,17 @@ class Sum(nn.Module):
         return torch.stack([-score, score], dim=1)
 
 
-def rows(n: int, seed: int = 0) -> Rows:
+def rows(n: int, seed: int = 0) -> TrainingRows:
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand((n, LAYOUT.width), generator=generator)
     x[:, :2] *= 0.4
-    return Rows(x, torch.ones(n, dtype=torch.long))
+    return TrainingRows(x, torch.ones(n, dtype=torch.long))
 
 
 def objective(penalty=lambda x, x_cf: (x[:, 0] - x_cf[:, 0]).relu(), **weights: float) -> Objective:
     joined, apart = torch.zeros(6, 6, dtype=torch.bool), torch.zeros(6, 6, dtype=torch.bool)
     joined[0, 1], apart[0, 2] = True, True
-    return Objective(Sum(), penalty, joined, apart, Weights(**weights), TermSettings(lof_k=5, lof_chunk=64))
+    return Objective(Sum(), penalty, joined, apart, LossWeights(**weights), TermSettings(lof_k=5, lof_chunk=64))
 
 
 def training(
@@ -315,7 +316,7 @@ def test_a_validation_loss_that_is_no_number_ends_training():
 def test_rows_in_double_precision_can_be_trained_on(network):
     generator = torch.Generator().manual_seed(0)
     part = rows(100)
-    part = Rows(part.x.double(), part.y_target)
+    part = TrainingRows(part.x.double(), part.y_target)
     model = ConditionalVAE(LAYOUT, Architecture(latent=4), generator).to(network)
     history = Training(model, objective(), part, part, Schedule(epochs=2, batch=64), generator).run()
     assert len(history.epochs) == 2
@@ -351,9 +352,9 @@ def test_an_objective_that_lies_on_the_device_already_is_taken_as_it_is():
 
 def test_weights_that_make_no_sense_are_all_named():
     with pytest.raises(TrainingError, match=r"(?s)weight of kl: is -1.*weight of density: is nan"):
-        Weights(kl=-1.0, density=math.nan)
+        LossWeights(kl=-1.0, density=math.nan)
     with pytest.raises(TrainingError, match="nothing to minimise"):
-        objective(**{name: 0.0 for name, _ in Weights()})
+        objective(**{name: 0.0 for name, _ in LossWeights()})
 
 
 def test_hooks_are_called_in_order():

@@ -25,10 +25,10 @@ from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
 from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
-from fcxplain.explanation.digest import DIGEST, Digest
-from fcxplain.explanation.parquet import KEY, write_answers
-from fcxplain.explanation.verification import Verification, verify
-from fcxplain.model.training import Schedule
+from fcxplain.explanation.files.digest import DIGEST, Digest
+from fcxplain.explanation.files.parquet import KEY, write_answers
+from fcxplain.explanation.files.verification import Verification, verify
+from fcxplain.generator.training import Schedule
 from fcxplain.overrides import Overrides, as_table
 
 ROWS = loans.table(60, seed=5)

@@ -23,15 +23,14 @@ from commands import run
 from fcxplain import FCx, Feature, Schema, Task, load_dataset, read_answers
 from fcxplain.errors import DataError, RuleError
 from fcxplain.explanation import Explanation, Obstacle, Relaxation, WhyNot, check
-from fcxplain.explanation.amounts import move_line
-from fcxplain.explanation.blocked import Blocked, blocked
 from fcxplain.explanation.page.cards import Deck
-from fcxplain.model.training import Schedule
+from fcxplain.explanation.reasons import Blocked, blocked
+from fcxplain.explanation.wording import move_line
+from fcxplain.generator.training import Schedule
+from fcxplain.proof.proof import prove
 from fcxplain.rules import holds
 from fcxplain.search import Search
-from fcxplain.search.obstacles import needed, obstacles, without
-from fcxplain.search.prove import prove
-from fcxplain.search.whynot import why_not
+from fcxplain.search.why_not import needed, obstacles, why_not, without
 from rule_texts import every_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")

@@ -18,11 +18,11 @@ from .causal import CausalGraph
 from .classifier import Differentiable
 from .errors import DataError, Fault
 from .explanation import Explanation, Status, WhyNot, joined
-from .explanation.issuing import labels
-from .model.cvae import ConditionalVAE
+from .explanation.certificate import labels
+from .generator.cvae import ConditionalVAE
+from .generator.draws import Proposer
 from .overrides import Overrides
 from .progress import OnWhy
-from .proposals import Proposer
 from .search import Budget, Search, why_not
 from .task import Task
 
@@ -36,7 +36,7 @@ OnRows = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Options:
     """How many answers, how they are chosen, and what may be spent on them; see `FCx.explain`."""
 
     k: int = 1
@@ -60,9 +60,9 @@ class Wishes:
         return (self.prefer, *given, self.budget, self.draws)
 
 
-def refuse_wishes(wishes: Wishes, usual: Wishes, overrides: pd.DataFrame | None) -> None:
+def refuse_options(wishes: Options, usual: Options, overrides: pd.DataFrame | None) -> None:
     """Refuse what only the search can do, all of it at once."""
-    given = [f.name for f in fields(Wishes) if getattr(wishes, f.name) != getattr(usual, f.name)]
+    given = [f.name for f in fields(Options) if getattr(wishes, f.name) != getattr(usual, f.name)]
     given += [] if overrides is None else ["overrides"]
     remedy = "Leave it out, or set search=True."
     faults = [Fault(name, "needs the search, which is off (search=False)", remedy) for name in given]
@@ -83,7 +83,7 @@ class Answering:
     def answers(
         self,
         rows: pd.DataFrame,
-        wishes: Wishes,
+        wishes: Options,
         overrides: pd.DataFrame | None = None,
         on_rows: OnRows | None = None,
         on_why: OnWhy | None = None,
@@ -100,7 +100,7 @@ class Answering:
             parts.append((place, _explained(search.narrowed(task, here.difficulty), rows.iloc[place], here, count)))
         return joined(self.task, rows, parts, own) if parts else _explained(search, rows, wishes, count)
 
-    def _search(self, wishes: Wishes) -> Search:
+    def _search(self, wishes: Options) -> Search:
         """The search for these wishes: the last one, or a new one."""
         if self._kept is None or self._kept[0] != wishes.key:
             made = Search(
@@ -143,7 +143,7 @@ class _Count:
             self.on_why(rows, share)
 
 
-def _explained(search: Search, rows: pd.DataFrame, wishes: Wishes, count: _Count) -> Explanation:
+def _explained(search: Search, rows: pd.DataFrame, wishes: Options, count: _Count) -> Explanation:
     end = count.done + len(rows)
     found = search.explain(rows, wishes.k, best_effort=wishes.best_effort, on_batch=count.searched)
     if wishes.why_not:
@@ -152,7 +152,7 @@ def _explained(search: Search, rows: pd.DataFrame, wishes: Wishes, count: _Count
     return found
 
 
-def _with_reasons(found: Explanation, search: Search, wishes: Wishes, on_why: OnWhy) -> Explanation:
+def _with_reasons(found: Explanation, search: Search, wishes: Options, on_why: OnWhy) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
     found = replace(found, reasons=_not_looked_into(found))
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))

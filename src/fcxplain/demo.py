@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .benchmark.published import figure
+from .benchmark.report.published import figure
 from .classifier import Score, score, train_classifier
 from .datasets import load_dataset
 from .explainer import FCx
 from .explanation import Certificate, Explanation, Status, WhyNot
+from .generator.training import Callback
 from .metrics import evaluate
-from .model.training import Callback
 from .rules import in_words
 from .task import Task
 

@@ -10,32 +10,39 @@ from typing import Any, Literal, Self, get_args, overload
 import pandas as pd
 import torch
 
-from . import model_view
-from .answering import DRAWS, Answering, Wishes, refuse_wishes
+from .answering import DRAWS, Answering, Options, refuse_options
 from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
 from .classifier.distillation import Differentiable
-from .drawing import drawn_answers
-from .errors import DataError, Fault, FormatError, NotFittedError, did_you_mean
+from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, whole
 from .explanation import Explanation
-from .explanation.identity import model_id
-from .fingerprint import fingerprint
-from .keeping import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .markup import Glance
-from .model.cvae import Architecture, ConditionalVAE
-from .model.listing import glance
-from .model.objective import Objective, TermSettings, Weights
-from .model.settings import between, one_of, refuse, whole
-from .model.training import Callback, Schedule, Training
-from .model_view import Hard
+from .explanation.certificate import model_id
+from .generator import view as model_view
+from .generator.cvae import Architecture, ConditionalVAE
+from .generator.draws import drawn_answers
+from .generator.objective import LossWeights, Objective, TermSettings
+from .generator.presets import (
+    ARCHITECTURE,
+    PUBLISHED_DATASET,
+    SCHEDULE,
+    TERMS,
+    WEIGHTS,
+    Constraint,
+    Rate,
+    as_published,
+    glance,
+)
+from .generator.training import Callback, Schedule, Training
+from .generator.view import Hard, RuleBoxes
+from .hashing import fingerprint
 from .overrides import as_table
-from .persistence import Checkpoint, resume
-from .presets import ARCHITECTURE, PUBLISHED_DATASET, SCHEDULE, TERMS, WEIGHTS, Constraint, Rate, as_published
-from .progress import Lines, OnWhy, TrainingLines, both
-from .rule_boxes import RuleBoxes
+from .progress import OnWhy, ProgressLines, TrainingLines, both
+from .saving import Checkpoint, resume
+from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, as_budget
 from .streaming import OnRows, Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
+from .text import Glance
 
 
 class FCx:
@@ -60,7 +67,7 @@ class FCx:
         self,
         *,
         architecture: Architecture = ARCHITECTURE,
-        weights: Weights = WEIGHTS,
+        weights: LossWeights = WEIGHTS,
         terms: TermSettings = TERMS,
         schedule: Schedule = SCHEDULE,
         hard: Hard = "layer",
@@ -148,7 +155,7 @@ class FCx:
         """
         refuse_all_but_a_task(task, *others)
         self._check()
-        lines = Lines("fit")
+        lines = ProgressLines("fit")
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
@@ -302,9 +309,9 @@ class FCx:
         """
         self._fitted()
         overrides = None if overrides is None else as_table(overrides)
-        chosen = Wishes(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
+        chosen = Options(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
         if progress:
-            lines = Lines("explain")
+            lines = ProgressLines("explain")
             on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
             on_resume = both(lines.resume, streaming.get("on_resume"))
             streaming |= {"on_resume": on_resume} if isinstance(rows, str | Path) else {}
@@ -317,14 +324,14 @@ class FCx:
     def _explained(
         self,
         rows: pd.DataFrame,
-        wishes: Wishes,
+        wishes: Options,
         overrides: pd.DataFrame | None,
         on_rows: Callable[[int, int], None] | None,
         on_why: OnWhy | None,
     ) -> Explanation:
         if self.search:
             return self._answering().answers(rows, wishes, overrides, on_rows, on_why)
-        refuse_wishes(wishes, Wishes(wishes.k, self.prefer), overrides)
+        refuse_options(wishes, Options(wishes.k, self.prefer), overrides)
         drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
         if on_rows is not None:
             on_rows(len(rows), len(rows))
@@ -334,7 +341,7 @@ class FCx:
         self,
         source: Path,
         out: str | Path | None,
-        wishes: Wishes,
+        wishes: Options,
         overrides: pd.DataFrame | None,
         on_why: OnWhy | None,
         settings: dict[str, Any],

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from .markup import clock_time, counted
-from .model.training import Callback, Training
+from .generator.training import Callback, Training
+from .text import clock_time, counted
 
 # Seconds between two lines.
 SILENCE = 10.0
@@ -17,7 +17,7 @@ OnWhy = Callable[[int, float], None]
 """Told of how many rows it is asked what stands in their way, and how much of that is done, from 0 to 1."""
 
 
-class Lines:
+class ProgressLines:
     """A line when the last is some seconds ago, and one when everything is done."""
 
     def __init__(
@@ -75,7 +75,7 @@ def _left(passed: float, done: int, total: int) -> str:
 class TrainingLines(Callback):
     """Lines about a training."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: ProgressLines) -> None:
         self.lines, self.before = lines, 0
 
     def on_train_begin(self, training: Training) -> None:

@@ -14,19 +14,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .classifier import as_classifier
-from .classifier.agreement import Agreement, agreement
-from .classifier.labels import called_otherwise, checked_target, classes_of, names_read, split_label
+from .classifier.labels import (
+    Agreement,
+    agreement,
+    called_otherwise,
+    checked_target,
+    classes_of,
+    names_read,
+    split_label,
+)
 from .classifier.protocol import CheckedClassifier
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
-from .markup import Glance, counted
-from .rules import Rule, RuleSource, contradiction, in_words, parse_rules, read_rules, rules_grid
-from .rules.conflict import NO_PRIME
+from .region.conflict import NO_PRIME, contradiction
+from .rules import Rule, RuleSource, in_words, parse_rules, read_rules, rules_grid
 from .schema import Natural, Schema
 from .schema.column import short_float
 from .schema.roles import without_ignored
 from .schema.schema import named
 from .schema.validation import not_a_table
+from .text import Glance, counted
 
 # So many training rows are enough to see what a model usually answers.
 PROBES = 2_000

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from .. import model_view
 from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
 from ..classifier.networks import one_thread
@@ -22,14 +21,14 @@ from ..datasets import Dataset, load_dataset
 from ..errors import DataError
 from ..explainer import FCx
 from ..explanation import Explanation
+from ..generator import view as model_view
+from ..generator.training import Callback, Training
 from ..methods import Method
 from ..metrics import Figure, evaluate
 from ..metrics.optimum import optimality_gap
-from ..model.training import Callback, Training
 from ..task import Task
 from .plan import RULE_SETS, Job, entry, part_seed
-from .provenance import environment
-from .results import BlackBox, Explaining, Fitting, Result, Sizes
+from .results import BlackBox, Explaining, FitFigures, Result, Sizes, environment
 
 # Data sets with their black box that are held in memory; jobs that share one follow each other.
 HELD = 2
@@ -155,7 +154,7 @@ class Stopwatch(Callback):
         self.seconds.append(time.process_time() - self._start)
 
 
-def _fitted(job: Job, prepared: Prepared) -> tuple[Method, Fitting, tuple[dict[str, Any], ...]]:
+def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dict[str, Any], ...]]:
     """The method, fitted; one of a family takes over what another of it has learnt just before."""
     method, family = job.build(), entry(job.method).family
     if _is_blind(method, prepared):
@@ -200,15 +199,15 @@ def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
     return made
 
 
-def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[Fitting, tuple[dict[str, Any], ...]]:
+def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[FitFigures, tuple[dict[str, Any], ...]]:
     """Fit a method, and say what it took; FCx also tells what its epochs took and how its losses went."""
     task, start = _task(method, prepared, job), time.process_time()
     if not isinstance(method, FCx):
         method.fit(task)
-        return Fitting(time.process_time() - start), ()
+        return FitFigures(time.process_time() - start), ()
     watch = Stopwatch()
     method.fit(task, validation=prepared.data.validation, callbacks=[watch])
-    spent = Fitting(time.process_time() - start, float(np.mean(watch.seconds)), len(watch.seconds), watch.rows)
+    spent = FitFigures(time.process_time() - start, float(np.mean(watch.seconds)), len(watch.seconds), watch.rows)
     return spent, tuple(_short(epoch) for epoch in method.history_.to_list())
 
 

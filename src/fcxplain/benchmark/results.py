@@ -1,21 +1,64 @@
-"""What a job leaves behind: one JSON line in `<folder>/<data>.jsonl`, appended when it is done and never changed.
-
-A line that was torn by a crash can only be the last one; it is left out when read, and cut off before the next
-line is written. A job that was run again has a later line, and the later line counts.
-"""
+"""What a job leaves behind: one JSON line in `<folder>/<data>.jsonl`, with the versions and sources it comes from."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import json
 import math
 import os
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import FormatError
 from .plan import Job, kind_of
+
+ROOT = Path(__file__).resolve().parents[1]
+# What draws, prints or plans has no part in a figure.
+SILENT = ("cli", "plots", "service", "demo.py", "__main__.py", "benchmark")
+MEASURING = ("benchmark/measuring.py", "benchmark/plan.py")
+LIBRARIES = ("torch", "numpy", "pandas", "scikit-learn")
+
+
+def environment() -> dict[str, Any]:
+    """What a result was measured with."""
+    found = {"python": platform.python_version(), "fcxplain": __version__}
+    found |= {name: version(name) for name in LIBRARIES}
+    return found | {"cpus": os.cpu_count(), "machine": platform.machine(), "code": code_digest()}
+
+
+@cache
+def code_digest() -> str:
+    """Twelve digits that change with the code that figures depend on, not with its comments, docstrings or layout."""
+    digest = hashlib.sha256()
+    for path in sorted(ROOT.rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name in MEASURING or name.split("/")[0] not in SILENT:
+            digest.update(f"{name}\n{meaning(path.read_text(encoding='utf-8'))}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def meaning(source: str) -> str:
+    """Code as a tree without docstrings; two sources that do the same word for word have the same."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [part for part in body if not _is_text(part)]
+            node.body = kept  # type: ignore[attr-defined]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    """A text that stands alone: a docstring, or a remark below a field."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
 
 FORMAT = 1
 
@@ -51,7 +94,7 @@ class BlackBox:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FitFigures:
     """What training took; a method that does not train in epochs has none."""
 
     cpu_seconds: float
@@ -86,7 +129,7 @@ class Result:
     """Rows explained by status."""
     sizes: Sizes | None = None
     black_box: BlackBox | None = None
-    fitting: Fitting | None = None
+    fitting: FitFigures | None = None
     explaining: Explaining | None = None
     history: tuple[dict[str, Any], ...] = ()
     copied_from: str = ""
@@ -121,7 +164,7 @@ PARTS: dict[str, Any] = {
     "failure": Failure,
     "sizes": Sizes,
     "black_box": BlackBox,
-    "fitting": Fitting,
+    "fitting": FitFigures,
     "explaining": Explaining,
 }
 

@@ -19,14 +19,13 @@ from typing import Literal
 
 from .measuring import measure
 from .plan import Job
-from .provenance import ROOT, environment
-from .results import Failure, Result, append, read_results
+from .results import ROOT, Failure, Result, append, environment, read_results
 
 State = Literal["running", "done", "failed", "skipped", "copied"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """How far a run is: the job at hand, its number from 1, how many there are, and what becomes of it."""
 
     job: Job
@@ -38,7 +37,7 @@ class Progress:
 def run(
     jobs: Iterable[Job],
     folder: str | Path,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[JobProgress], None] = lambda progress: None,
     *,
     time_limit: float | None = None,
     retry: bool = False,
@@ -56,13 +55,13 @@ def run(
     for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
         before = known.get(key)
         if before is not None and not (retry and before.failure):
-            on_progress(Progress(job, number, len(jobs), "skipped"))
+            on_progress(JobProgress(job, number, len(jobs), "skipped"))
             continue
-        on_progress(Progress(job, number, len(jobs), "running"))
+        on_progress(JobProgress(job, number, len(jobs), "running"))
         result = _copied(done.get(job.work), job) or carry_out(job, time_limit)
         append(folder, result)
         known[key] = done[job.work] = result
-        on_progress(Progress(job, number, len(jobs), _state(result)))
+        on_progress(JobProgress(job, number, len(jobs), _state(result)))
         yield result
 
 

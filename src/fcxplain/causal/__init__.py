@@ -1,8 +1,7 @@
 """Causal graphs: given by a person, read from a file, or discovered over features."""
 
 from .discovery import discover, pc
-from .given import as_graph
-from .graph import CausalGraph, EdgeScore
+from .graph import CausalGraph, EdgeScore, as_graph
 from .independence import IndependenceTest, causal_learn, chi_square, wilks
 from .knowledge import Knowledge
 

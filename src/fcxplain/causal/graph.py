@@ -1,8 +1,4 @@
-"""CausalGraph: which feature causes which, as far as it is known.
-
-A graph has directed edges (cause -> effect) and undirected ones (joined, direction unknown). It comes from
-`discover`, from a person, or from a file; whatever it comes from, it has no directed cycle.
-"""
+"""CausalGraph: which feature causes which, as far as it is known; made from whatever form a person has it in."""
 
 from __future__ import annotations
 
@@ -16,8 +12,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
-from . import dot, exchange, listing, orientation, soundness
+from ..text import Glance, Overview, counted, remainder
+from . import formats as dot
+from . import formats as exchange
+from . import orientation, soundness
+from .formats import GraphParts
 from .soundness import Edge, Support
+
+SHOWN = 10
+"""So many edges are named."""
+
+
+def glance(graph: GraphParts) -> Glance:
+    """Nodes and edges counted, and the edges with the most support; without support, the first ones."""
+    edges = [*graph.directed, *graph.undirected]
+    edges.sort(key=lambda edge: -graph.support.get(edge, -1.0))
+    return Glance(f"CausalGraph: {_counts(graph)}", _alone(graph), grids=(_edges(graph, edges),))
+
+
+def _counts(graph: GraphParts) -> str:
+    directed, undirected = len(graph.directed), len(graph.undirected)
+    edges = counted(directed + undirected, "edge")
+    return f"{counted(len(graph.nodes), 'feature')}, {edges}" + (f" ({undirected:,} undirected)" if undirected else "")
+
+
+def _alone(graph: GraphParts) -> tuple[str, ...]:
+    joined = {node for edge in (*graph.directed, *graph.undirected) for node in edge}
+    alone = len(graph.nodes) - len(joined)
+    return (f"{counted(alone, 'feature')} joined to nothing",) if joined and alone else ()
+
+
+def _edges(graph: GraphParts, edges: list[Edge]) -> Overview:
+    sure, arrows = graph.support, set(graph.directed)
+    rows = [(f"{a} {'->' if (a, b) in arrows else '--'} {b}", _share(sure.get((a, b)))) for a, b in edges[:SHOWN]]
+    rest = remainder(len(edges) - SHOWN, "edge")
+    if sure:
+        return Overview(("surest edges", "support"), tuple(rows), rest)
+    return Overview(("edges",), tuple((edge,) for edge, _ in rows), rest)
+
+
+def _share(support: float | None) -> str:
+    return "" if support is None else f"{support:.0%}"
 
 
 @dataclass(frozen=True)
@@ -101,10 +136,10 @@ class CausalGraph:
         return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
 
     def __repr__(self) -> str:
-        return listing.glance(self._parts()).text()
+        return glance(self._parts()).text()
 
     def _repr_html_(self) -> str:
-        return listing.glance(self._parts()).html()
+        return glance(self._parts()).html()
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -254,8 +289,8 @@ class CausalGraph:
         """From a `networkx.DiGraph` (edges that stand both ways are undirected) or a `networkx.Graph`."""
         return _read(exchange.from_networkx(graph))
 
-    def _parts(self) -> exchange.Parts:
-        return exchange.Parts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
+    def _parts(self) -> exchange.GraphParts:
+        return exchange.GraphParts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
 
 
 def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
@@ -266,7 +301,7 @@ def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, flo
     return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
 
 
-def _read(parts: exchange.Parts) -> CausalGraph:
+def _read(parts: exchange.GraphParts) -> CausalGraph:
     return CausalGraph(parts.nodes, parts.directed, parts.undirected, parts.support)
 
 
@@ -276,3 +311,29 @@ def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:
     recall = right / len(true) if true else 1.0
     f1 = 2 * right / (len(claimed) + len(true)) if claimed or true else 1.0
     return precision, recall, f1
+
+
+def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
+    """A graph over the features from a graph, an adjacency matrix, a networkx graph, or a CSV or DOT file."""
+    graph = _read_given(given, names)
+    strange = [n for n in graph.nodes if n not in names]
+    if strange:
+        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in strange]
+        raise DataError("the causal graph does not fit the table", faults)
+    return graph
+
+
+def _read_given(given: Any, names: Sequence[str]) -> CausalGraph:
+    match given:
+        case CausalGraph():
+            return given
+        case str() | Path():
+            is_dot = str(given).endswith((".dot", ".gv"))
+            return CausalGraph.from_dot(given) if is_dot else CausalGraph.from_csv(given)
+        case np.ndarray() | list() | tuple():
+            return CausalGraph.from_matrix(given, names)
+        # A data frame; pandas itself is not needed to know one.
+        case object(columns=columns):
+            return CausalGraph.from_matrix(np.asarray(given), [str(c) for c in columns])
+        case _:
+            return CausalGraph.from_networkx(given)

@@ -3,8 +3,7 @@
 from .adapters import as_classifier
 from .distillation import Differentiable, Problem, differentiable
 from .protocol import CheckedClassifier, Classifier
-from .scoring import ClassScore, Score, score
-from .training import KINDS, SplitTable, train_classifier
+from .training import KINDS, ClassScore, Score, SplitTable, score, train_classifier
 
 __all__ = [
     "KINDS",

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import demo, explaining, fitting, models, suggesting, tables, verification
+from . import demo, explaining, fitting, models, tables, verification
+from . import rules as suggesting
 from .bench import bench_app
 from .console import err, out
 from .manners import MANNER, App, Debug, end, listen_to_warnings

@@ -4,20 +4,190 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
-from . import completion, limits, speed
+from . import console as completion
 from .console import Json, Seed, err, out, print_json, split, table_of
 from .manners import App
-from .work import working
+from .outputs import PICTURES, check_output
+from .progress import working
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..benchmark.limits import Limit, Limits, Wish
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
-    from ..benchmark.runner import Progress as Step
+    from ..benchmark.runner import JobProgress as Step
+    from ..benchmark.speed.dice import Contender
+    from ..benchmark.speed.timing import Timing
+    from ..benchmark.speed.training import Growth
+
+Mean = Annotated[float | None, typer.Option(min=0, help="A mean that answers are to have at most.")]
+
+
+def bench_limits(
+    data: Annotated[
+        str, typer.Option("--data", help="A data set's name.", autocompletion=completion.data_sets)
+    ] = "adult",
+    rules: Annotated[str, typer.Option(help="unary or binary.")] = "binary",
+    rows: Annotated[int | None, typer.Option(min=1, help="A sample of so many rows of the data set.")] = None,
+    limit_rows: Annotated[int, typer.Option(min=1, help="Of at most so many refused test rows.")] = 100,
+    changes: Mean = None,
+    continuous: Mean = None,
+    categorical: Mean = None,
+    one_first: Annotated[
+        bool, typer.Option("--one-first", help="Rows that a single change suffices for are to have one.")
+    ] = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Say which figures answers can have at once, whatever the method.
+
+    Where all legal rows can be tried, they are; where they are too many and the model's score is linear, as the paper's
+    is, a bound is told that no method can pass. Each line is a wish: means of the features changed, of the numbers'
+    distance and of the categories changed. By default the wishes are the rows of the paper's table whose validity is at
+    least 95 %, and the best of all of them at once. The last columns say how few categories can change where the rest
+    of the wish holds, whether all of it can hold, and of the rows that two changes suffice for, how many can then have
+    no more than two.
+
+    Example: fcxplain bench limits --data adult --changes 2 --continuous 1.6 --categorical 1.15 --one-first
+    """
+    from ..benchmark.limits import limits
+
+    own = _wish(changes, continuous, categorical, one_first=one_first)
+    with working("finding limits", limit_rows) as work:
+        found = limits(data, rules, own, rows=rows, explained=limit_rows, seed=seed, on_row=work.move)
+    if as_json:
+        return print_json(asdict(found))
+    return _print(found)
+
+
+def _wish(changes: float | None, continuous: float | None, categorical: float | None, *, one_first: bool) -> list[Wish]:
+    from ..benchmark.limits import Wish
+
+    own = Wish("yours", changes, continuous, categorical, one_first)
+    return [] if own == Wish("yours") else [own]
+
+
+def _print(found: Limits) -> None:
+    shown = table_of("wish", "changes", "continuous", "categorical", "fewest", "can be", "two changes, %")
+    for line in found.lines:
+        shown.add_row(*_cells(line))
+    out.print(shown)
+    how = "every legal row was tried" if found.is_exact else "a bound by the model's linear score, rules left out"
+    of = f"{found.possible:,} rows with an answer, of {found.rows:,} refused by seed {found.seed}"
+    err.print(escape(f"{found.data}, {found.rules} rules: {of}; {how}"), highlight=False, soft_wrap=True)
+
+
+def _cells(line: Limit) -> tuple[str, ...]:
+    wish = line.wish
+    means = ("" if v is None else f"{v:.2f}" for v in (wish.changes, wish.continuous, wish.categorical))
+    fewest = "none" if line.categories is None else f"{line.categories:.2f}"
+    two = "" if line.two_changes is None else f"{line.two_changes:.1f}"
+    return wish.name, *means, fewest, "yes" if line.reachable else "no", two
+
+
+Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=completion.data_sets)]
+Sample = Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")]
+What = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--what",
+        help="tables, training, growth, explaining, streaming, compare; all by default. Or memory.",
+        autocompletion=completion.speeds,
+    ),
+]
+Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
+UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth and streaming.")]
+Compared = Annotated[int, typer.Option("--rows", min=1, help="Rows that compare explains in every way.")]
+PicturePath = Annotated[
+    Path | None,
+    typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
+]
+
+
+def bench_speed(
+    data: Name = "adult",
+    sample: Sample = None,
+    what: What = None,
+    repeat: Repeat = 5,
+    up_to: UpTo = 1_000_000,
+    rows: Compared = 30,
+    picture: PicturePath = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure speed against the plain work that must be done, and against dice-ml.
+
+    Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
+    all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
+    memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
+    against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
+    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Memory: a fit of one epoch with
+    nothing beside it. CPU seconds of one thread.
+
+    Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
+    """
+    from ..benchmark.speed.speed import MEASURED, measured
+
+    if picture is not None:
+        check_output(picture, PICTURES, "--picture")
+    chosen = split(what) or list(MEASURED)
+    how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
+    # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
+    with working(f"measuring on {data}", even=False) as work:
+        found = measured(data, chosen, on_job=lambda done, total, job: work.move(done, total, what=job), **how)
+    if picture is not None:
+        found.draw(picture)
+        err.print(escape(f"picture in {picture}"), highlight=False, soft_wrap=True)
+    if as_json:
+        return print_json(found.to_dict())
+    tables = [
+        _timings(found.timings),
+        _growth(found.growth, "rows of one epoch"),
+        _growth(found.streaming, "rows explained, file to file"),
+        _contenders(found.contenders),
+    ]
+    for shown in tables:
+        if shown.row_count:
+            out.print(shown)
+    for one in found.contenders:
+        if one.note:
+            out.print(escape(f"{one.name}: {one.note}"), highlight=False, soft_wrap=True)
+    out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
+    out.print(escape(f"measured on {found.machine}"), highlight=False, soft_wrap=True)
+    return None
+
+
+def _timings(timings: Sequence[Timing]) -> Table:
+    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "bare work, CPU s", "ratio")
+    for t in timings:
+        floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
+        shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
+    return shown
+
+
+def _growth(sizes: Sequence[Growth], title: str) -> Table:
+    shown = table_of(title, "CPU s", "microseconds a row", "more memory, MB")
+    for g in sizes:
+        memory = f"{g.memory / 1e6:,.0f}"
+        shown.add_row(f"{g.rows:,}", f"{g.seconds:.2f}", f"{1e6 * g.seconds_per_row:.1f}", memory)
+    return shown
+
+
+def _contenders(contenders: Sequence[Contender]) -> Table:
+    shown = table_of("way", "verified", "CPU ms each", "valid, %", "feasible, %", "changes", "fit, CPU s")
+    for c in contenders:
+        each = "" if c.seconds_per_verified is None else f"{1e3 * c.seconds_per_verified:,.1f}"
+        figures = ("" if v is None else f"{v:.1f}" for v in (c.validity, c.feasibility, c.changes, c.fitting))
+        shown.add_row(c.name, "" if c.seconds is None else f"{c.verified} of {c.rows}", each, *figures)
+    return shown
+
 
 bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
 
@@ -151,7 +321,7 @@ def bench_report(
 
     Example: fcxplain bench report --results benchmarks/results --out docs/reproduction
     """
-    from ..benchmark.report import write_report
+    from ..benchmark.report.report import write_report
     from ..benchmark.results import read_results
 
     with working("writing the report"):
@@ -166,7 +336,7 @@ def bench_report(
 def _data_here() -> list[str]:
     """The data sets whose files are here."""
     from ..datasets import DATASETS
-    from ..datasets.files import whereabouts
+    from ..datasets.download import whereabouts
 
     return [name for name, spec in DATASETS.items() if whereabouts(spec.file)]
 
@@ -229,16 +399,16 @@ def bench_classifiers(
 
     Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
     """
-    from ..benchmark.classifiers import markdown, measure_all
+    from ..benchmark.models import markdown, measure_classifiers
     from ..classifier import KINDS
-    from ..writing import write_whole
+    from ..files import write_whole
     from .outputs import check_output
 
     if output is not None:
         check_output(output, (".md",))
     names, kinds, results = split(data) or _data_here(), split(kind) or list(KINDS), []
     with working("training", len(names) * len(kinds)) as work:
-        for result in measure_all(names, kinds, seed=seed, rows=rows):
+        for result in measure_classifiers(names, kinds, seed=seed, rows=rows):
             results.append(result)
             work.move(len(results))
             if not as_json:
@@ -250,8 +420,8 @@ def bench_classifiers(
         write_whole(output, markdown(results))
 
 
-bench_app.command("speed")(speed.bench_speed)
-bench_app.command("limits")(limits.bench_limits)
+bench_app.command("speed")(bench_speed)
+bench_app.command("limits")(bench_limits)
 
 
 @bench_app.command("graphs")
@@ -267,11 +437,13 @@ def bench_graphs(
 
     Example: fcxplain bench graphs --tables 10 --rows 20000
     """
-    from ..benchmark.graphs import measure
+    from ..benchmark.models import measure_discovery
 
     caps = (1_000, 2_000, 5_000, 10_000, 20_000)
     with working("discovering", len(caps)) as work:
-        found = measure(caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed, on_done=work.move)
+        found = measure_discovery(
+            caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed, on_done=work.move
+        )
     if as_json:
         return print_json([asdict(one) for one in found])
     shown = table_of("effective rows", "precision", "recall", "F1", "F1 of arrows", "CPU s a table")

@@ -1,15 +1,10 @@
-"""What every command prints with: the consoles, tables, JSON, and the options that many share.
-
-Results go to `out`. How the work goes and what is worth knowing goes to `err`, which `--quiet` silences. Warnings and
-errors go to `alarm`, which nothing silences. None of them lets a control character of a user's data through to a
-terminal, which it could command: what would be one is shown as its escape, such as \\x1b.
-"""
+"""What every command prints with: the consoles, tables, JSON, and the options that many share."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +15,57 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from .completion import data_sets
+DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables")
+RULES = ("unary", "binary")
+CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
+PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
+CONVENTIONS = ("ours", "authors")
+METHODS = (
+    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-u", "fcx-b"),
+    *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
+)
+STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")
+SPEEDS = ("tables", "training", "growth", "explaining", "streaming", "compare", "memory")
+METRICS = (
+    *("validity", "validity_soft", "feasibility", "success", "success_possible"),
+    *("continuous_proximity", "categorical_proximity", "sparsity"),
+    *("lof", "outliers", "lof_raw", "lof_to_data", "outliers_to_data", "supported"),
+    *("diversity", "diversity_pairs", "optimality_gap", "rows_per_second", "calls_per_row"),
+)
+
+Completer = Callable[[str], list[str]]
+
+
+def one_of(names: Sequence[str]) -> Completer:
+    """Completes one name."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def several_of(names: Sequence[str]) -> Completer:
+    """Completes the last of several names with commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        given = before.split(",")
+        return [f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in given]
+
+    return complete
+
+
+data_sets, some_data_sets = one_of(DATA_SETS), several_of(DATA_SETS)
+rules = one_of(RULES)
+classifiers, some_classifiers = one_of(CLASSIFIERS), several_of(CLASSIFIERS)
+preferences = one_of(PREFERENCES)
+conventions = one_of(CONVENTIONS)
+methods = several_of((*METHODS, "all"))
+studies = several_of(STUDIES)
+speeds = several_of(SPEEDS)
+metrics = several_of(METRICS)
+
 
 # Control characters (C0 but for tab and line feed, DEL, C1), line separators, and marks that turn text round.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

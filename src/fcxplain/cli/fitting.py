@@ -2,47 +2,168 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+import typer
 from rich.markup import escape
 
-from ..errors import DataError, Fault
-from ..writing import only_run
+from ..errors import DataError, Fault, did_you_mean
+from ..files import only_run
+from . import console as completion
 from .console import Data, Ignore, Json, Label, RowId, SchemaFile, Seed, err, note, out, print_json, split
-from .fit_options import (
-    AsPublished,
-    CheckpointFolder,
-    Classes,
-    Constrained,
-    Epochs,
-    Freeze,
-    GraphFile,
-    LearningRate,
-    MostRows,
-    Output,
-    Overwrite,
-    Picture,
-    Rules,
-    Settings,
-    Target,
-    ToExplain,
-    WriteSchema,
-)
-from .work import working
+from .progress import working
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
     from ..classifier import Classifier
     from ..datasets import Dataset
     from ..explainer import FCx
-    from ..presets import Constraint
+    from ..generator.presets import Constraint
     from ..rules import Rule
     from ..task import Task
     from .sources import Source
+
+Output = Annotated[Path, typer.Option("--out", help="The folder to save the model in.")]
+Rules = Annotated[
+    str | None,
+    typer.Option(
+        help="A rule file, or the name of the data set's own rules (unary, binary).", autocompletion=completion.rules
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="The class wanted; the other of two by default, and to be given with three classes or more."),
+]
+WriteSchema = Annotated[
+    Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
+]
+Freeze = Annotated[
+    list[str] | None, typer.Option("--freeze", help="A feature that nobody can change. May be repeated.")
+]
+ToExplain = Annotated[
+    str,
+    typer.Option(
+        "--classifier",
+        help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute.",
+        autocompletion=completion.classifiers,
+    ),
+]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--classes",
+        help="What your own model's classes are called, in its order: no,yes for a model that answers 0 and 1.",
+    ),
+]
+AsPublished = Annotated[
+    bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
+]
+Constrained = Annotated[
+    str | None,
+    typer.Option(
+        "--constraint",
+        help="With --as-published: the settings for unary or binary rules; by --rules if not given.",
+        autocompletion=completion.rules,
+    ),
+]
+MostRows = Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="How often every row is seen at most: 20 times by default, more often if there are few rows. "
+        "It ends sooner where nothing gets better.",
+    ),
+]
+LearningRate = Annotated[float | None, typer.Option(help="Size of the steps.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Any other setting, e.g. architecture__latent=5. May be repeated.")
+]
+GraphFile = Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot); discovered if not given.")]
+CheckpointFolder = Annotated[
+    Path | None, typer.Option(help="Where the training's state is kept; <out>.checkpoint until it is done.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a model of that name.")]
+Picture = Annotated[Path | None, typer.Option(help="Draw the loss over the epochs (.svg, .png or .pdf).")]
+
+
+WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "none"}
+
+
+def read_settings(pairs: Iterable[str], fcx: FCx) -> dict[str, Any]:
+    """Values by name, each of the type that the explainer's setting has; every mistake is told at once."""
+    kinds, found, faults = _kinds(fcx), dict[str, Any](), list[Fault]()
+    for pair in pairs:
+        name, equals, text = (part.strip() for part in pair.partition("="))
+        place = f"--set {pair}"
+        if not equals:
+            faults.append(Fault(place, "has no =", "Write name=value, e.g. architecture__latent=5."))
+        elif name not in kinds:
+            faults.append(Fault(place, f"no setting {name!r}", _nearest(name, kinds)))
+        elif not _fits(_read(text), kinds[name]):
+            faults.append(Fault(place, f"{text!r} is not {_worded(kinds[name])}"))
+        else:
+            found[name] = _settled(_read(text), kinds[name])
+    if faults:
+        raise DataError("these settings cannot be used", faults)
+    return found
+
+
+def _kinds(fcx: FCx) -> dict[str, Any]:
+    """The type of each setting that one text can name: those of the explainer, and those of its parts."""
+    top, found = get_type_hints(type(fcx).__init__), dict[str, Any]()
+    for name, value in fcx.get_params(deep=False).items():
+        parts = get_type_hints(type(value)) if is_dataclass(value) else None
+        found |= {name: top[name]} if parts is None else {f"{name}__{part}": kind for part, kind in parts.items()}
+    return found
+
+
+def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
+    """The name meant, whether its part was misspelt or left out."""
+    meant = [k for k in kinds if k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
+    return f"There is {', '.join(meant)}." if meant else did_you_mean(name, kinds)
+
+
+def _read(text: str) -> Any:
+    """The text as JSON has it, or else as itself."""
+    try:
+        return json.loads({"None": "null", "none": "null", "True": "true", "False": "false"}.get(text, text))
+    except ValueError:
+        return text
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, options = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in options
+    if origin in (Union, UnionType):
+        return any(_fits(value, option) for option in options)
+    if origin is tuple:
+        return isinstance(value, list) and all(_fits(item, options[0]) for item in value)
+    # A bool is no number here, so the type must be the very one.
+    return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _settled(value: Any, kind: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return float(value) if kind is float else value
+
+
+def _worded(kind: Any) -> str:
+    origin, options = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, options))}"
+    if origin in (Union, UnionType):
+        return " or ".join(_worded(option) for option in options)
+    return "a list such as [20, 16]" if origin is tuple else WORDS.get(kind, str(kind))
 
 
 def fit(
@@ -182,7 +303,6 @@ def _keep(
 
 def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: list[str]) -> None:
     """What was asked for on the command line, in the explainer."""
-    from .settings import read_settings
 
     # Who names the epochs means them: they are not made more for the sake of a small table.
     steps = None if epochs is None else 0
@@ -193,8 +313,8 @@ def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: li
 
 def _check_folder(output: Path, overwrite: bool) -> None:
     """Refuse now a folder that the model could not be saved in after hours of work."""
-    from ..keeping import KIND
-    from ..persistence.container import check_target, is_there
+    from ..saving.container import check_target, is_there
+    from ..saving.explainer import KIND
 
     if (output.exists() or is_there(output)) and not overwrite:
         remedy = "Pass --overwrite to replace it, or choose another name."

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .console import err, note, out, table_of
-from .work import working
+from .progress import working
 
 if TYPE_CHECKING:
     from ..classifier import Score
@@ -38,7 +38,7 @@ TRAINED = {
 
 def show_features(schema: Schema, rules: Sequence[Rule]) -> None:
     """What each feature is taken for, whether a rule or the schema keeps it as it is, and what deserves a look."""
-    from ..schema.listing import values
+    from ..schema.schema import values
 
     shown, fixed = table_of("feature", "kind", "values", "may change"), {rule.freezes for rule in rules}
     for feature in schema.features[:SHOWN]:
@@ -54,7 +54,7 @@ def show_features(schema: Schema, rules: Sequence[Rule]) -> None:
 
 def show_guesses(schema: Schema) -> None:
     """Every feature with what was guessed and why, as the result of a command."""
-    from ..schema.listing import values
+    from ..schema.schema import values
 
     shown = table_of("feature", "kind", "values", "because")
     for feature, guess in zip(schema.features, schema.guesses, strict=True):
@@ -74,7 +74,7 @@ def show_advice(schema: Schema, console: Console) -> None:
 
 def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
-    from ..datasets.missing import tells_of_missing
+    from ..datasets.delimited import tells_of_missing
 
     where = "guessed" if source.schema is None else f"from {short(source.schema)}"
     name = escape(Path(source.data).name)
@@ -94,7 +94,7 @@ def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[R
 
 
 def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
-    from ..datasets.missing import MISSING
+    from ..datasets.delimited import MISSING
 
     _say("What is no feature: --ignore NAME.")
     _say(escape(f"Missing is an empty cell, or one of {', '.join(MISSING[1:])}."))

@@ -2,19 +2,85 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from . import completion
+from ..causal import CausalGraph, discover
+from ..errors import DataError, Fault, FcxWarning
+from ..saving import read
+from ..saving.explainer import KIND
+from . import console as completion
 from .console import Ignore, Json, Label, SchemaFile, Seed, SkipMissing, out, print_json, table_of
-from .work import working
+from .own_tables import own_rows
+from .progress import working
+from .saved import check_model, load_model, own_data
+from .sources import Source
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
     from ..metrics import Evaluation
+
+
+def check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]) -> None:
+    """Refuse a graph of nothing or of two things, and a way of discovery for what is discovered already."""
+    if (model is None) == (data is None):
+        raise DataError("give the folder of a model or --data, one of the two, e.g. fcxplain graph --data adult")
+    stray = [option for option, value in chosen.items() if value is not None]
+    if model is not None and stray:
+        problem = "a model's graph is as it was fitted"
+        raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
+
+
+def model_graph(
+    folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
+) -> CausalGraph:
+    """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
+    check_model(folder)
+    kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
+    if not bootstrap:
+        return kept
+    fcx = load_model(folder, classifier)
+    data = own_data(folder, fcx.task_.schema)
+    settings: dict[str, Any] = {"alpha": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings)
+    if replace(again, support=()) != replace(kept, support=()):
+        problem = "its graph was given, or its data has changed: resamples say nothing about it"
+        remedy = "Leave --bootstrap out, or discover a graph in the data with --data."
+        raise DataError("", [Fault(str(folder), problem, remedy)])
+    return again
+
+
+def discovered(
+    data: str,
+    label: str | None,
+    schema_file: Path | None,
+    *,
+    ignore: Sequence[str],
+    alpha: float | None,
+    n_effective: int | None,
+    bootstrap: int,
+    seed: int,
+    on_resample: Callable[[int], None],
+) -> CausalGraph:
+    """The graph of the training rows, as `fit` finds it, or of all complete rows of a table without a label."""
+    settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "on_resample": on_resample}
+    settings |= {} if alpha is None else {"alpha": alpha}
+    settings |= {} if n_effective is None else {"n_effective": n_effective or None}
+    source = Source.of(data, label=label, seed=seed, schema=schema_file)
+    if source.is_built_in or label is not None:
+        loaded = source.load(ignore=ignore)
+        return discover(loaded.train, loaded.schema, **settings)
+    schema, rows, told = own_rows(source.data, schema_file, None, ignore)
+    if told:
+        warnings.warn(told, FcxWarning, stacklevel=2)
+    return discover(rows, schema, **settings)
+
 
 Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `fcxplain fit`).")]
 Rows = Annotated[
@@ -134,7 +200,6 @@ def graph(
 
     Example: fcxplain graph --data adult --bootstrap 20 --out graph.svg
     """
-    from .graphs import check_choice, discovered, model_graph
     from .outputs import GRAPHS, check_output, write_graph
 
     chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--alpha": alpha, "--n-effective": n_effective}

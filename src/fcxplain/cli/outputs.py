@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError, Fault
-from ..writing import write_whole
+from ..files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..causal import CausalGraph
     from ..explanation import Explanation
-    from ..model.history import History
+    from ..generator.training import History
 
 PICTURES = (".svg", ".png", ".pdf")
 ANSWERS = (".parquet", ".csv", ".json")

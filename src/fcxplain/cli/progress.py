@@ -1,17 +1,160 @@
-"""How far a training is, on standard error: a bar where somebody watches, a line now and then where nobody does."""
+"""Long work on standard error: a bar with the time left where somebody watches, else a line now and then."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Column
 from rich.text import Text
 
-from ..model.training import Callback, Training
-from .work import Work
+from ..generator.training import Callback, Training
+from ..text import clock_time
+from .console import err, out
+
+# Where nobody watches, a line so many seconds after the last.
+SILENCE = 30.0
+# The pace of so many seconds tells the time left: what comes last may be slower than what came first.
+LATELY = 60.0
+# The width of a bar, and of one where there is little room.
+WIDE, NARROW, LITTLE = 24, 8, 80
+
+
+class Work:
+    """What is being done, how much of it is done, and how long the rest will take; see `working`.
+
+    Where the parts are not `even`, the time of some says nothing of the others, and that so far is told instead.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None = None,
+        *,
+        even: bool = True,
+        console: Console = err,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self.total, self.done, self.even, self._in_percent = what, total, 0, even, False
+        self._console, self._clock = console, clock
+        self._start = self._told = clock()
+        self._steps = deque([(self._start, 0)])
+        what_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+        columns = SpinnerColumn(), what_column, _Bar(console), _Tail(self)
+        self._watched = console.is_terminal and not console.quiet
+        self._display = Progress(*columns, console=console, transient=True, disable=not self._watched)
+        self._task = self._display.add_task(escape(what), total=total)
+
+    def start(self) -> None:
+        """Show it, if somebody watches."""
+        if self._watched:
+            self._display.start()
+
+    def stop(self) -> None:
+        """Take it from the screen."""
+        if self._watched:
+            self._display.stop()
+
+    def move(
+        self,
+        done: int,
+        total: int | None = None,
+        *,
+        what: str | None = None,
+        fresh: bool = True,
+        in_percent: bool = False,
+    ) -> None:
+        """So much is done now; of a `total` of 0, nothing is counted.
+
+        What was there already is not `fresh`, and says nothing of the time that is left.
+        """
+        now = self._clock()
+        # What is done next may have another pace.
+        self._step(now, done, fresh=fresh and what in (None, self.what))
+        self.done, self.total, self.what = done, self.total if total is None else total, what or self.what
+        self._in_percent = in_percent
+        self._display.update(self._task, completed=done, total=self.total, description=escape(self.what))
+        if not self._watched and now - self._told >= SILENCE:
+            self._told = now
+            self._console.print(escape(f"{self.what}: {self.state()}"), highlight=False, soft_wrap=True)
+
+    def _step(self, now: float, done: int, *, fresh: bool) -> None:
+        """Keep the steps of late, and at least the last."""
+        if not fresh or done < self._steps[-1][1]:
+            self._steps.clear()
+        if not self._steps or done != self._steps[-1][1]:
+            self._steps.append((now, done))
+        while len(self._steps) > 2 and self._steps[1][0] <= now - LATELY:
+            self._steps.popleft()
+
+    def state(self) -> str:
+        """How much of how much and the time left; or the time that it took so far."""
+        passed = clock_time(self._clock() - self._start)
+        if not self.total:
+            return passed
+        left = self.seconds_left()
+        counted = f"{self.done / self.total:.0%}" if self._in_percent else f"{self.done:,} of {self.total:,}"
+        if not self.even:
+            return f"{counted}, {passed} so far"
+        return counted if left is None else f"{counted}, {clock_time(left)} left"
+
+    def seconds_left(self) -> float | None:
+        """What the rest takes at the pace of late, if there is one."""
+        (begin, before), (moved, done) = self._steps[0], self._steps[-1]
+        if self.total is None or done <= before:
+            return None
+        rest = (moved - begin) / (done - before) * (self.total - done)
+        return max(0.0, rest - (self._clock() - moved))
+
+    def say(self, line: str) -> None:
+        """A result on standard output, with the bar out of its way."""
+        self.stop()
+        out.print(escape(line), highlight=False, soft_wrap=True)
+        self.start()
+
+
+@contextmanager
+def working(what: str, total: int | None = None, *, even: bool = True) -> Iterator[Work]:
+    """Show that something is being done until it is; `total` is how much there is to do, if that is known."""
+    work = Work(what, total, even=even)
+    work.start()
+    try:
+        yield work
+    finally:
+        work.stop()
+
+
+class _Bar(ProgressColumn):
+    """A bar, once it is known how much there is to do."""
+
+    def __init__(self, console: Console) -> None:
+        self.width = WIDE if console.width >= LITTLE else NARROW
+        super().__init__()
+
+    def render(self, task: Task) -> ProgressBar | Text:
+        """The bar, or nothing."""
+        return ProgressBar(task.total, task.completed, width=self.width) if task.total else Text("")
+
+
+class _Tail(ProgressColumn):
+    """How far it is, in words."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        super().__init__(table_column=Column(no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        """Counted, or timed."""
+        return Text(self.work.state())
+
 
 PREPARING = "preparing: whom the model refuses, its gradients, the causal graph"
 

@@ -1,7 +1,8 @@
-"""`fcxplain rules`: read, check and explain rules."""
+"""`fcxplain rules`: read, check, explain and suggest rules."""
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..errors import FcxWarning
-from . import completion
-from .console import Data, Ignore, Json, Label, SchemaFile, Seed, out, print_json, table_of
+from ..errors import DataError, Fault, FcxWarning
+from . import console as completion
+from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json, table_of, written
 from .manners import App
-from .work import working
+from .progress import working
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..schema import Schema
+    from ..suggestions import Suggestion
 
 rules_app = App(help="Read, check and explain rules.", no_args_is_help=True)
 
@@ -45,7 +47,8 @@ def rules_check(
 
     Example: fcxplain rules check my.rules --data loans.csv --schema schema.toml
     """
-    from ..rules import breakage, in_words, lint, parse_rules
+    from ..region.conflict import breakage, lint
+    from ..rules import in_words, parse_rules
 
     with working(f"reading {data}"):
         own, known, table = _source(data, schema_file, label, seed, ignore or ())
@@ -114,3 +117,152 @@ def _source(
     if told:
         warnings.warn(told, FcxWarning, stacklevel=2)
     return {}, known, complete
+
+
+ENDINGS = (".txt", ".rules")
+LEAST = "--least-support"
+
+
+def rules_suggest(
+    data: Data,
+    schema_file: SchemaFile = None,
+    label: Label = None,
+    ignore: Ignore = None,
+    graph: Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot), see `fcxplain graph`.")] = None,
+    accept: Annotated[
+        str | None, typer.Option(help="Numbers of the rules to write to --out, as 1,3,5, or all that are shown.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="The rule file for accepted rules (.txt, .rules).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--force", "--overwrite", help="Replace a file of that name.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show, strongest first.")] = 20,
+    support: Annotated[int, typer.Option(LEAST, min=1, help="Rows that must speak for a rule.")] = 30,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Suggest rules that names, the data and a causal graph speak for. None is applied unless you accept it.
+
+    Example: fcxplain rules suggest --data loans.csv --label approved
+
+    Example: fcxplain rules suggest --data loans.csv --label approved --accept 1,3 --out my.rules
+    """
+    from ..causal import as_graph
+    from ..suggestions import suggest
+
+    _check(accept, output, overwrite)
+    with working(f"reading {data}"):
+        known, table = _rows(data, schema_file, label, ignore or ())
+    edges = None if graph is None else as_graph(graph, known.names)
+    with working(f"looking for rules in {len(table):,} rows and {len(known)} features"):
+        found = suggest(table, known, edges, label=label, least_support=support, seed=seed)
+    accepted = _accepted(accept, found, limit)
+    if output is not None:
+        _write(output, data, found, accepted)
+    if as_json:
+        listed = [{"number": i, **s.to_dict(), "accepted": i in accepted} for i, s in enumerate(found[:limit], start=1)]
+        return print_json({"rows": len(table), "found": len(found), "written": output, "suggestions": listed})
+    source = _options(data, schema_file, label, ignore or ())
+    if output is not None:
+        written(output)
+        return _say(f"look at them: {shlex.join(['fcxplain', 'rules', 'check', str(output), *source])}")
+    more = [*([] if graph is None else ["--graph", str(graph)]), *([] if support == 30 else [LEAST, str(support)])]
+    return _show(found, limit, shlex.join(["fcxplain", "rules", "suggest", *source, *more]))
+
+
+def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
+    """Refuse, before any work, a file that may not be written, and half a wish."""
+    from .outputs import check_output
+
+    if output is None and accept is None:
+        return
+    if output is None:
+        raise DataError("", [Fault(f"--accept {accept}", "does not say where to", "Add --out my.rules.")])
+    if accept is None:
+        remedy = "Name the numbers you accept, e.g. --accept 1,3, or --accept all."
+        raise DataError("", [Fault(f"--out {output}", "would hold nothing: no rule is accepted", remedy)])
+    check_output(output, ENDINGS)
+    if output.exists() and not overwrite:
+        remedy = "Pass --force to replace it, or choose another name."
+        raise DataError("", [Fault(f"--out {output}", "exists already", remedy)])
+
+
+def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> tuple[Schema, pd.DataFrame]:
+    """The schema, given or guessed, and all rows; missing values stay in."""
+    import pandas as pd
+
+    from ..datasets import DATASETS, load_dataset, read_table
+    from ..schema import Schema
+    from .own_tables import guessed, located, without
+
+    where = located(data)
+    if where in DATASETS:
+        loaded = load_dataset(where)
+        return loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
+    given = None if schema_file is None else Schema.from_toml(schema_file)
+    table = without(read_table(where, schema=given), label, ignore)
+    if given is not None:
+        return Schema(tuple(f for f in given if f.name not in ignore)), table
+    if label is None:
+        note("no --label was given: rules may speak of the column with the answer, too")
+    found = guessed(table, label)
+    for fault in found.left_out:
+        note(f"left out: {fault}")
+    return found.schema, table
+
+
+def _accepted(accept: str | None, found: Sequence[Suggestion], limit: int) -> tuple[int, ...]:
+    """The numbers that are meant, each once and in order; what is no number of a suggestion is refused."""
+    if accept is None:
+        return ()
+    if accept.strip().lower() == "all":
+        return tuple(range(1, min(limit, len(found)) + 1))
+    parts = [part.strip() for part in accept.split(",") if part.strip()]
+    wrong = [p for p in parts if not (p.isdecimal() and 1 <= int(p) <= len(found))]
+    if wrong or not parts:
+        there = f"Choose from 1 to {len(found)}, with commas between." if found else "Nothing was found to accept."
+        places = [f"--accept {part}" for part in wrong] or ["--accept"]
+        raise DataError("", [Fault(place, "is no number of a suggestion", there) for place in places])
+    return tuple(sorted({int(p) for p in parts}))
+
+
+def _write(path: Path, data: str, found: Sequence[Suggestion], accepted: Sequence[int]) -> None:
+    """The accepted rules as a rule file, each under its words and its reason."""
+    from ..files import write_whole
+
+    lines = [f"# Suggested from {_one_line(data)}, and accepted."]
+    for number in accepted:
+        suggestion = found[number - 1]
+        lines += ["", f"# {_one_line(suggestion.words)}", f"# ({_one_line(suggestion.why)})", suggestion.rule.text]
+    write_whole(path, "\n".join(lines) + "\n")
+
+
+def _show(found: Sequence[Suggestion], limit: int, again: str) -> None:
+    if not found:
+        return _say("Nothing to suggest: no name, no edge and no pair of features speaks for a rule.")
+    table = table_of("", "rule, and in words", "rows", "why")
+    table.columns[0].justify = table.columns[2].justify = "right"
+    for number, s in enumerate(found[:limit], start=1):
+        said = f"[bold]{escape(s.rule.text)}[/]\n{escape(s.words)}\n"
+        table.add_row(str(number), said, f"{s.support:,}" if s.support else "", escape(s.why))
+    out.print(table)
+    rest = len(found) - limit
+    if rest > 0:
+        err.print(f"... and {rest:,} weaker: --limit {len(found)} shows all", highlight=False)
+    numbers = "1,3" if len(found) > 2 else "1"
+    return _say(f"None is applied. Accept some by their numbers, e.g. {again} --accept {numbers} --out my.rules")
+
+
+def _options(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> list[str]:
+    """Where the rows come from, as options of a command."""
+    options: list[tuple[str, Any]] = [("--data", data), ("--schema", schema_file), ("--label", label)]
+    options += [("--ignore", name) for name in ignore]
+    return [part for name, value in options if value is not None for part in (name, str(value))]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _say(text: str) -> None:
+    err.print(escape(text), highlight=False, soft_wrap=True)

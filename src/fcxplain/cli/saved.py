@@ -13,10 +13,10 @@ from ..classifier import KINDS, train_classifier
 from ..datasets import Dataset
 from ..errors import ClassifierError, DataError, Fault, FcxWarning, FormatError, did_you_mean, some
 from ..explainer import FCx
-from ..keeping import KIND, read_schema
-from ..persistence import read
-from ..persistence.container import is_there
-from ..persistence.manifest import MANIFEST
+from ..saving import read
+from ..saving.container import is_there
+from ..saving.explainer import KIND, read_schema
+from ..saving.manifest import MANIFEST
 from ..schema import Schema
 from .sources import Source, is_onnx, sha256_of
 

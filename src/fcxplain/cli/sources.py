@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..datasets import DATASETS, Dataset, load_dataset, read_table, splitting
-from ..datasets.missing import Marks, named_in
+from ..datasets import DATASETS, Dataset, load_dataset, read_table
+from ..datasets import base as splitting
+from ..datasets.delimited import Marks, named_in
 from ..datasets.tables import Reading, read_marked
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..schema import Schema

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from .console import Ignore, Json, err, note, out, print_json, table_of
-from .work import working
+from .progress import working
 
 
 def datasets(as_json: Json = False) -> None:
@@ -19,7 +19,7 @@ def datasets(as_json: Json = False) -> None:
     Example: fcxplain datasets
     """
     from ..datasets import DATASETS
-    from ..datasets.files import whereabouts
+    from ..datasets.download import whereabouts
 
     found = [
         {
@@ -61,9 +61,9 @@ def schema(
 
     Example: fcxplain schema loans.csv --label approved --out schema.toml
     """
-    from ..datasets.missing import in_words
+    from ..datasets.delimited import in_words
     from ..datasets.tables import read_marked
-    from ..writing import write_whole
+    from ..files import write_whole
     from .guide import schema_text, show_guesses
     from .outputs import check_output
     from .own_tables import guessed

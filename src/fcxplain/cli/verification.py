@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..markup import counted
+from ..text import counted
 from .console import Json, SkipMissing, out, print_json, table_of
 from .models import CalledBy, Model, OwnClassifier, Rows
-from .work import working
+from .progress import working
 
 if TYPE_CHECKING:
-    from ..explanation.verification import Verification
+    from ..explanation.files.verification import Verification
 
 # Differences that are listed, and letters of a value in the list.
 SHOWN, LETTERS = 12, 60
@@ -49,7 +49,7 @@ def verify(
 
     Example: fcxplain verify model rows.csv answers.parquet
     """
-    from ..explanation.verification import verify as verified
+    from ..explanation.files.verification import verify as verified
     from .explaining import given_overrides, read_key
     from .saved import load_model, remembered
     from .sources import rows_to_explain

@@ -14,16 +14,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FcxError
+from ..errors import DataError, FcxError, one_of, whole
 from ..explainer import FCx
 from ..explanation import Explanation
-from ..model.settings import one_of, whole
-from ..model.training import Schedule
+from ..generator.training import Schedule
 from ..task import Task
-from .answer_items import Trial, answer_items
-from .model_items import model_items
+from .items import Trial, answer_items, model_items, rule_items
 from .report import ContractReport, Item, broken, held, noted, told, tried
-from .rule_items import rule_items
 
 OnFail = Literal["raise", "report"]
 # Long enough for a network that proposes something; the contract does not ask how good that is.

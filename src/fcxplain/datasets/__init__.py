@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from . import splitting
+from . import base as splitting
 from .adult import ADULT, ADULT_AUTHORS
 from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
 from .census import CENSUS
-from .files import raw_bytes
+from .download import raw_bytes
 from .folktables import FOLKTABLES
 from .law import LAW
 from .tables import load_table, read_table

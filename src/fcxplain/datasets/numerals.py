@@ -61,7 +61,7 @@ ENGLISH, EUROPEAN = Notation("."), Notation(",")
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class NumberColumn:
     """A text column by its different values: `codes` says which one stands in each row, -1 for none."""
 
     name: str
@@ -158,7 +158,7 @@ def to_numbers(table: pd.DataFrame, separator: str, allowed: tuple[Notation, ...
     return Numbers(converted, _notes(columns, chosen))
 
 
-def _column(name: str, column: pd.Series, allowed: tuple[Notation, ...]) -> Column:
+def _column(name: str, column: pd.Series, allowed: tuple[Notation, ...]) -> NumberColumn:
     codes, found = pd.factorize(column)
     values = pd.Series(found, dtype=column.dtype)
     kept = ~values.isin(_PLACEHOLDERS).to_numpy()
@@ -167,10 +167,10 @@ def _column(name: str, column: pd.Series, allowed: tuple[Notation, ...]) -> Colu
     percent = bool(len(values)) and bool(values.str.endswith("%").all())
     if percent:
         values = values.str.removesuffix("%").str.strip()
-    return Column(name, places[codes], values, percent, allowed)
+    return NumberColumn(name, places[codes], values, percent, allowed)
 
 
-def _usual(column: Column, separator: str, told: set[Notation]) -> Notation | None:
+def _usual(column: NumberColumn, separator: str, told: set[Notation]) -> Notation | None:
     """The notation of the file's other numbers; without any, what such files usually mean, if it is clear."""
     if len(told) == 1:
         return next(iter(told))
@@ -180,16 +180,16 @@ def _usual(column: Column, separator: str, told: set[Notation]) -> Notation | No
     return None
 
 
-def _are_codes(column: Column) -> bool:
+def _are_codes(column: NumberColumn) -> bool:
     """Whether values such as '007' would lose what they are if read as numbers."""
     return len(column.values) <= MAX_CODES and _has_padding(column)
 
 
-def _has_padding(column: Column) -> bool:
+def _has_padding(column: NumberColumn) -> bool:
     return bool(column.values.str.fullmatch("0[0-9]+").any())
 
 
-def _is_mixed(column: Column, allowed: tuple[Notation, ...]) -> bool:
+def _is_mixed(column: NumberColumn, allowed: tuple[Notation, ...]) -> bool:
     """Whether every value is a number, but no one notation fits them all."""
     if len(allowed) < 2 or column.notation is not None or not len(column.values):
         return False
@@ -197,7 +197,7 @@ def _is_mixed(column: Column, allowed: tuple[Notation, ...]) -> bool:
     return bool(np.logical_or.reduce(either).all())
 
 
-def _fault(column: Column) -> Fault:
+def _fault(column: NumberColumn) -> Fault:
     example = column.marked.iloc[0]
     mark = "," if "," in example else "."
     if not column.is_ambiguous:
@@ -210,7 +210,7 @@ def _fault(column: Column) -> Fault:
     return Fault(f"column {column.name!r}", problem, remedy)
 
 
-def _notes(columns: Mapping[str, Column], chosen: Mapping[str, Notation]) -> tuple[str, ...]:
+def _notes(columns: Mapping[str, NumberColumn], chosen: Mapping[str, Notation]) -> tuple[str, ...]:
     notes = []
     for notation, mark, what in (
         (ENGLISH, ",", "thousands separator"),
@@ -229,5 +229,5 @@ def _notes(columns: Mapping[str, Column], chosen: Mapping[str, Notation]) -> tup
     return tuple(notes)
 
 
-def _contains(column: Column, mark: str) -> bool:
+def _contains(column: NumberColumn, mark: str) -> bool:
     return bool(column.marked.str.contains(mark, regex=False).any())

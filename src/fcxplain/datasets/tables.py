@@ -21,10 +21,10 @@ from ..errors import DataError, Fault, FcxWarning, did_you_mean, some
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
-from . import numerals, splitting
+from . import base as splitting
+from . import numerals
 from .base import Dataset
-from .delimited import read_delimited
-from .missing import MISSING, Marks, marks_in, without_missing
+from .delimited import MISSING, Marks, marks_in, read_delimited, without_missing
 
 # More classes than this are a number to predict, not a decision.
 MAX_CLASSES = 50

@@ -1,14 +1,13 @@
 """The answer: counterfactuals for rows, what was checked of each, and the files they are kept in."""
 
-from .answer import Effort, Explanation, Status
 from .certificate import Certificate, Change, RuleVerdict, certificate_schema
-from .checks import Checks, check
+from .checks import Checks, Prices, check
+from .explanation import Effort, Explanation
+from .files.loading import read_answers
+from .files.verification import Verification, verify
 from .joining import joined
-from .loading import read_answers
-from .prices import Prices
-from .reasons import Obstacle, Relaxation, WhyNot
-from .steps import Step, Steps, steps_of
-from .verification import Verification, verify
+from .reasons import Obstacle, Relaxation, Status, WhyNot
+from .sequence import Step, Steps, steps_of
 
 __all__ = [
     "Certificate",

@@ -1,13 +1,11 @@
-"""What is checked of a counterfactual: class and probability by the user's own model, rules, domain, immutables.
-
-Everything here starts from decoded rows alone and shares no code with whatever made them: the user's own model,
-the rules' exact reading, the schema's domain.
+"""What is checked of a counterfactual: class and probability by the user's own model, rules, legal values, immutables;
+and what answers were chosen by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +19,23 @@ from ..task import Task
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What changes cost.
+
+    several: that more than one feature changes. change: each feature that does; category: each category on top of
+    that. distance: each unit (MAD of the training rows) that a number moves. difficulty: by what the price of a
+    feature is multiplied, 1 by default.
+    """
+
+    several: float = 0.0
+    change: float = 1.0
+    category: float = 0.0
+    distance: float = 1.0
+    difficulty: Mapping[str, float] = field(default_factory=dict)
+
 
 Bools = NDArray[np.bool_]
 

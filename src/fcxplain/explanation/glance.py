@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..markup import Glance, Grid, counted, cut, remainder
-from .statement import amount, answered, change_line, headline, marked
+from ..text import Glance, Overview, counted, cut, remainder
+from .wording import answered, as_written, change_line, headline, marked
 
 if TYPE_CHECKING:
-    from .answer import Explanation
     from .certificate import Certificate
+    from .explanation import Explanation
     from .reasons import WhyNot
 
 FEW = 5
@@ -46,9 +46,11 @@ def unlimited(e: Explanation) -> bool:
 
 def certificate_glance(c: Certificate) -> Glance:
     """One answer: what changes, what the model says, and what holds of the rules."""
-    changes = tuple((x.title or x.feature, amount(x.now), f"{amount(x.then)} {x.unit}".rstrip()) for x in c.changes)
+    changes = tuple(
+        (x.title or x.feature, as_written(x.now), f"{as_written(x.then)} {x.unit}".rstrip()) for x in c.changes
+    )
     rules = tuple(("kept" if rule.kept else "BROKEN", rule.words) for rule in c.rules)
-    grids = (Grid(("feature", "now", "then"), changes), Grid(("verdict", "rule"), rules))
+    grids = (Overview(("feature", "now", "then"), changes), Overview(("verdict", "rule"), rules))
     return Glance(headline(c), facts=(("then", answered(c)),), grids=grids)
 
 
@@ -57,7 +59,7 @@ def _changes(e: Explanation) -> str:
     return ", ".join(f"{changes} in {counted(answers, 'answer')}" for changes, answers in counts)
 
 
-def _answers(e: Explanation, few: int) -> Grid:
+def _answers(e: Explanation, few: int) -> Overview:
     """The first answers, row by row and best first; what changes stands last, since it may be long."""
     first = np.lexsort((e.rank, e.place))[:few].tolist()
     classes = dict.fromkeys(e.checks.wanted.tolist())
@@ -65,7 +67,7 @@ def _answers(e: Explanation, few: int) -> Grid:
     head = ("row", "answer", f"probability of {wanted}" if wanted else "probability", "what changes")
     rest = remainder(len(e.answers) - few, "answer")
     lines = tuple(_line(e, i, bool(wanted)) for i in first)
-    return Grid(head, lines, f"{rest}; see .frame and .certificates" if rest else "")
+    return Overview(head, lines, f"{rest}; see .frame and .certificates" if rest else "")
 
 
 def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
@@ -83,10 +85,10 @@ def _named(e: Explanation, without: list[int], few: int) -> str:
     return ", ".join(f"{_label(e, i)} ({e.row_status[i]})" for i in without[:few]) + more
 
 
-def _reasons(e: Explanation, without: list[int], few: int) -> Grid:
+def _reasons(e: Explanation, without: list[int], few: int) -> Overview:
     rows = tuple((_label(e, i), str(e.row_status[i]), _why(e.reasons.get(i))) for i in without[:few])
     rest = remainder(len(without) - few, "row")
-    return Grid(("row", "no answer", "why"), rows, f"{rest}; see .why_not" if rest else "")
+    return Overview(("row", "no answer", "why"), rows, f"{rest}; see .why_not" if rest else "")
 
 
 def _why(reason: WhyNot | None) -> str:

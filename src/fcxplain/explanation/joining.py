@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..overrides import Overrides
 from ..task import Task
-from .answer import Effort, Explanation
 from .checks import Bools, Checks
+from .explanation import Effort, Explanation
 
 Part = tuple[NDArray[np.int64], Explanation]
 """Positions of rows in the whole table, and what was found for them."""

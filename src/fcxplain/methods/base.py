@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .. import model_view
 from ..classifier import differentiable
 from ..errors import ClassifierError, NotFittedError
 from ..explanation import Effort, Explanation, Status, WhyNot
-from ..model.layout import Layout
+from ..generator import view as model_view
+from ..generator.layout import Layout
 from ..schema import Natural
 from ..task import Task
 
@@ -45,7 +45,7 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RowsAsked:
     """The rows of a table that need an answer: `n` of them, at the positions `place` of the table."""
 
     task: Task
@@ -94,7 +94,7 @@ class Outputs:
     notes: Sequence[str] = ()
 
 
-def asked(task: Task, rows: pd.DataFrame) -> Asked:
+def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     """Read rows, ask the model about them, and take those that have another class than the one wanted."""
     table, _ = task.read(rows)
     predicted = task.predict(table)
@@ -102,10 +102,10 @@ def asked(task: Task, rows: pd.DataFrame) -> Asked:
     place = np.flatnonzero(predicted != wanted)
     x = task.encoder.encode(table.iloc[place])
     y, y_target = (model_view.class_indices(task, classes[place]) for classes in (predicted, wanted))
-    return Asked(task, table, wanted, place, x, y, y_target, model_view.layout(task))
+    return RowsAsked(task, table, wanted, place, x, y, y_target, model_view.layout(task))
 
 
-def answered(question: Asked, outputs: Outputs, method: str, stand_in: nn.Module | None = None) -> Explanation:
+def answered(question: RowsAsked, outputs: Outputs, method: str, stand_in: nn.Module | None = None) -> Explanation:
     """The checked answers. One that changes nothing is none; rows without an answer say why."""
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
@@ -133,7 +133,7 @@ def answered(question: Asked, outputs: Outputs, method: str, stand_in: nn.Module
     )
 
 
-def legal_table(question: Asked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
+def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
     """Encoded rows as legal tables, with what may not change as it is now."""
     task, frozen = question.task, [not may for may in question.layout.mutable]
     now = {name: values[row] for name, values in question.natural.items()}
@@ -147,7 +147,7 @@ def legal_table(question: Asked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.Dat
     return task.table(natural)
 
 
-def _moved(task: Task, question: Asked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _moved(task: Task, question: RowsAsked, table: pd.DataFrame, row: NDArray[np.int64]) -> NDArray[np.bool_]:
     now, then = question.natural, task.schema.natural(table)
     differs = [then[f.name] != now[f.name][row] for f in task.schema]
     return np.asarray(np.any(differs, axis=0)) if len(row) else np.zeros(0, dtype=bool)
@@ -155,7 +155,7 @@ def _moved(task: Task, question: Asked, table: pd.DataFrame, row: NDArray[np.int
 
 @torch.no_grad()
 def _soft_valid(
-    question: Asked, outputs: Outputs, stand_in: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
+    question: RowsAsked, outputs: Outputs, stand_in: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
     if stand_in is None or outputs.raw is None:
         return None
@@ -163,7 +163,7 @@ def _soft_valid(
     return np.asarray(answers.numpy()[kept])
 
 
-def _told(question: Asked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
+def _told(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
     labels, place = question.table.index, question.place
     return {
         int(place[r]): WhyNot(labels[place[r]], str(Status.NOT_FOUND), (), None, words) for r, words in reasons.items()

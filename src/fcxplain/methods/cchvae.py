@@ -17,13 +17,12 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from ..classifier.networks import one_thread
+from ..errors import between, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
-from .asking import Judge
 from .base import Outputs, answered, asked, fitted
-from .columns import Columns
-from .ranking import best_of_each
-from .settings import between, refuse, whole
+from .encoded import ColumnLayout, best_of_each
+from .grid import Judge
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
 # Candidates that are decoded at a time.
@@ -53,7 +52,7 @@ class CCHVAE(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless REVISE has done so for the same task."""
-        refuse(
+        refuse_method(
             self,
             whole("candidates", self.candidates, 1),
             between("width", self.width, 0, open_low=True),
@@ -62,14 +61,14 @@ class CCHVAE(BaseEstimator):  # type: ignore[misc]
         )
         self.vae_: VAE = fitted_vae(task, self.vae, self.seed)
         self.exact_vae_: VAE = copy.deepcopy(self.vae_).double()
-        self.columns_, self.task_ = Columns(task), task
+        self.columns_, self.task_ = ColumnLayout(task), task
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
         fitted(self, "vae_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         question = asked(self.task_, rows)
         judge = Judge(question)
         z = self.exact_vae_.encode(question.x.double())[0]

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from ..causal import CausalGraph, Knowledge, as_graph, discover
 from ..classifier.networks import mlp, one_thread
+from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
 from .base import Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .settings import between, one_of, refuse, whole
+from .encoded import ColumnLayout
 from .training import minimise
 
 # Rows searched side by side.
@@ -39,7 +39,7 @@ GROWTH, LIGHTEST, HEAVIEST = 1.1, 1e-3, 1e4
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Interventions:
     """The best legal row of each search, `n x d`, the point it comes from, and its cost, `n`; infinite is none."""
 
     x_cf: Tensor
@@ -95,7 +95,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         self.stand_in_ = gradients(task, "CEILS", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
         self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
-        self.columns_, self.task_ = Columns(task), task
+        self.columns_, self.task_ = ColumnLayout(task), task
         self.graph_ = self._graph(task)
         generator = torch.Generator().manual_seed(self.seed)
         causes = _causes(self.graph_, self.columns_, task.schema.names)
@@ -111,7 +111,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """An answer for each row that does not have the class wanted."""
         fitted(self, "equations_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         question = asked(self.task_, rows)
         x, parts = question.x.double(), range(0, len(question), CHUNK)
         found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
@@ -128,12 +128,12 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         )
         return answered(question, outputs, "CEILS", self.stand_in_)
 
-    def search(self, x: Tensor, y_target: Tensor) -> Found:
+    def search(self, x: Tensor, y_target: Tensor) -> Interventions:
         """Proximal gradient steps from the U of each row, `n x d`: rows side by side do not touch each other."""
         start = self.equations_.residuals(x)
         low, high = torch.minimum(start, self.low_), torch.maximum(start, self.high_)
         may, u = self.columns_.mutable, start
-        best = Found(x.clone(), start.clone(), torch.full_like(x[:, 0], torch.inf))
+        best = Interventions(x.clone(), start.clone(), torch.full_like(x[:, 0], torch.inf))
         weight = torch.ones_like(best.cost)
         with one_thread():
             for _ in range(self.steps):
@@ -161,7 +161,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
             slope[:, start:stop] -= slope[:, start:stop].mean(dim=1, keepdim=True)
         return x_cf, slope, logits.argmax(dim=1) == y_target
 
-    def _keep(self, best: Found, x_cf: Tensor, u: Tensor, start: Tensor, valid: Tensor) -> None:
+    def _keep(self, best: Interventions, x_cf: Tensor, u: Tensor, start: Tensor, valid: Tensor) -> None:
         away = u - start
         cost = self.beta * away.abs().sum(dim=1) + (away**2).sum(dim=1)
         better = valid & (cost < best.cost)
@@ -193,7 +193,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         widths = self.hidden if isinstance(self.hidden, tuple | list) and self.hidden else (self.hidden,)
-        refuse(
+        refuse_method(
             self,
             between("alpha", self.alpha, 0, 1, open_low=True),
             *(whole("hidden", width, 1) for width in widths),
@@ -215,7 +215,11 @@ class Equations(nn.Module):
     caused: Tensor
 
     def __init__(
-        self, causes: Mapping[int, Sequence[int]], columns: Columns, hidden: Sequence[int], generator: torch.Generator
+        self,
+        causes: Mapping[int, Sequence[int]],
+        columns: ColumnLayout,
+        hidden: Sequence[int],
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.causes, spans = dict(causes), columns.layout.spans
@@ -245,7 +249,7 @@ class Equations(nn.Module):
         return found
 
 
-def _causes(graph: CausalGraph, columns: Columns, names: Sequence[str]) -> dict[int, tuple[int, ...]]:
+def _causes(graph: CausalGraph, columns: ColumnLayout, names: Sequence[str]) -> dict[int, tuple[int, ...]]:
     """The causes of each feature that has any and may change, by places, in causal order."""
     dag, place = graph.dag(), {name: i for i, name in enumerate(names)}
     found = {place[name]: tuple(place[parent] for parent in dag.parents(name)) for name in dag.order()}

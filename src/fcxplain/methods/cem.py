@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from ..classifier.networks import mlp, one_thread
+from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
 from .base import Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .settings import between, one_of, refuse, whole
+from .encoded import ColumnLayout
 from .training import minimise
 
 # Rows searched side by side.
@@ -37,7 +37,7 @@ GROWTH = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PertinentNegatives:
     """Of each row, `n`: the best x + delta, `n x d`, the legal row it decodes to, and its elastic net.
 
     The elastic net is infinite where nothing was found. `low` is the largest c that was too small for the row, and
@@ -92,7 +92,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
         self.stand_in_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
         self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
-        self.columns_, self.task_ = Columns(task), task
+        self.columns_, self.task_ = ColumnLayout(task), task
         self.low_, self.high_ = _ends(self.columns_)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
         self.autoencoder_ = _autoencoder(task, self.seed) if self.autoencoder else None
@@ -101,7 +101,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """An answer for each row that does not have the class wanted."""
         fitted(self, "classifier_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         question = asked(self.task_, rows)
         x, parts = question.x.double(), range(0, len(question), CHUNK)
         found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
@@ -117,7 +117,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
         )
         return answered(question, outputs, "CEM", self.stand_in_)
 
-    def search(self, x: Tensor, y_target: Tensor) -> Found:
+    def search(self, x: Tensor, y_target: Tensor) -> PertinentNegatives:
         """Bisect c for each row, `n x d`, and keep the best of all the descents."""
         c, low, high = (torch.full_like(x[:, 0], start) for start in (self.c, 0.0, math.inf))
         raw, best, elastic = x.clone(), x.clone(), torch.full_like(c, math.inf)
@@ -128,9 +128,9 @@ class CEM(BaseEstimator):  # type: ignore[misc]
             raw[better], best[better], elastic[better] = one.raw[better], one.x_cf[better], one.elastic[better]
             high, low = torch.where(enough, c, high), torch.where(enough, low, c)
             c = torch.where(high.isinf(), c * GROWTH, (low + high) / 2)
-        return Found(raw, best, elastic, low, high)
+        return PertinentNegatives(raw, best, elastic, low, high)
 
-    def descend(self, x: Tensor, y_target: Tensor, c: Tensor) -> Found:
+    def descend(self, x: Tensor, y_target: Tensor, c: Tensor) -> PertinentNegatives:
         """FISTA with a weight of the attack for each row, `n`: rows side by side do not touch each other."""
         low, high = torch.minimum(x, self.low_), torch.maximum(x, self.high_)
         raw, best, elastic = x.clone(), x.clone(), torch.full_like(c, math.inf)
@@ -144,7 +144,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
                 better = cost < elastic
                 raw[better], best[better], elastic[better] = here[better], x_cf[better], cost[better]
         nothing = torch.zeros_like(c)
-        return Found(raw, best, elastic, nothing, nothing)
+        return PertinentNegatives(raw, best, elastic, nothing, nothing)
 
     def objective(self, x_cf: Tensor, x: Tensor, y_target: Tensor, c: Tensor) -> Tensor:
         """What is minimised but for the L1 part, which the soft threshold takes care of, `n`."""
@@ -179,7 +179,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
         return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
 
     def _check(self) -> None:
-        refuse(
+        refuse_method(
             self,
             *(between(name, getattr(self, name), 0) for name in ("kappa", "beta", "gamma")),
             *(between(name, getattr(self, name), 0, open_low=True) for name in ("c", "learning_rate")),
@@ -189,7 +189,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _ends(columns: Columns) -> tuple[Tensor, Tensor]:
+def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:
     """The lowest and the highest value of each column, `d`: 0 and 1 but for numbers."""
     low, high = torch.zeros(columns.layout.width, dtype=torch.float64), torch.ones(columns.layout.width).double()
     for (start, _), number in zip(columns.layout.spans, columns.layout.ranges, strict=True):

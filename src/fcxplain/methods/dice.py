@@ -14,15 +14,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, between, did_you_mean, refuse_method, whole
 from ..explanation import Explanation
-from ..model.noise import row_noise
-from ..model_view import layout
+from ..generator.inference import row_noise
+from ..generator.view import layout
 from ..schema import Feature, level_named
 from ..task import Task
 from .base import Outputs, answered, asked, fitted
-from .grid import Codes, Grid
-from .settings import between, refuse, whole
+from .grid import CodeGrid, Codes
 
 # Candidates that the model is asked about at a time.
 CHUNK = 200_000
@@ -79,8 +78,8 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` different answers for each row that does not have the class wanted."""
         fitted(self, "task_")
-        refuse(self, whole("k", k, 1))
-        grid = Grid.of(asked(self.task_, rows))
+        refuse_method(self, whole("k", k, 1))
+        grid = CodeGrid.of(asked(self.task_, rows))
         size = max(1, CHUNK // self.samples)
         parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
         none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
@@ -94,14 +93,14 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
         outputs = Outputs(x_cf, row, reasons=dict.fromkeys(missing, tried), calls=grid.calls)
         return answered(grid.question, outputs, "DiCE random")
 
-    def _chosen(self, grid: Grid, part: Codes, k: int) -> tuple[Codes, Codes]:
+    def _chosen(self, grid: CodeGrid, part: Codes, k: int) -> tuple[Codes, Codes]:
         """For some rows, at most `k` candidates that flip each, numbers stepped back."""
         row, codes, luck = self._flipped(grid, part, k)
         order = np.lexsort((luck, row))
         order = order[_within(row[order]) < k]
         return row[order], self._stepped_back(grid, row[order], codes[order])
 
-    def _flipped(self, grid: Grid, part: Codes, k: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
+    def _flipped(self, grid: CodeGrid, part: Codes, k: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
         """Distinct candidates that flip their row, and the random number by which the row chooses among them."""
         tried = np.repeat(grid.now[part, None], self.samples, axis=1)
         copies, open_ = np.arange(self.samples), np.ones(len(part), dtype=bool)
@@ -122,7 +121,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
                 break
         return row, codes, luck
 
-    def _stepped_back(self, grid: Grid, row: Codes, codes: Codes) -> Codes:
+    def _stepped_back(self, grid: CodeGrid, row: Codes, codes: Codes) -> Codes:
         """Small changes of numbers undone step by step while the answer stays, feature by feature."""
         codes = codes.copy()
         for i, limit in self.limits_.items():
@@ -157,7 +156,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
         known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
         strange = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
         sparsity = self.posthoc_sparsity
-        refuse(
+        refuse_method(
             self,
             whole("samples", self.samples, 1),
             whole("seed", self.seed, 0),

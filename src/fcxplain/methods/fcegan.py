@@ -1,33 +1,137 @@
-"""FCEGAN (Hellemans et al., 2025): a GAN that is told by a template which features it may change.
-
-Written after the authors' public code. Templates are drawn at random in training and given at explain time, so that one
-network serves whatever a person can change.
-"""
+"""FCEGAN (Hellemans et al., 2025): a GAN that is told by a template which features it may change."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ..classifier.networks import one_thread
-from ..errors import DataError, Fault, TrainingError
+from ..classifier.networks import one_thread, seeded_linear
+from ..errors import DataError, Fault, TrainingError, between, did_you_mean, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..model.noise import row_noise
-from ..model_view import class_indices
+from ..generator.cvae import SeededDropout
+from ..generator.inference import row_noise
+from ..generator.view import class_indices
 from ..task import Task
-from .base import Asked, Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .gan import Generator, critic
-from .ranking import best_of_each
-from .settings import between, one_of, refuse, whole
-from .templates import Template, read_template
+from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
+from .encoded import ColumnLayout, best_of_each, soft_rows
+
+Template = Any
+"""A list of names, a list of such lists, or a table of booleans."""
+Bools = NDArray[np.bool_]
+
+
+def read_template(template: Template | None, names: Sequence[str], rows: pd.DataFrame) -> Bools:
+    """Whether each feature of each row may change, `rows x features`; None is all of them."""
+    if template is None:
+        return np.ones((len(rows), len(names)), dtype=bool)
+    if isinstance(template, pd.DataFrame):
+        return _of_table(template, names, rows)
+    if isinstance(template, str) or not isinstance(template, Sequence):
+        raise DataError("", [Fault("template", f"is {template!r}", "Give a list of names, or one for each row.")])
+    if all(isinstance(name, str) for name in template):
+        return np.repeat(_of_lists([template], names), len(rows), axis=0)
+    _refuse([*_length(len(template), rows), *_no_lists(template)])
+    return _of_lists(template, names)
+
+
+def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> Bools:
+    faults = [*_length(len(table), rows), *_strange(list(table.columns), names)]
+    mixed = [name for name in table.columns if table[name].dtype != bool]
+    faults += [Fault(f"template: {name!r}", "holds other values than True and False") for name in mixed]
+    by_place = table.index.equals(pd.RangeIndex(len(table)))
+    if not by_place and not table.index.equals(rows.index):
+        faults.append(Fault("template", "has other index labels than the rows", "Give it the index of the rows."))
+    _refuse(faults)
+    return np.asarray(table.reindex(columns=list(names), fill_value=False), dtype=bool)
+
+
+def _of_lists(lists: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
+    _refuse(_strange(list(dict.fromkeys(name for one in lists for name in one)), names))
+    may = np.zeros((len(lists), len(names)), dtype=bool)
+    place = {name: i for i, name in enumerate(names)}
+    for line, one in zip(may, lists, strict=True):
+        line[[place[name] for name in one]] = True
+    return may
+
+
+def _length(given: int, rows: pd.DataFrame) -> list[Fault]:
+    if given == len(rows):
+        return []
+    return [Fault("template", f"has {given:,} lines for {len(rows):,} rows", "Give one for each row, or one for all.")]
+
+
+def _no_lists(template: Sequence[object]) -> list[Fault]:
+    wrong = [i for i, one in enumerate(template) if isinstance(one, str) or not isinstance(one, Sequence)]
+    return [Fault(f"template, line {i}", f"is {template[i]!r}", "Give a list of names.") for i in wrong]
+
+
+def _strange(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
+    return [Fault(f"template: {n!r}", "is no feature", did_you_mean(n, names)) for n in given if n not in names]
+
+
+def _refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise DataError("this template cannot be used", faults)
+
+
+WIDTHS = (256, 256)
+
+
+class Generator(nn.Module):
+    """From a row, its template, the class wanted and noise to a soft row; each block hands its input on beside.
+
+    Numbers end in a sigmoid, which is the original's tanh in encoded units. `owner`, `d`, says which feature a column
+    belongs to, and `category` whether that is one.
+    """
+
+    owner: Tensor
+    category: Tensor
+
+    def __init__(self, columns: ColumnLayout, noise: int, temperature: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.columns, self.temperature = columns, temperature
+        layout = columns.layout
+        owners = [i for i, (start, stop) in enumerate(layout.spans) for _ in range(start, stop)]
+        self.register_buffer("owner", torch.tensor(owners))
+        self.register_buffer("category", torch.tensor([layout.ranges[i] is None for i in owners]))
+        inputs = 2 * layout.width + len(layout.spans) + layout.classes + noise
+        self.blocks = nn.ModuleList()
+        for width in WIDTHS:
+            linear = seeded_linear(inputs, width, generator, torch.float32)
+            self.blocks.append(nn.Sequential(linear, nn.BatchNorm1d(width), nn.ReLU()))
+            inputs += width
+        self.output = seeded_linear(inputs, layout.width, generator, torch.float32)
+
+    def forward(self, x: Tensor, may: Tensor, y_target: Tensor, noise: Tensor, gumbel: Tensor) -> Tensor:
+        """Counterfactuals, `n x d`, for rows of which the features `may` change, `n x features`; the rest is kept.
+
+        `noise` is normal, and `gumbel`, `n x d`, is the noise that draws levels.
+        """
+        changes = may.index_select(1, self.owner)
+        wanted = one_hot(y_target, self.columns.layout.classes).to(x.dtype)
+        hidden = torch.cat([x, x.masked_fill(changes, 0.0), may.to(x.dtype), wanted, noise], dim=1)
+        for block in self.blocks:
+            hidden = torch.cat([block(hidden), hidden], dim=1)
+        scores = self.output(hidden) + gumbel * self.category
+        return torch.where(changes, soft_rows(scores, self.columns.layout, self.temperature), x)
+
+
+def critic(inputs: int, generator: torch.Generator) -> nn.Sequential:
+    """Packs of rows to scores, the higher the likelier real."""
+    layers: list[nn.Module] = []
+    for a, b in pairwise((inputs, *WIDTHS)):
+        layers += [seeded_linear(a, b, generator, torch.float32), nn.LeakyReLU(0.2), SeededDropout(0.5, generator)]
+    return nn.Sequential(*layers, seeded_linear(WIDTHS[-1], 1, generator, torch.float32))
+
 
 # Rows that are drawn for at a time.
 CHUNK = 8_192
@@ -81,7 +185,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         """Train generator and critic against each other."""
         self._check()
         self.stand_in_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
-        self.columns_, self.task_ = Columns(task), task
+        self.columns_, self.task_ = ColumnLayout(task), task
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
         with one_thread():
@@ -101,7 +205,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
             that the schema and the rules let change, and never any other.
         """
         fitted(self, "generator_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         chosen = read_template(template, self.task_.schema.names, rows)
         question = asked(self.task_, rows)
         may = torch.from_numpy(chosen[question.place]) & torch.tensor(question.layout.mutable)
@@ -113,7 +217,9 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
         return answered(question, outputs, "FCEGAN", self.stand_in_)
 
-    def _drawn(self, question: Asked, may: Tensor, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
+    def _drawn(
+        self, question: RowsAsked, may: Tensor, part: NDArray[np.int64], k: int
+    ) -> tuple[Tensor, NDArray[np.int64]]:
         """Distinct draws for some of the rows asked, and whose they are; `may`, `n x features`, is what may change."""
         x, y_target, width = question.x[part].double(), question.y_target[part], question.layout.width
         codes = self.task_.encoder.codes(question.rows.iloc[part])
@@ -132,7 +238,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         if not sizes and self.batch % self.packing:
             sizes = [Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")]
         pair = isinstance(shares, tuple | list) and len(shares) == 2
-        refuse(
+        refuse_method(
             self,
             sizes,
             *(whole(name, getattr(self, name), 1) for name in ("noise", "steps")),

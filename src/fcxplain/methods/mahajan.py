@@ -16,19 +16,17 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .. import model_view
-from ..errors import DataError
+from ..errors import DataError, between, one_of, refuse_method, whole
 from ..explanation import Explanation, Status
-from ..model.cvae import Architecture, ConditionalVAE
-from ..model.losses import kl, proximity, validity
-from ..model.noise import row_noise
-from ..model.objective import Penalty
-from ..model.training import Rows
+from ..generator import view as model_view
+from ..generator.cvae import Architecture, ConditionalVAE
+from ..generator.inference import row_noise
+from ..generator.losses import kl, proximity, validity
+from ..generator.objective import Penalty
+from ..generator.training import TrainingRows
 from ..task import Task
 from .base import Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .ranking import best_of_each
-from .settings import between, one_of, refuse, whole
+from .encoded import ColumnLayout, best_of_each
 from .training import minimise
 
 Constraint = Literal["unary", "binary"]
@@ -111,7 +109,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """The distinct ones of `k` draws for each row that does not have the class wanted."""
         fitted(self, "network_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         return self._drawn(self.network_, rows, k)
 
     @property
@@ -120,7 +118,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         optional = {name: getattr(self, name) for name in ("margin", "validity", "feasibility")}
-        refuse(
+        refuse_method(
             self,
             one_of("constraint", self.constraint, get_args(Constraint)),
             *(between(name, value, 0) for name, value in optional.items() if value is not None),
@@ -135,7 +133,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
             whole("seed", self.seed, 0),
         )
 
-    def _trained(self, rows: Rows, seed: int) -> tuple[ConditionalVAE, list[float]]:
+    def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
         """A network, and its loss in each epoch."""
         generator = torch.Generator().manual_seed(seed)
         layout = model_view.layout(self.task_)
@@ -164,7 +162,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
     def _drawn(self, network: ConditionalVAE, rows: pd.DataFrame, k: int) -> Explanation:
         """In double precision, so that the size of a batch never shows after rounding."""
         question = asked(self.task_, rows)
-        exact, columns = copy.deepcopy(network).double().eval(), Columns(self.task_)
+        exact, columns = copy.deepcopy(network).double().eval(), ColumnLayout(self.task_)
         codes, x = self.task_.encoder.codes(question.rows), question.x.double()
         noise = [torch.from_numpy(row_noise(codes, network.architecture.latent, self.seed, d)) for d in range(k)]
         draws = [columns.restored(exact(x, question.y_target, one).x_cf, x) for one in noise]
@@ -179,7 +177,7 @@ class Terms:
     """The five terms of the loss. `scale`, `d`, is what a difference of 1 in each encoded column counts for."""
 
     classifier: nn.Module
-    columns: Columns
+    columns: ColumnLayout
     penalty: Penalty
     scale: Tensor | None
     weights: Published
@@ -191,7 +189,7 @@ class Terms:
         chosen = {name: getattr(method, name) for name in ("margin", "validity", "feasibility")}
         weights = replace(PUBLISHED[method.constraint], **{n: v for n, v in chosen.items() if v is not None})
         penalty = model_view.rule_penalty(task, "hinge", 0.0, method.slope)
-        return cls(classifier, Columns(task), penalty, _scale(task, method.number_unit), weights, method.draws)
+        return cls(classifier, ColumnLayout(task), penalty, _scale(task, method.number_unit), weights, method.draws)
 
     def each(
         self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator

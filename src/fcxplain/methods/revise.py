@@ -17,13 +17,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..classifier.networks import one_thread
+from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..model.noise import row_noise
+from ..generator.inference import row_noise
 from ..task import Task
-from .base import Asked, Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .ranking import best_of_each
-from .settings import between, one_of, refuse, whole
+from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
+from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
 # Descents that go on side by side.
@@ -69,7 +68,7 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless C-CHVAE has done so for the same task."""
-        refuse(
+        refuse_method(
             self,
             whole("steps", self.steps, 1),
             between("learning_rate", self.learning_rate, 0, open_low=True),
@@ -81,13 +80,13 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
         # In double precision, so that the size of a batch does not show.
         self.classifier_: nn.Module = copy.deepcopy(classifier).double()
         self.vae_: VAE = copy.deepcopy(fitted_vae(task, self.vae, self.seed)).double()
-        self.columns_, self.task_ = Columns(task), task
+        self.columns_, self.task_ = ColumnLayout(task), task
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
         fitted(self, "vae_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         question = asked(self.task_, rows)
         row = np.repeat(np.arange(len(question)), k)
         starts = self._starts(question, k)
@@ -101,7 +100,7 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
         return answered(question, Outputs(x_cf[kept], row[kept], reasons), "REVISE")
 
     @torch.no_grad()
-    def _starts(self, question: Asked, k: int) -> Tensor:
+    def _starts(self, question: RowsAsked, k: int) -> Tensor:
         """Latent points, `k` for each row: its mean, then draws around it that depend on the row and the seed alone."""
         mean, variance = self.vae_.encode(question.x.double())
         codes = self.task_.encoder.codes(question.rows)

@@ -14,8 +14,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..classifier.networks import one_thread
 from ..errors import TrainingError
-from ..model.cvae import SeededDropout
-from ..model.training import Schedule
+from ..generator.cvae import SeededDropout
+from ..generator.training import Schedule
 
 LossOfBatch = Callable[..., Tensor]
 

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from ..classifier.networks import mlp
-from ..model.losses import kl
-from ..model.settings import between, refuse, whole
+from ..errors import between, refuse, whole
+from ..generator.losses import kl
 from ..task import Task
-from .columns import Columns
+from .encoded import ColumnLayout
 from .training import minimise
 
 SMALLEST_VARIANCE = 1e-6
@@ -63,7 +63,7 @@ class VAE(nn.Module):
     mutable: Tensor
     immutable: Tensor
 
-    def __init__(self, columns: Columns, settings: VAESettings, generator: torch.Generator) -> None:
+    def __init__(self, columns: ColumnLayout, settings: VAESettings, generator: torch.Generator) -> None:
         super().__init__()
         self.register_buffer("mutable", columns.mutable.nonzero().flatten())
         self.register_buffer("immutable", (~columns.mutable).nonzero().flatten())
@@ -100,7 +100,7 @@ def fitted_vae(task: Task, settings: VAESettings, seed: int) -> VAE:
 
 def _trained(task: Task, settings: VAESettings, seed: int) -> VAE:
     generator = torch.Generator().manual_seed(seed)
-    vae, s = VAE(Columns(task), settings, generator), settings
+    vae, s = VAE(ColumnLayout(task), settings, generator), settings
 
     minimise(
         vae,

@@ -19,17 +19,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from ..classifier.networks import seeded_linear
-from ..errors import DataError, Fault, some
+from ..errors import DataError, Fault, between, one_of, refuse_method, some, whole
 from ..explanation import Explanation
-from ..model.losses import kl
-from ..model.noise import row_noise
-from ..model_view import class_indices
+from ..generator.inference import row_noise
+from ..generator.losses import kl
+from ..generator.view import class_indices
 from ..task import Task
-from .base import Asked, Outputs, answered, asked, fitted, gradients
-from .columns import Columns
-from .ranking import best_of_each
-from .settings import between, one_of, refuse, whole
-from .soft_rows import soft_rows
+from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
+from .encoded import ColumnLayout, best_of_each, soft_rows
 from .training import minimise
 
 Form = Literal["post-hoc", "joint"]
@@ -81,7 +78,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         """Train the network, and with it the predictor of the joint form, on all training rows."""
         self._check()
         generator = torch.Generator().manual_seed(self.seed)
-        network = Network(Columns(task), self, generator)
+        network = VcnetNetwork(ColumnLayout(task), self, generator)
         self.losses_ = minimise(
             network,
             lambda x, answers, _: self._loss(network, x, answers, generator),
@@ -101,7 +98,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
         fitted(self, "network_")
-        refuse(self, whole("k", k, 1))
+        refuse_method(self, whole("k", k, 1))
         question = asked(self.task_, rows)
         parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
         found = [self._decoded(question, part, k) for part in parts]
@@ -117,7 +114,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
         return np.asarray(np.asarray(self.task_.classes)[place.numpy()])
 
-    def _decoded(self, question: Asked, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
+    def _decoded(self, question: RowsAsked, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
         """Distinct decodings for some of the rows asked, and whose they are; a latent mean's comes first."""
         x, columns = question.x[part].double(), self.network_.columns
         mean, variance = self.network_.encode(x)
@@ -130,7 +127,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         kept = best_of_each(row, number, columns.legal(raw, x.repeat(k, 1)), k)
         return raw[kept], row[kept]
 
-    def _loss(self, network: Network, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
+    def _loss(self, network: VcnetNetwork, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
         """Cross entropy summed over the columns rebuilt, KL, and the predictor's; the mean over a batch.
 
         `answers`, `n x classes`, are the probabilities that the decoder is told, or the predictor is to give.
@@ -148,7 +145,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     def _check(self) -> None:
         hidden = self.hidden
         two = isinstance(hidden, tuple | list) and len(hidden) == 2 and not any(whole("hidden", w, 1) for w in hidden)
-        refuse(
+        refuse_method(
             self,
             one_of("form", self.form, get_args(Form)),
             one_of("immutable", self.immutable, (False, True)),
@@ -161,7 +158,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         )
 
 
-class Network(nn.Module):
+class VcnetNetwork(nn.Module):
     """Encoder and decoder with ELUs between the layers, and in the joint form a predictor.
 
     The predictor shares the encoder's first layer, unless that sees a part of the row only.
@@ -170,7 +167,7 @@ class Network(nn.Module):
     rebuilt: Tensor
     fixed: Tensor
 
-    def __init__(self, columns: Columns, settings: VCNet, generator: torch.Generator) -> None:
+    def __init__(self, columns: ColumnLayout, settings: VCNet, generator: torch.Generator) -> None:
         super().__init__()
         self.columns, classes = columns, columns.layout.classes
         wide, narrow = settings.hidden

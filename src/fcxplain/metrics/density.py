@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from sklearn.neighbors import LocalOutlierFactor
 
 from ..explanation import Explanation
-from ..explanation.density import MOST_POINTS, NEIGHBOURS, encoded, points, reference
+from ..explanation.lof import MOST_POINTS, NEIGHBOURS, encoded, points, reference
 from ..task import Task
-from .counterfactuals import Places, alike, first, natural_answers, sampled, taken
 from .distance import NO_ANSWER
-from .figure import Figure, absent
+from .figure import Figure, Places, absent, alike, first, natural_answers, sampled, taken
 
 OUTLIER = 1.5
 # A combination of categories that occurs in more training rows than this is supported.
@@ -35,7 +34,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Scores:
+class LofScores:
     """LOF of points, how many answers lie on each, and of how many answers these are a sample (or all)."""
 
     lof: Floats
@@ -55,8 +54,8 @@ class Scores:
 
 
 # LOF is dear, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
-_AMONG: WeakKeyDictionary[Explanation, Scores | None] = WeakKeyDictionary()
-_TO_DATA: WeakKeyDictionary[Explanation, Scores | str] = WeakKeyDictionary()
+_AMONG: WeakKeyDictionary[Explanation, LofScores | None] = WeakKeyDictionary()
+_TO_DATA: WeakKeyDictionary[Explanation, LofScores | str] = WeakKeyDictionary()
 
 
 def lof(answer: Explanation, task: Task) -> float:
@@ -122,7 +121,7 @@ def supported(answer: Explanation, task: Task) -> float:
     return Figure(100 * float(np.mean(count[groups[len(task.train) :]] > RARE)))
 
 
-def _among_distinct(answer: Explanation) -> Scores | None:
+def _among_distinct(answer: Explanation) -> LofScores | None:
     which = _feasible(answer)
     if not len(which):
         return None
@@ -130,10 +129,10 @@ def _among_distinct(answer: Explanation) -> Scores | None:
     rows, weight, chosen = points(groups, answer.task.seed)
     notes = _sample_notes("LOF", len(chosen), len(rows), "distinct feasible answers")
     scores = _lof(encoded(answer.task, taken(natural, rows[chosen])))
-    return Scores(scores, weight[chosen], len(which), notes)
+    return LofScores(scores, weight[chosen], len(which), notes)
 
 
-def _against_data(answer: Explanation) -> Scores | str:
+def _against_data(answer: Explanation) -> LofScores | str:
     which = first(answer)
     legal = which[answer.checks.in_domain[which]]
     if not len(legal):
@@ -148,7 +147,7 @@ def _against_data(answer: Explanation) -> Scores | str:
     if len(legal) < len(which):
         notes += (f"LOF to data: left out {len(which) - len(legal):,} of {len(which):,} answers, outside the domain",)
     scores = -data.fitted.score_samples(encoded(answer.task, taken(natural, rows[chosen])))
-    return Scores(scores, weight[chosen], len(legal), notes)
+    return LofScores(scores, weight[chosen], len(legal), notes)
 
 
 def _feasible(answer: Explanation) -> Places:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ..explanation import Explanation
 from ..task import Task
-from .counterfactuals import alike, first, handed_out, natural_answers
-from .figure import Figure, absent
+from .figure import Figure, absent, alike, first, handed_out, natural_answers
 
 NO_ANSWER = "no row asked has an answer"
 

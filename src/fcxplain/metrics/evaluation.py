@@ -11,11 +11,10 @@ import pandas as pd
 
 from ..errors import DataError, Fault, did_you_mean, some
 from ..explanation import Explanation
-from ..markup import counted
 from ..task import Task
+from ..text import counted
 from . import density, distance, optimum, outcome
-from .counterfactuals import handed_out
-from .figure import Figure, Metric
+from .figure import Figure, Metric, handed_out
 
 METRICS: dict[str, Metric] = {
     "validity": outcome.validity,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ..explanation import Effort, Explanation, Status
 from ..task import Task
-from .counterfactuals import Bools, first, rows_with
-from .figure import Figure, absent
+from .figure import Bools, Figure, absent, first, rows_with
 
 NOBODY_ASKED = "no row was asked"
 NO_RAW_OUTPUT = "the method has no raw outputs, only legal rows"

@@ -1,4 +1,4 @@
-"""The special columns of a table of overrides: what a cell of `freeze`, `rules`, `target` or `difficulty` says."""
+"""The cells of a table of overrides: what a feature may become in one row, and the special columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pandas as pd
 
 from ..errors import did_you_mean, some
 from ..rules import Rule, notation
-from ..schema import Schema, level_named
+from ..rules.binding import MAX_NUMBER, decimal_comma
+from ..schema import Feature, Schema, level_named
 from ..schema.definition import is_missing
 from ..schema.feature import plain
 
@@ -132,3 +133,143 @@ def _unknown(names: Iterable[str], schema: Schema) -> list[Problem]:
     """A problem for each name that no feature has."""
     known = f"There are {some(schema.names)}."
     return [(f"no feature {some([n])}", did_you_mean(n, schema.names) or known) for n in names if n not in schema]
+
+
+_RANGE = re.compile(rf"({notation.NUMBER})?\s*\.\.\s*({notation.NUMBER})?")
+_SIGNED = re.compile(r"(<=|>=|==|=|<|>|≤|≥)\s*(.+)", re.DOTALL)
+_SIGNS = {"=": "==", "≤": "<=", "≥": ">="}
+_FORMS = "Write a range as 20..40 or <= 40, values as {20, 30}, one value as 40; in Python also (20, 40)."
+
+
+def allowed(value: Any, feature: Feature, schema: Schema) -> tuple[str, ...]:
+    """The rule that a cell makes; none where it allows every value."""
+    value, primed = plain(value), f"{notation.name(feature.name, schema)}'"
+    if feature.is_category:
+        return (_level_rule(value, feature, primed),)
+    return _number_rule(value, primed)
+
+
+def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return _number_text(value.strip(), primed)
+    if isinstance(value, pd.Interval):
+        return _between(value.left, value.right, primed, value.closed)
+    if isinstance(value, LISTS):
+        if len(value) == 2:
+            low, high = value
+            return _between(low, high, primed)
+        problem = f"{some([value])} is no interval: it has {len(value)} ends"
+        raise Unreadable(problem, "Give (low, high), or a set of single values such as {20, 30}.")
+    return (_number_set(value if isinstance(value, SETS) else [value], primed),)
+
+
+def _number_text(text: str, primed: str) -> tuple[str, ...]:
+    """`20..40`, `[20, 40]`, `<= 40`, `{20, 30}` or `40`."""
+    span, signed = _RANGE.fullmatch(text), _SIGNED.fullmatch(text)
+    if span is not None and any(span.groups()):
+        low, high = (None if end is None else float(end) for end in span.groups())
+        return _between(low, high, primed)
+    if signed is not None and re.fullmatch(notation.NUMBER, signed.group(2)):
+        sign = _SIGNS.get(signed.group(1), signed.group(1))
+        return (f"{primed} {sign} {_number(float(signed.group(2)))}",)
+    items = notation.items(text)
+    if not items or not all(re.fullmatch(notation.NUMBER, item) for item in items):
+        raise Unreadable(f"{some([text])} cannot be read as allowed numbers", _remedy(text))
+    values = [float(item) for item in items]
+    if text.startswith("[") and len(values) == 2:
+        return _between(values[0], values[1], primed)
+    if len(values) > 1 and not text.startswith("{"):
+        raise Unreadable(f"{some([text])} may mean a range or single values", _remedy(text))
+    return (_number_set(values, primed),)
+
+
+def _remedy(text: str) -> str:
+    comma = decimal_comma(text) if text[:1] not in ("{", "[") else ""
+    return f"{comma} {_FORMS}".strip()
+
+
+def _between(low: Any, high: Any, primed: str, closed: str = "both") -> tuple[str, ...]:
+    low, high = _end(low, -math.inf), _end(high, math.inf)
+    if low > high or (low == high and closed != "both"):
+        remedy = "Exchange them." if low > high else "Include both ends."
+        raise Unreadable(f"no number lies between {low:g} and {high:g}", remedy)
+    if low == high:
+        return (f"{primed} == {_number(low)}",)
+    from_low = "<=" if closed in ("left", "both") else "<"
+    to_high = "<=" if closed in ("right", "both") else "<"
+    if math.isinf(low) and math.isinf(high):
+        return ()
+    if math.isinf(low):
+        return (f"{primed} {to_high} {_number(high)}",)
+    if math.isinf(high):
+        return (f"{primed} {from_low.replace('<', '>')} {_number(low)}",)
+    return (f"{_number(low)} {from_low} {primed} {to_high} {_number(high)}",)
+
+
+def _end(value: Any, otherwise: float) -> float:
+    """An end of an interval; a missing one is open."""
+    value = plain(value)
+    if is_missing(value):
+        return otherwise
+    if not is_number(value):
+        raise Unreadable(f"{some([value])} is no number", "An interval is (low, high); either may be None.")
+    return float(value)
+
+
+def _number_set(values: Iterable[Any], primed: str) -> str:
+    values = [plain(v) for v in values]
+    refuse([(f"{some([v])} is no number", _FORMS) for v in values if not is_number(v)])
+    return _one_of([_number(v) for v in sorted(set(map(float, values)))], primed)
+
+
+def _one_of(texts: list[str], primed: str) -> str:
+    if not texts:
+        raise Unreadable("nothing at all is allowed", "Leave the cell empty for no limit.")
+    return f"{primed} == {texts[0]}" if len(texts) == 1 else f"{primed} in {{{', '.join(texts)}}}"
+
+
+def _number(value: float) -> str:
+    if not abs(value) <= MAX_NUMBER:
+        raise Unreadable(f"{value:g} is beyond {MAX_NUMBER:g}", "Leave that end of the interval open.")
+    return notation.number(value)
+
+
+def _level_rule(value: Any, feature: Feature, primed: str) -> str:
+    is_level = named(value, feature.levels) is not None
+    signed = _SIGNED.fullmatch(value.strip()) if isinstance(value, str) and not is_level else None
+    if signed is not None:
+        return _compared(signed.group(1), signed.group(2), feature, primed)
+    if isinstance(value, LISTS + SETS):
+        items = list(value)
+    else:
+        items = notation.items(value) if isinstance(value, str) and not is_level else [value]
+    refuse([_no_level(item, feature) for item in items if named(item, feature.levels) is None])
+    chosen = sorted({_code(item, feature) for item in items})
+    return _one_of([_level(feature, code) for code in chosen], primed)
+
+
+def _compared(sign: str, text: str, feature: Feature, primed: str) -> str:
+    sign, text = _SIGNS.get(sign, sign), notation.bare(text)
+    if feature.kind == "categorical" and sign != "==":
+        problem = f"{feature.name!r} is categorical: it has no order"
+        raise Unreadable(problem, "List the levels that are allowed, e.g. {A, B}.")
+    if named(text, feature.levels) is None:
+        refuse([_no_level(text, feature)])
+    return f"{primed} {sign} {_level(feature, _code(text, feature))}"
+
+
+def _no_level(value: Any, feature: Feature) -> Problem:
+    remedy = did_you_mean(value, feature.levels) or f"Its levels are {some(feature.levels)}."
+    return f"{feature.name!r} has no level {some([value])}", remedy
+
+
+def _code(value: Any, feature: Feature) -> int:
+    return feature.code_of_level[named(value, feature.levels)]
+
+
+def _level(feature: Feature, code: int) -> str:
+    text = notation.level(str(feature.levels[code]))
+    if text is None:
+        problem = f"the level {some([feature.levels[code]])} cannot be written in a rule"
+        raise Unreadable(problem, "Rename it, without line breaks or with fewer kinds of quotes.")
+    return text

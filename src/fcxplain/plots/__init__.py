@@ -1,16 +1,12 @@
 """Every picture that the library draws, as matplotlib figures, and how to save them."""
 
-from .comparison import bars
-from .frequencies import change_frequencies
+from .changes import change_frequencies, distribution_shift
+from .comparison import bars, trade_off
 from .graph import causal_graph
-from .growth import cost_per_row
 from .history import loss_curves
-from .saving import save
-from .shift import distribution_shift
-from .studies import study
-from .success import success_by_changes
-from .trade import trade_off
-from .waterfall import path
+from .studies import cost_per_row, study
+from .style import save
+from .success import path, success_by_changes
 
 __all__ = [
     "bars",

@@ -12,11 +12,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
 from ..causal import CausalGraph
-from .coordinates import Box, Placement, Point, Route, Size
-from .layers import Pair
-from .lettering import LEADING, name_lines, sentence_lines, text_width
-from .placement import place
-from .style import COLOURS, QUIET, figure_of, new_figure, our_style
+from .layout import NodeBox, Pair, Placement, Point, Route, Size, place
+from .style import COLOURS, LEADING, QUIET, figure_of, name_lines, new_figure, our_style, sentence_lines, text_width
 
 NAME, LABEL, TITLE, KEY = 9.0, 6.5, 11.0, 7.5
 """Sizes of letters, in points, as all sizes here."""
@@ -147,7 +144,7 @@ def _within(ax: Axes, plan: _Plan) -> _Pen:
 # Ink
 
 
-def _draw_node(pen: _Pen, box: Box, lines: Sequence[str], *, quiet: bool) -> None:
+def _draw_node(pen: _Pen, box: NodeBox, lines: Sequence[str], *, quiet: bool) -> None:
     corner = (box.x - box.width / 2, box.y - box.height / 2)
     face, rim, ink = ("#F4F4F4", "#A8A8A8", QUIET) if quiet else ("#EAF3FA", COLOURS[0], "black")
     shape = f"round,pad=0,rounding_size={ROUND}"

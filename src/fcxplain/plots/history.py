@@ -11,10 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import DataError, Fault, did_you_mean, some
-from ..model.history import Epoch, History
-from .frame import add_key, add_title, settle
-from .lettering import plain
-from .style import COLOURS, MARKERS, QUIET, STROKES, figure_of, new_figure, our_style
+from ..generator.training import Epoch, History
+from .style import COLOURS, MARKERS, QUIET, STROKES, add_key, add_title, figure_of, new_figure, our_style, plain, settle
 
 # The paper's panels in the paper's order and words, and our names of their terms.
 PANELS = {

@@ -1,22 +1,151 @@
-"""The picture of a study: measures against one setting, with deviations over seeds and the paper's figures."""
+"""Measures against one setting, with deviations over seeds; and cost against the number of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from dataclasses import dataclass
+from math import ceil, log10
+from numbers import Real
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 
-from ..errors import DataError, Fault, did_you_mean
-from .frame import add_key, add_title, settle
-from .lettering import plain
-from .scales import Scale, scale_of
-from .style import COLOURS, MARKERS, QUIET, STROKES, figure_of, new_figure, our_style
-from .tables import averaged
+from ..errors import DataError, Fault, did_you_mean, some
+from .comparison import averaged
+from .style import (
+    COLOURS,
+    MARKERS,
+    QUIET,
+    STROKES,
+    add_key,
+    add_title,
+    figure_of,
+    new_figure,
+    our_style,
+    plain,
+    settle,
+    shortened,
+    text_width,
+)
+
+LABEL = 8.0
+LENGTH = 165.0
+"""About how long the axis of a panel is, in points."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where settings stand on the axis, and which of them are written below it."""
+
+    settings: tuple[Any, ...]
+    of_words: bool
+    is_log: bool
+
+    def place(self, setting: Any) -> float:
+        """Where a setting stands: at itself if it is a number."""
+        return float(self.settings.index(setting)) if self.of_words else float(setting)
+
+    def apply(self, ax: Axes) -> None:
+        """Set up the axis."""
+        if self.is_log:
+            ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+        shown = list(self.settings) if self.of_words else _spaced(self.settings, self._share)
+        words = [shortened(_written(setting), 32) for setting in shown]
+        ax.set_xticks([self.place(setting) for setting in shown], words)
+        if self.of_words and sum(text_width(word, LABEL) + 6 for word in words) > LENGTH:
+            ax.tick_params(axis="x", labelrotation=30)
+            for label in ax.get_xticklabels():
+                label.set_horizontalalignment("right")
+                label.set_rotation_mode("anchor")
+
+    def _share(self, setting: Any) -> float:
+        """How far along the axis a setting stands, in points."""
+        low, high, here = (self._even(s) for s in (self.settings[0], self.settings[-1], setting))
+        return LENGTH * (here - low) / (high - low or 1.0)
+
+    def _even(self, setting: Any) -> float:
+        return log10(setting) if self.is_log else float(setting)
+
+
+def scale_of(settings: Sequence[Any], is_log: bool) -> Scale:
+    """A scale for these settings; numbers are put in order, words stay as they are."""
+    unique = list(dict.fromkeys(settings))
+    of_words = not all(isinstance(s, Real) and not isinstance(s, bool) for s in unique)
+    low = [s for s in unique if not of_words and s <= 0]
+    if is_log and (of_words or low):
+        raise DataError(f"log_x needs settings above 0; there is {some(unique if of_words else low)}")
+    return Scale(tuple(unique if of_words else sorted(unique)), of_words, is_log)
+
+
+def _written(setting: Any) -> str:
+    return f"{setting:g}" if isinstance(setting, Real) else str(setting)
+
+
+def _spaced(settings: Sequence[Any], along: Any) -> list[Any]:
+    """Settings whose words do not touch, from left to right."""
+    shown: list[Any] = []
+    end = float("-inf")
+    for setting in settings:
+        half = text_width(_written(setting), LABEL) / 2
+        if along(setting) - half >= end + 4:
+            shown.append(setting)
+            end = along(setting) + half
+    return shown
+
+
+COLUMNS = ("series", "rows", "microseconds")
+
+
+def cost_per_row(points: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Figure:
+    """Draw the CPU time of a row, from zero upwards, against the number of rows on a logarithmic axis.
+
+    points: a table with columns `series`, `rows` and `microseconds` (of CPU time a row); a line for each series.
+    """
+    _check(points)
+    names = list(dict.fromkeys(points["series"]))
+    with our_style():
+        panel = new_figure(4.8, 3.2, layout="constrained").add_subplot() if ax is None else ax
+        for number, name in enumerate(names):
+            line = points[points["series"] == name].sort_values("rows")
+            panel.plot(line["rows"], line["microseconds"], clip_on=False, **_growth_look(number))
+        panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator(10))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
+        panel.set_ylim(0, 1.15 * float(points["microseconds"].max()))
+        panel.set_xlabel("rows")
+        panel.set_ylabel("CPU microseconds a row")
+        add_key(
+            [panel],
+            [(Line2D([], [], **_growth_look(i)), shortened(str(n), 40)) for i, n in enumerate(names)],
+            own=ax is None,
+        )
+        add_title(panel, title, own=ax is None)
+        if ax is None:
+            settle(figure_of(panel))
+        return figure_of(panel)
+
+
+def _check(points: pd.DataFrame) -> None:
+    faults = [Fault(f"column {name!r}", "is not in the points") for name in COLUMNS if name not in points.columns]
+    if not faults and not len(points):
+        faults = [Fault("points", "are none", "Measure several numbers of rows first.")]
+    if not faults and (points["rows"] <= 0).any():
+        faults = [Fault("rows", f"are {points['rows'].min()}", "A logarithmic axis begins above 0.")]
+    if len(set(points.get("series", ()))) > len(COLOURS):
+        faults.append(Fault("series", f"are more than {len(COLOURS)}", "They could not be told apart: draw fewer."))
+    if faults:
+        raise DataError("cost_per_row", faults)
+
+
+def _growth_look(number: int) -> dict[str, Any]:
+    return {"color": COLOURS[number], "linestyle": STROKES[number], "marker": MARKERS[number]}
+
 
 KEYS = ("setting", "measure")
 ACROSS = 3

@@ -1,21 +1,27 @@
-"""How pictures look: colours that everyone can tell apart, strokes that survive black and white, text as text.
-
-Pictures are drawn in a style of their own, whatever the user's settings are, and leave those settings alone.
-"""
+"""How pictures look: colours that everyone can tell apart, safe text, key and title; and how they are saved."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from matplotlib import style
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.textpath import text_to_path
 
-from ..errors import DataError
+from ..errors import DataError, Fault
+from ..files import write_whole
 
 # Okabe & Ito (2008), the ones that are dark enough for a line on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -89,3 +95,133 @@ def figure_of(ax: Axes) -> Figure:
     if figure is None:
         raise DataError("ax stands in no figure: it was removed from its own")
     return figure
+
+
+LONGEST_LINE, MOST_LINES = 22, 3
+LEADING = 1.2
+"""From one line of text to the next, in units of the font's size."""
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def plain(text: object) -> str:
+    """Text that every format can hold: what cannot be printed becomes a replacement character, a break a space."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def name_lines(name: str) -> list[str]:
+    """A name in lines of much the same length, broken after a sign where one is near; too long, it loses its middle."""
+    text = shortened(name, LONGEST_LINE * MOST_LINES)
+    words = re.findall(rf"[^\W_]{{1,{LONGEST_LINE}}}[\W_]?|[\W_]", text)
+    fewest = len(_filled(words, LONGEST_LINE))
+    widths = range(len(text) // fewest, LONGEST_LINE + 1)
+    return next(lines for lines in (_filled(words, width) for width in widths) if len(lines) <= fewest)
+
+
+def _filled(words: list[str], width: int) -> list[str]:
+    lines = [""]
+    for word in words:
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] += word
+    return lines
+
+
+def shortened(name: object, longest: int) -> str:
+    """A name as plain text; if it is too long, without its middle; if it is blank, in quotes."""
+    text = plain(name) if str(name).strip() else repr(str(name))
+    if len(text) <= longest:
+        return text
+    tail = longest // 3
+    return text[: longest - tail - 1] + ELLIPSIS + text[-tail:]
+
+
+def sentence_lines(text: str, size: float, width: float) -> list[str]:
+    """A title in lines of about this width, in points."""
+    letters = max(20, int(width / text_width("n", size)))
+    return textwrap.wrap(plain(text), letters) or [""]
+
+
+def text_width(text: str, size: float) -> float:
+    """How wide a line is, in points. Letters that our font lacks count as wide ones: some other font will have them."""
+    known = "".join(c if ord(c) in _letters() else "W" for c in text)
+    width, _, _ = text_to_path.get_text_width_height_descent(known, FontProperties(family=FONT, size=size), False)
+    return float(width)
+
+
+@cache
+def _letters() -> frozenset[int]:
+    return frozenset(get_font(findfont(FontProperties(family=FONT))).get_charmap())
+
+
+PER_PANEL = 3
+BESIDE = 52.0
+"""What an entry of a key needs beside its words, in points."""
+BEHIND: dict[str, Any] = {"frameon": True, "facecolor": "white", "framealpha": 0.85, "edgecolor": "none"}
+"""So that a key can be read where it has to stand on what is drawn."""
+
+
+def add_key(panels: Sequence[Axes], key: Sequence[tuple[Artist, str]], *, own: bool) -> None:
+    """Below the panels on a figure of our own; in the axes on one that is not."""
+    handles, labels = [handle for handle, _ in key], [label for _, label in key]
+    if key and own:
+        figure = figure_of(panels[0])
+        columns = min(len(key), PER_PANEL * len(panels), _columns(labels, figure.get_size_inches()[0]))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=3)
+    elif key:
+        panels[0].legend(handles, labels, loc="best", handlelength=3, **BEHIND)
+
+
+def _columns(labels: Sequence[str], inches: float) -> int:
+    """How many entries fit side by side: all of them, or so many of the widest."""
+    widths = [text_width(label, SETTINGS["legend.fontsize"]) + BESIDE for label in labels]
+    return len(labels) if sum(widths) <= 72 * inches else max(1, int(72 * inches / max(widths)))
+
+
+def add_title(ax: Axes, title: str | None, *, own: bool) -> None:
+    """Above the whole on a figure of our own; above the axes on one that is not."""
+    if title and own:
+        figure_of(ax).suptitle(plain(title), fontsize=11)
+    elif title:
+        ax.set_title(plain(title))
+
+
+def settle(figure: Figure) -> None:
+    """Find room for everything once and for all: to do it again at each drawing would move things by a hair."""
+    with warnings.catch_warnings():
+        # Whether letters are missing matters when a file is written, not here.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+# No dates and no versions, so that the same picture is the same file.
+METADATA: dict[str, dict[str, Any]] = {
+    ".svg": {"Date": None, "Creator": "fcxplain"},
+    ".png": {"Software": "fcxplain"},
+    ".pdf": {"CreationDate": None, "Creator": "fcxplain", "Producer": "fcxplain"},
+}
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure in the format that the name ends in: .svg (text stays text), .png (200 dpi) or .pdf."""
+    target = Path(path)
+    kind = target.suffix.lower()
+    if kind not in METADATA:
+        problem = f"ends in {target.suffix!r:.20}, which is no format of ours" if kind else "has no ending"
+        raise DataError("picture", [Fault(str(path), problem, f"End it in {', '.join(METADATA)}.")])
+    content = _rendered(figure, kind)
+    try:
+        write_whole(target, content)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot write the picture {path}: {error}") from error
+
+
+def _rendered(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    with our_style(), warnings.catch_warnings():
+        if kind == ".svg":
+            # The text is kept, and who shows it has other fonts than ours.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        figure.savefig(buffer, format=kind[1:], metadata=METADATA[kind])
+    return buffer.getvalue()

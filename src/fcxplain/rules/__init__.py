@@ -1,18 +1,21 @@
-"""The rule language: one tree, five readings (see `docs/rules.md`)."""
+"""The rule language: one tree and its readings (see `docs/rules.md`).
+
+What rules leave to rows, and so repair and conflicts, is worked out in `region`; its names can be had here, too.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .check import holds
-from .conflict import Breakage, Finding, breakage, contradiction, lint
-from .listing import rules_grid
-from .nodes import Rule
 from .parser import RuleFault, RuleSource, parse, parse_rules, read_rules
-from .repair import Repaired, Repairer, repair
+from .rule import Rule, rules_grid
 from .wording import in_words
 
 if TYPE_CHECKING:
+    from ..region.conflict import Breakage, Finding, breakage, contradiction, lint
+    from ..region.repair import Repaired, Repairer, repair
     from .hinge import penalty
 
 __all__ = [
@@ -36,11 +39,16 @@ __all__ = [
     "rules_grid",
 ]
 
+# Loaded when asked for: `hinge` needs torch, and `region` is built on this package.
+_ELSEWHERE = {
+    ".hinge": ("penalty",),
+    "..region.repair": ("Repaired", "Repairer", "repair"),
+    "..region.conflict": ("Breakage", "Finding", "breakage", "contradiction", "lint"),
+}
+_HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    # The one reading that needs torch; rules are read, checked and repaired without waiting for it.
-    if name == "penalty":
-        from .hinge import penalty
-
-        return penalty
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

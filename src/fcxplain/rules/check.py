@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
 from ..schema import Feature, Natural, natural_column
-from .nodes import Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Rule, Same
+from .nodes import Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
+from .rule import Rule
 
 Bools = NDArray[np.bool_]
 Table: TypeAlias = pd.DataFrame | Mapping[str, NDArray[Any]]

@@ -13,22 +13,8 @@ import torch
 from torch import Tensor
 
 from ..schema import Feature
-from .nodes import (
-    OPPOSITE,
-    Abs,
-    Affine,
-    And,
-    Compare,
-    Formula,
-    Implies,
-    Member,
-    Not,
-    Or,
-    Ref,
-    Rule,
-    Same,
-    refs_of,
-)
+from .nodes import OPPOSITE, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Or, Ref, Same, refs_of
+from .rule import Rule
 
 Margin = float | None
 

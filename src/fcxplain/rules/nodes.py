@@ -184,44 +184,6 @@ Atom = Compare | Member | Same
 Formula = Atom | And | Or | Not | Implies
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One line of a rule file: its text, its meaning, and where it stood."""
-
-    text: str
-    formula: Formula
-    line: int = 1
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        # What says and lists rules takes them apart, and so comes after them.
-        from .listing import shown
-
-        return shown(self)
-
-    def _repr_html_(self) -> str:
-        from .listing import glance
-
-        return glance(self).html()
-
-    @cached_property
-    def refs(self) -> frozenset[Ref]:
-        """Every name that the rule mentions."""
-        return frozenset(refs_of(self.formula))
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the features that the rule mentions, sorted."""
-        return tuple(sorted({r.name for r in self.refs}))
-
-    @property
-    def freezes(self) -> str | None:
-        """The feature that this rule makes immutable (`f' == f`), if that is all it says."""
-        return frozen_by(self.formula)
-
-
 def frozen_by(formula: Formula) -> str | None:
     """The feature `f` of a formula that says `f' == f` and nothing else."""
     match formula:

@@ -12,22 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from .nodes import (
-    OPPOSITE,
-    Abs,
-    Affine,
-    And,
-    Atom,
-    Compare,
-    Formula,
-    Implies,
-    Member,
-    Not,
-    Op,
-    Or,
-    Ref,
-    Same,
-)
+from .nodes import OPPOSITE, Abs, Affine, And, Atom, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
 
 TRUE = And(())
 FALSE = Or(())

@@ -14,9 +14,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from ..errors import Fault, RuleError
 from ..schema import Schema
-from .binding import Binder, Mistake
-from .nodes import Rule
-from .remedies import EXAMPLE, mistyped, spoken
+from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
+from .rule import Rule
 
 MAX_LENGTH = 10_000
 MAX_RULES = 1_000

@@ -6,26 +6,13 @@ decrease"). What fits no common turn of phrase is said as a comparison of two ex
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..schema import Feature, Schema
-from .nodes import (
-    MIRRORED,
-    OPPOSITE,
-    Abs,
-    Affine,
-    And,
-    Compare,
-    Formula,
-    Implies,
-    Member,
-    Not,
-    Op,
-    Or,
-    Ref,
-    Rule,
-    Same,
-)  # fmt: skip
+from .nodes import MIRRORED, OPPOSITE, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
+
+if TYPE_CHECKING:
+    from .rule import Rule
 
 Mood = Literal["must", "if"]
 # Units that lose their last letter where there is one of them.

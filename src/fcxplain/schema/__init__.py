@@ -3,7 +3,7 @@
 from .column import fitting_dtype
 from .column import natural as natural_column
 from .feature import KINDS, Feature, Kind, Level, level_named
-from .guessing import Guess
+from .inference import Guess
 from .schema import Natural, Schema
 
 __all__ = [

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError, did_you_mean
 from . import definition
-from .grid import decimals_of, default_step, exact, is_too_fine
+from .definition import decimals_of, default_step, exact, is_too_fine
 
 # Values nearer to each other than this share of a step are the same.
 ROUNDING = 1e-6

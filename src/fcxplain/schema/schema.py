@@ -14,9 +14,59 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
-from . import column, inference, listing, toml, validation
+from ..text import Glance, counted, grid
+from . import column, inference, toml, validation
 from .feature import Feature
-from .guessing import Guess
+from .inference import Guess
+
+HEAD = ("feature", "kind", "values", "unit", "may change")
+FEW = 6
+"""So many levels of a category are named."""
+
+
+def summary(features: Sequence[Feature]) -> str:
+    """How many features there are of which kind, and how many of them may change."""
+    numbers, free = sum(f.is_number for f in features), sum(f.mutable for f in features)
+    categories = len(features) - numbers
+    kinds = f"{counted(numbers, 'number')}, {categories:,} categor{'y' if categories == 1 else 'ies'}"
+    return f"{counted(len(features), 'feature')} ({kinds}; {free:,} may change)"
+
+
+def glance(features: Sequence[Feature], guesses: Sequence[Guess]) -> Glance:
+    """A table with a line for each feature."""
+    guessed = f"{counted(len(guesses), 'feature')} guessed from a table; report() says why" if guesses else ""
+    columns = [i for i, title in enumerate(HEAD) if title != "unit" or any(f.unit for f in features)]
+    cells = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in features]
+    rows = [tuple(row[i] for i in columns) for row in cells]
+    table = grid([HEAD[i] for i in columns], rows, "feature")
+    return Glance(f"Schema: {summary(features)}", (guessed,) if guessed else (), grids=(table,))
+
+
+def line(feature: Feature) -> str:
+    """A feature in one line."""
+    kept = "" if feature.mutable else ", immutable"
+    unit = f" {feature.unit}" if feature.unit else ""
+    if feature.is_number:
+        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
+    return f"{feature.name}: {feature.kind}, {_levels(feature)}{kept}"
+
+
+def values(feature: Feature) -> str:
+    """What a feature may be."""
+    if not feature.is_complete:
+        return "not known yet"
+    if feature.is_category:
+        return _levels(feature)
+    return f"{_number(feature.low)} to {_number(feature.high)} by {_number(feature.step)}"
+
+
+def _levels(feature: Feature) -> str:
+    return f"{len(feature.levels)} levels: {some(feature.levels, FEW)}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:,.12g}"
+
 
 Natural = Mapping[str, NDArray[Any]]
 """Columns by name: numbers in their own units as float64, categories as level codes."""
@@ -90,18 +140,18 @@ class Schema:
         return len(self.features)
 
     def __str__(self) -> str:
-        return "\n".join(map(listing.line, self.features))
+        return "\n".join(map(line, self.features))
 
     def __repr__(self) -> str:
-        return listing.glance(self.features, self.guesses).text()
+        return glance(self.features, self.guesses).text()
 
     def _repr_html_(self) -> str:
-        return listing.glance(self.features, self.guesses).html()
+        return glance(self.features, self.guesses).html()
 
     @property
     def summary(self) -> str:
         """How many features there are of which kind, e.g. "5 features (2 numbers, 3 categories; 4 may change)"."""
-        return listing.summary(self.features)
+        return summary(self.features)
 
     @classmethod
     def infer(

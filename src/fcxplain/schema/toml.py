@@ -10,9 +10,9 @@ from typing import Any
 import tomlkit
 
 from ..errors import Fault, SchemaError, did_you_mean
-from ..writing import write_whole
+from ..files import write_whole
 from .feature import Feature
-from .guessing import Guess
+from .inference import Guess
 
 FIELDS = ("kind", "low", "high", "step", "decimals", "levels", "ranks", "mutable", "label", "unit")
 _HEADER = (

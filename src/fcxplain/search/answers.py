@@ -14,20 +14,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import ClassifierError
+from ..errors import ClassifierError, some
+from ..explanation import Explanation, Status
 from ..explanation.checks import Checks, check
 from ..schema import Natural
-from .found import Found
-from .pool import HOW, Pool, joined
-from .pool import within as turn_of
-from .space import Codes, Present, Space
+from ..schema.feature import plain
+from ..task import Task
+from .candidates import HOW, Candidates, SearchResult, joined, within
+from .candidates import within as turn_of
+from .space import Codes, Rows, SearchSpace
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
     """Rows that need an answer, made ready, and the class wanted for each."""
 
-    present: Present
+    present: Rows
     wanted: NDArray[Any]
 
     def take(self, which: NDArray[Any] | slice) -> Question:
@@ -70,7 +72,7 @@ class Answers:
         )
 
 
-def checked(space: Space, question: Question, found: Found, k: int) -> Answers:
+def checked(space: SearchSpace, question: Question, found: SearchResult, k: int) -> Answers:
     """At most `k` answers for each row that pass every check."""
     checker, pool = _Checker(space, question), found.pool
     need = np.full(len(question.present), k)
@@ -84,7 +86,7 @@ def checked(space: Space, question: Question, found: Found, k: int) -> Answers:
     return checker.answers()
 
 
-def nearest(space: Space, question: Question, found: Found, rows: Codes) -> Answers:
+def nearest(space: SearchSpace, question: Question, found: SearchResult, rows: Codes) -> Answers:
     """What came nearest to an answer of some rows, checked all the same."""
     checker = _Checker(space, question.take(rows))
     checker.keep(found.nearly.of(rows), everything=True)
@@ -94,14 +96,14 @@ def nearest(space: Space, question: Question, found: Found, rows: Codes) -> Answ
 class _Checker:
     """Candidates on their way through the check, and those that are kept."""
 
-    def __init__(self, space: Space, question: Question) -> None:
+    def __init__(self, space: SearchSpace, question: Question) -> None:
         self.space, self.question = space, question
-        self.kept: list[tuple[Pool, pd.DataFrame, Checks]] = []
+        self.kept: list[tuple[Candidates, pd.DataFrame, Checks]] = []
         self.unsteady: list[Codes] = []
         self.failures: dict[int, str] = {}
         self.calls = 0
 
-    def keep(self, pool: Pool, *, everything: bool) -> Codes:
+    def keep(self, pool: Candidates, *, everything: bool) -> Codes:
         """Check candidates and keep those that pass, or all of them; whose those are."""
         if not len(pool):
             return pool.row
@@ -122,7 +124,7 @@ class _Checker:
         """The rows as they were read from the user's table."""
         return {name: values[row] for name, values in self.question.present.natural.items()}
 
-    def _halves(self, pool: Pool, message: str, *, everything: bool) -> Codes:
+    def _halves(self, pool: Candidates, message: str, *, everything: bool) -> Codes:
         """The two halves of candidates on which the model failed; a single one is given up."""
         if len(pool) == 1:
             self.failures[int(pool.row[0])] = message
@@ -149,8 +151,8 @@ class _Checker:
             table = table.reset_index(drop=True)
         return Answers(pool.row, table, found, how, unsteady, failures, self.calls)
 
-    def _nothing(self) -> tuple[Pool, pd.DataFrame, Checks]:
-        none = Pool.empty(len(self.space.names))
+    def _nothing(self) -> tuple[Candidates, pd.DataFrame, Checks]:
+        none = Candidates.empty(len(self.space.names))
         table = self.space.table(self.question.present, none.row, none.codes)
         return none, table, check(self.space.task, self._before(none.row), table, self.question.wanted[none.row])
 
@@ -160,3 +162,77 @@ def together(parts: Sequence[Checks]) -> Checks:
     if len(parts) == 1:
         return parts[0]
     return Checks(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Checks)})
+
+
+Part = tuple[SearchResult, Answers]
+# Labels of rows that a note names.
+NAMED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """A table of rows, the class wanted for each, which of them need an answer, and on which the model failed."""
+
+    table: pd.DataFrame
+    wanted: NDArray[Any]
+    asked: Codes
+    failures: dict[int, str]
+
+
+def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int) -> Explanation:
+    """The parts, one after the other, as one explanation."""
+    starts = np.cumsum([0, *(len(found.status) for found, _ in parts)])[:-1].tolist()
+    place = inquiry.asked[np.concatenate([a.row + start for (_, a), start in zip(parts, starts, strict=True)])]
+    tables = [answers.table for _, answers in parts]
+    checks = together([answers.checks for _, answers in parts])
+    calls, cut_short = np.zeros(len(inquiry.table), dtype=np.int64), np.zeros(len(inquiry.table), dtype=bool)
+    calls[inquiry.asked] = np.concatenate([found.spent for found, _ in parts])
+    cut_short[inquiry.asked] = np.concatenate([found.cut_short for found, _ in parts])
+    return Explanation(
+        task=task,
+        method="FCx",
+        rows=inquiry.table,
+        wanted=inquiry.wanted,
+        row_status=_status(inquiry, parts, place, checks.passed),
+        answers=tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True),
+        place=place,
+        rank=within(place) + 1,
+        checks=checks,
+        found_by=np.concatenate([answers.found_by for _, answers in parts]),
+        notes=tuple(_notes(inquiry, list(zip(parts, starts, strict=True)))),
+        calls=calls,
+        cut_short=cut_short,
+        draws=draws,
+    )
+
+
+def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArray[np.bool_]) -> NDArray[np.object_]:
+    status = np.full(len(inquiry.table), Status.ALREADY, dtype=object)
+    status[list(inquiry.failures)] = Status.NOT_FOUND
+    status[inquiry.asked] = np.concatenate([found.status for found, _ in parts])
+    status[place] = Status.BEST_EFFORT
+    status[place[passed]] = Status.VERIFIED
+    return status
+
+
+def _notes(inquiry: Inquiry, parts: Sequence[tuple[Part, int]]) -> list[str]:
+    failures, unsteady = dict(inquiry.failures), []
+    for (found, answers), start in parts:
+        told = (found.failures | answers.failures).items()
+        failures |= {int(inquiry.asked[row + start]): message for row, message in told}
+        unsteady += inquiry.asked[answers.unsteady + start].tolist()
+    notes = []
+    if failures:
+        message = next(iter(failures.values()))
+        rows = _named(inquiry.table, sorted(failures))
+        notes.append(f"the model failed on {rows}, which have no answer. {message}")
+    if unsteady:
+        rows = _named(inquiry.table, unsteady)
+        notes.append(f"the model answered otherwise when asked again about {rows}; those candidates were left out")
+    return notes
+
+
+def _named(table: pd.DataFrame, places: Sequence[int]) -> str:
+    """So many rows, and the labels of some."""
+    labels = [tuple(map(plain, v)) if isinstance(v, tuple) else plain(v) for v in table.index[list(places)]]
+    return f"{len(places):,} rows ({some(labels, NAMED)})"

@@ -11,8 +11,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .distinct import distinct
-from .space import Codes, Floats, Space
+from ..hashing import distinct
+from .space import Codes, Floats, SearchSpace
 
 NEIGHBOURS = 20
 # Training rows compared with, and how many training rows make a combination of categories usual.
@@ -32,7 +32,7 @@ CELLS = 4_000_000
 class Density:
     """LOF of candidates against distinct training rows (Breunig et al. 2000), and the support of their categories."""
 
-    def __init__(self, space: Space, train: Codes, seed: int) -> None:
+    def __init__(self, space: SearchSpace, train: Codes, seed: int) -> None:
         self.space, self.seed = space, seed
         self.categories = np.flatnonzero(~space.is_number)
         self._train = train

@@ -29,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Present:
+class Rows:
     """The rows asked: their codes, `rows x features`, exact natural values, and the place of the class wanted."""
 
     codes: Codes
@@ -55,13 +55,13 @@ class Present:
         """Of which features some row has a value off the grid."""
         return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
 
-    def take(self, which: NDArray[Any] | slice) -> Present:
+    def take(self, which: NDArray[Any] | slice) -> Rows:
         """Some of the rows."""
         natural = {n: v[which] for n, v in self.natural.items()}
         calls = None if self.calls is None else self.calls[which]
-        return Present(self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls)
+        return Rows(self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls)
 
-    def snap(self, which: Bools, calls: Codes) -> Present:
+    def snap(self, which: Bools, calls: Codes) -> Rows:
         """The same rows, some of whose values off the grid (`rows x features`) give way to the nearest on it."""
         return replace(self, off_grid=self.off_grid & ~which, snapped=self.off_grid & which, calls=calls)
 
@@ -79,7 +79,7 @@ def snaps(off_grid: Bools) -> list[Bools]:
     return [*parts, off_grid & (total > TOGETHER)[:, None]]
 
 
-class Space:
+class SearchSpace:
     """The features of a task as the search sees them.
 
     Candidates are `n x features` codes with `row`, `n`, saying which of the present rows each is for.
@@ -98,20 +98,20 @@ class Space:
         self._moving = np.flatnonzero(self.is_number & self.movable)
         self.difficulty = _difficulties(self.names, difficulty or {})
 
-    def present(self, natural: Natural, wanted: Codes) -> Present:
+    def present(self, natural: Natural, wanted: Codes) -> Rows:
         """Rows made ready."""
         codes = np.stack([f.codes(natural[f.name]) for f in self.features], axis=1)
         off_grid = np.zeros(codes.shape, dtype=bool)
         for i in np.flatnonzero(self.is_number):
             off_grid[:, i] = ~self.features[i].on_grid(natural[self.names[i]])
-        return Present(codes, natural, wanted, off_grid, np.zeros_like(off_grid))
+        return Rows(codes, natural, wanted, off_grid, np.zeros_like(off_grid))
 
-    def inside(self, present: Present, row: Codes, codes: Codes) -> Codes:
+    def inside(self, present: Rows, row: Codes, codes: Codes) -> Codes:
         """Candidates with every code in the domain and everything that may not move put back."""
         return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
 
     def natural(
-        self, present: Present, row: Codes, codes: Codes, names: frozenset[str] | None = None
+        self, present: Rows, row: Codes, codes: Codes, names: frozenset[str] | None = None
     ) -> dict[str, NDArray[Any]]:
         """Natural columns of candidates, of all features or of some."""
         found = {}
@@ -125,16 +125,16 @@ class Space:
             found[feature.name] = values
         return found
 
-    def table(self, present: Present, row: Codes, codes: Codes) -> pd.DataFrame:
+    def table(self, present: Rows, row: Codes, codes: Codes) -> pd.DataFrame:
         """Candidates as the model sees them."""
         return self.task.table(self.natural(present, row, codes))
 
-    def changed(self, present: Present, row: Codes, codes: Codes) -> Bools:
+    def changed(self, present: Rows, row: Codes, codes: Codes) -> Bools:
         """Which features differ, `n x features`."""
         changed = np.asarray(codes != present.codes[row])
         return changed | present.snapped[row] if present.is_snapped else changed
 
-    def distance(self, present: Present, row: Codes, codes: Codes) -> Floats:
+    def distance(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
         moved, which = np.zeros(codes.shape), self._moving
         moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]

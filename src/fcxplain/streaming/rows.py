@@ -15,11 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..datasets.delimited import SEPARATORS, Unpacked, unguarded, unguarded_column
-from ..datasets.missing import MISSING
+from ..datasets.delimited import MISSING, SEPARATORS, Unpacked, unguarded, unguarded_column
 from ..errors import DataError, Fault, did_you_mean, some
-from ..fingerprint import fingerprint
+from ..hashing import fingerprint
+from ..overrides import Overrides
+from ..overrides.labels import as_written, positions
 from ..schema import Feature, level_named
+from ..schema.feature import plain
 from ..schema.roles import called_by
 from ..task import Task
 
@@ -244,3 +246,28 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not text in UTF-8 ({error}); convert it, or give a parquet file") from error
+
+
+# Labels read at a time, and how many are kept to show what the file's labels look like.
+CHUNK, SHOWN = 100_000, 1_000
+
+
+def matched(overrides: pd.DataFrame, source: Path, task: Task, index: str | None = None) -> pd.DataFrame:
+    """The overrides, labelled as the file labels its rows; everything that is wrong with them is raised at once."""
+    rows = pd.DataFrame(index=_near(overrides.index, RowFile(source, task, index)))
+    if not len(rows):
+        # A file without rows is refused as such.
+        return overrides
+    Overrides.read(overrides, rows, task)
+    return overrides.set_axis(rows.index[positions(overrides, rows, [])], axis=0)
+
+
+def _near(wanted: pd.Index, file: RowFile) -> pd.Index:
+    """Labels of the file that may be meant, and the first of all, so that a large file is never held as a whole."""
+    exact, written = {plain(label) for label in wanted.tolist()}, {as_written(label) for label in wanted.tolist()}
+    kept, seen = [pd.Index([])], 0
+    for labels in file.labels(CHUNK):
+        near = [plain(label) in exact or as_written(label) in written for label in labels.tolist()]
+        kept.append(labels[np.array(near, dtype=bool) | (np.arange(len(labels)) < SHOWN - seen)])
+        seen += len(labels)
+    return kept[-1] if len(kept) < 3 else kept[1].append(kept[2:])

@@ -1,31 +1,171 @@
-"""A run over a file of rows: each chunk's answers are kept as a file of their own until all are there.
-
-So a run that was cut off goes on where it stopped. What an answer is does not depend on the rows beside it, and the
-file of answers is the same however it came about.
-"""
+"""A run over a file of rows: each chunk's answers are kept as a file of their own until all are there."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import DataError, Fault
+from ..errors import DataError, Fault, some
 from ..explanation import Effort, Explanation, read_answers
-from ..explanation.digest import checked_key
-from ..explanation.parquet import arrow_table, column_named
-from ..fingerprint import fingerprint
+from ..explanation.files.digest import DIGEST, Digest, checked_key
+from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table, column_named
+from ..files import only_run, replacing, write_whole
+from ..hashing import fingerprint
 from ..task import Task
-from ..writing import only_run
-from .parts import Part, Parts
 from .rows import RowFile
+
+ENDING = ".parts"
+IDENTITY = "identity.json"
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """A file with the answers to one chunk of rows, and what it says of itself."""
+
+    path: Path
+    about: dict[str, Any]
+
+
+class PartFiles:
+    """The folder of parts of one run, beside the file that they will become.
+
+    As a context, it is gone afterwards unless there is a part in it to go on with.
+    """
+
+    def __init__(self, target: Path, identity: str, *, overwrite: bool) -> None:
+        self.target, self.folder = target, target.with_name(target.name + ENDING)
+        if target.is_dir():
+            raise DataError("", [Fault(str(target), "is a folder", "Name a file for the answers.")])
+        with _writing(self.folder):
+            if self.folder.exists():
+                self._enter(identity, overwrite=overwrite)
+            self.folder.mkdir(exist_ok=True)
+            write_whole(self.folder / IDENTITY, json.dumps({"identity": identity}) + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder.is_dir() and not kept_rows(self.target):
+            self.remove()
+
+    def _enter(self, identity: str, *, overwrite: bool) -> None:
+        """Take over what an earlier run has left, if it was the same run, or may be thrown away."""
+        strange = [f.name for f in self._content() if not f.name.startswith((".", "part-")) and f.name != IDENTITY]
+        if not self.folder.is_dir() or strange:
+            problem = f"is not a folder of ours ({some(strange or ['a file'])})"
+            raise DataError("", [Fault(str(self.folder), problem, "Move it away, or choose another name.")])
+        for file in self._content():
+            # What a killed run was writing when it ended; and all of it, if asked.
+            if overwrite or file.name.startswith("."):
+                file.unlink()
+        if self._content() and _identity(self.folder / IDENTITY) != identity:
+            problem = "holds parts of another run: other rows, another model, or other options"
+            remedy = "Delete that folder, or pass overwrite=True, to begin anew."
+            raise DataError("", [Fault(str(self.folder), problem, remedy)])
+
+    def _content(self) -> list[Path]:
+        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"part-{number:06d}.parquet"
+
+    def kept(self, number: int, rows: int) -> PartFile | None:
+        """The part with this number, if it is there and has the answers to so many rows."""
+        part = _part(self._path(number))
+        return part if part is not None and part.about["rows"] == rows else None
+
+    def keep(self, number: int, table: pa.Table) -> PartFile:
+        """Write a part."""
+        path = self._path(number)
+        with _writing(path), replacing(path) as temporary:
+            pq.write_table(table, temporary, compression=COMPRESSION)
+        return PartFile(path, json.loads(table.schema.metadata[KEY]))
+
+    def join(self, parts: Sequence[PartFile], about: dict[str, Any], key: bytes | None = None) -> None:
+        """Write the target from all parts, one after the other, with a digest over all, and remove them."""
+        schema, paths = pq.read_schema(parts[0].path), [part.path for part in parts]
+        final = schema.with_metadata({**schema.metadata, KEY: json.dumps(about, ensure_ascii=False).encode()})
+        digest = Digest(final)
+        # Metadata stand in a file before its lines do, so the parts are read twice.
+        with _writing(self.target):
+            for table in _gathered(final, paths):
+                digest.update(table)
+        final = final.with_metadata({**final.metadata, DIGEST: digest.stored(key)})
+        with (
+            _writing(self.target),
+            replacing(self.target) as temporary,
+            pq.ParquetWriter(temporary, final, compression=COMPRESSION) as writer,
+        ):
+            for table in _gathered(final, paths):
+                writer.write_table(table.replace_schema_metadata(final.metadata), row_group_size=table.num_rows)
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder with all that is ours in it."""
+        with _writing(self.folder):
+            for file in self._content():
+                file.unlink()
+            self.folder.rmdir()
+
+
+def kept_rows(target: Path) -> int:
+    """How many rows have their answers in the parts of a file that is not there yet."""
+    parts = map(_part, target.with_name(target.name + ENDING).glob("part-*.parquet"))
+    return sum(int(part.about["rows"]) for part in parts if part is not None)
+
+
+def _part(path: Path) -> PartFile | None:
+    """The part that a file is; None if it is not there or damaged, and so has to be made."""
+    try:
+        about = json.loads(pq.read_schema(path).metadata[KEY])
+        return PartFile(path, about) if int(about["rows"]) else None
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError):
+        return None
+
+
+def _gathered(schema: pa.Schema, paths: Sequence[Path]) -> Iterator[pa.Table]:
+    """The lines of all parts, small parts together, since many small groups make a file large and slow to read."""
+    held: list[pa.Table] = []
+    for path in paths:
+        file = pq.ParquetFile(path)
+        if not file.schema_arrow.equals(schema, check_metadata=False):
+            problem = "has other columns than the first part; labels of rows must be of one kind"
+            raise DataError("", [Fault(str(path), problem, "Give the rows one kind of labels, and begin anew.")])
+        for group in range(file.num_row_groups):
+            held.append(file.read_row_group(group))
+            if sum(table.num_rows for table in held) >= ROW_GROUP:
+                yield pa.concat_tables(held)
+                held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _identity(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["identity"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
 
 # Rows at a time, unless told otherwise; and fewer of a model that is no network, which may take minutes for these: what
 # is not kept yet is lost when a run is stopped.
@@ -38,7 +178,7 @@ OnRows = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class StreamProgress:
     """How far a run has come: rows and chunks done, rows in all (None where nobody knows), rows by status."""
 
     rows: int
@@ -95,7 +235,7 @@ def stream(
     overwrite: bool = False,
     index: str | None = None,
     key: bytes | None = None,
-    on_chunk: Callable[[Progress], None] | None = None,
+    on_chunk: Callable[[StreamProgress], None] | None = None,
     on_rows: OnRows | None = None,
     on_resume: Callable[[int], None] | None = None,
 ) -> Streamed:
@@ -124,7 +264,7 @@ def stream(
     named = () if index is None else (index,)
     with only_run(Path(target)):
         _check(rows)
-        with Parts(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
+        with PartFiles(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
             done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
             about = _together([part.about for part, _ in done])
             parts.join([part for part, _ in done], about, key)
@@ -144,11 +284,11 @@ def _check(rows: RowFile) -> None:
 def _explained(
     explain: Explain,
     rows: RowFile,
-    parts: Parts,
+    parts: PartFiles,
     chunk: int,
     on_rows: OnRows | None,
     on_resume: Callable[[int], None] | None,
-) -> Iterator[tuple[Part, bool]]:
+) -> Iterator[tuple[PartFile, bool]]:
     """Each chunk's part, and whether it was there already."""
     done, resuming = 0, True
     for number, table in enumerate(rows.chunks(chunk)):
@@ -170,15 +310,15 @@ def _tell(on_rows: OnRows, before: int, total: int | None, done: int, _: int) ->
 
 
 def _followed(
-    done: Iterator[tuple[Part, bool]], total: int | None, on_chunk: Callable[[Progress], None] | None
-) -> Iterator[tuple[Part, bool]]:
+    done: Iterator[tuple[PartFile, bool]], total: int | None, on_chunk: Callable[[StreamProgress], None] | None
+) -> Iterator[tuple[PartFile, bool]]:
     """The same parts, with a word to whoever wants to know how far it has come."""
     rows, counts = 0, Counter[str]()
     for number, (part, resumed) in enumerate(done, start=1):
         rows += part.about["rows"]
         counts.update(part.about["counts"])
         if on_chunk is not None:
-            on_chunk(Progress(rows, total, number, dict(counts), resumed))
+            on_chunk(StreamProgress(rows, total, number, dict(counts), resumed))
         yield part, resumed
 
 

@@ -1,8 +1,4 @@
-"""A table as suggestions see it: each column's values in their order, and a division into a few parts.
-
-A rule's condition chooses among the parts: levels of a category, ranks of an ordinal, the few values of a number, or
-what lies below, at and above the value that a number has most often (such as 0).
-"""
+"""A table as suggestions see it: each column's values in order, and when what no row breaks speaks for a rule."""
 
 from __future__ import annotations
 
@@ -19,6 +15,40 @@ from numpy.typing import NDArray
 from ..schema import Feature, Natural, Schema
 from ..schema.validation import column_faults, raise_on_faults
 
+# The chance that any of all suggestions is owed to chance alone.
+ALPHA = 0.01
+# The rate that is left open must be at most this part of the rate by chance.
+WELL_BELOW = 0.5
+# What forbids less of what chance would bring than this is not worth a person's time.
+LEAST_SHARE = 0.001
+
+
+def highest_rate(rows: NDArray[np.int64], error: float) -> NDArray[np.float64]:
+    """The highest rate of breaking for which no break in so many rows has a chance of at least `error`."""
+    return np.asarray(1.0 - error ** (1.0 / np.maximum(rows, 1)))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What candidates must pass: rows that speak for them, in the light of how many are looked at."""
+
+    least_support: int
+    looked_at: int
+
+    def passes(
+        self, support: NDArray[np.int64], excluded: NDArray[np.int64], rows: NDArray[np.int64] | int
+    ) -> NDArray[np.bool_]:
+        """Whether rules that hold in all their `support` rows say something.
+
+        `excluded` counts those of all `rows` that have the value which the rule forbids.
+        """
+        rate = excluded / np.maximum(rows, 1)
+        share = rate * support / np.maximum(rows, 1)
+        unlikely = highest_rate(support, ALPHA / max(self.looked_at, 1)) <= WELL_BELOW * rate
+        enough = (support >= self.least_support) & (excluded >= self.least_support)
+        return np.asarray(enough & unlikely & (share >= LEAST_SHARE))
+
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 # A number of no more than so many values is divided by each of them.
@@ -28,7 +58,7 @@ OFTEN = 0.05
 
 
 @dataclass(frozen=True)
-class Part:
+class Division:
     """A stretch of values, both ends included, as they occur."""
 
     low: float
@@ -41,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ValueColumn:
     """A feature's values (numbers, ranks of an ordinal, codes of a category; missing is NaN) and their parts.
 
     `natural` are the same values as the schema has them. `part_of` has the part of each row, -1 where its value is
@@ -51,7 +81,7 @@ class Column:
     feature: Feature
     natural: NDArray[Any] = field(repr=False)
     values: Floats = field(repr=False)
-    parts: tuple[Part, ...]
+    parts: tuple[Division, ...]
     part_of: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -86,7 +116,7 @@ class Column:
         return np.unique(np.concatenate([upwards, ~upwards, points]), axis=0)
 
 
-def columns_of(table: pd.DataFrame, schema: Schema) -> dict[str, Column]:
+def columns_of(table: pd.DataFrame, schema: Schema) -> dict[str, ValueColumn]:
     """The columns of the schema in which anything is known; missing values and unknown levels are NaN."""
     raise_on_faults(column_faults(schema.features, table))
     natural = schema.natural(table)
@@ -94,33 +124,35 @@ def columns_of(table: pd.DataFrame, schema: Schema) -> dict[str, Column]:
     return {name: column for name, column in columns.items() if column.known.any()}
 
 
-def _column(feature: Feature, natural: NDArray[Any]) -> Column:
+def _column(feature: Feature, natural: NDArray[Any]) -> ValueColumn:
     if feature.is_number:
         values = np.where(np.isfinite(natural), natural, np.nan)
         parts = _stretches(values[~np.isnan(values)])
         ends = np.asarray([p.high for p in parts])
-        return Column(feature, natural, values, parts, np.where(np.isnan(values), -1, np.searchsorted(ends, values)))
+        return ValueColumn(
+            feature, natural, values, parts, np.where(np.isnan(values), -1, np.searchsorted(ends, values))
+        )
     measure = feature.rank_of_level if feature.kind == "ordinal" else np.arange(len(feature.levels), dtype=np.float64)
     ranks, places = np.unique(measure, return_inverse=True)
-    parts = tuple(Part(float(r), float(r)) for r in ranks)
+    parts = tuple(Division(float(r), float(r)) for r in ranks)
     known = natural >= 0
     values = np.where(known, measure[natural], np.nan)
-    return Column(feature, natural, values, parts, np.where(known, places[natural], -1))
+    return ValueColumn(feature, natural, values, parts, np.where(known, places[natural], -1))
 
 
-def _stretches(known: Floats) -> tuple[Part, ...]:
+def _stretches(known: Floats) -> tuple[Division, ...]:
     """A number's parts: its values if they are few, else what is below, at and above one that is frequent."""
     values, counts = np.unique(known, return_counts=True)
     if len(values) <= FEW:
-        return tuple(Part(float(v), float(v)) for v in values)
+        return tuple(Division(float(v), float(v)) for v in values)
     mode = int(counts.argmax())
     if counts[mode] < OFTEN * len(known):
-        return (Part(float(values[0]), float(values[-1])),)
+        return (Division(float(values[0]), float(values[-1])),)
     runs = [values[:mode], values[mode : mode + 1], values[mode + 1 :]]
-    return tuple(Part(float(run[0]), float(run[-1])) for run in runs if len(run))
+    return tuple(Division(float(run[0]), float(run[-1])) for run in runs if len(run))
 
 
-def made_up(columns: Mapping[str, Column], rows: int, seed: tuple[int, ...]) -> Natural:
+def made_up(columns: Mapping[str, ValueColumn], rows: int, seed: tuple[int, ...]) -> Natural:
     """Rows of which each value is drawn from the data by itself, as natural columns.
 
     What is drawn for a column does not depend on the others, so that an unrelated one changes no suggestion.
@@ -132,7 +164,7 @@ def made_up(columns: Mapping[str, Column], rows: int, seed: tuple[int, ...]) -> 
     return made
 
 
-def pairs_of(columns: Mapping[str, Column], seed: int) -> tuple[Natural, Natural]:
+def pairs_of(columns: Mapping[str, ValueColumn], seed: int) -> tuple[Natural, Natural]:
     """Every complete row beside another one, drawn at random; none stands in two pairs."""
     complete = np.flatnonzero(np.logical_and.reduce([c.known for c in columns.values()]))
     drawn = generator("\n".join(columns), seed).permutation(complete)

@@ -1,11 +1,19 @@
-"""What is suggested: a rule with what speaks for it; and a candidate, the same before it is read and weighed."""
+"""What is suggested: a rule in the rule language, with what speaks for it."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from ..rules import Rule
+from ..rules.notation import level as quoted
+from ..rules.notation import name as written_name
+from ..rules.notation import number
+from ..schema import Schema
+from .columns import Bools, ValueColumn
 
 Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "levels", "range"]
 
@@ -59,3 +67,91 @@ class Candidate:
     expected: float
     share: float
     sharp: float = 1.0
+
+
+# A set of more levels than this is nothing that a person would review.
+MOST_LISTED = 6
+_BARE = re.compile(r"[^\W\d]\w*|\d+(\.\d+)?")
+_WORDS = frozenset({"and", "or", "not", "in", "abs"})
+
+
+class Writer:
+    """Writes about the features of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def name(self, name: str, *, primed: bool = True) -> str:
+        """A feature's name, primed for the counterfactual value."""
+        return written_name(name, self.schema) + "'" * primed
+
+    def chosen(self, column: ValueColumn, chosen: Bools) -> str | None:
+        """That the value is in one of the chosen parts, or None if that cannot be said shortly."""
+        return self._between_parts(column, chosen) if column.is_ordered else self._levels(column, chosen)
+
+    def between(self, column: ValueColumn, low: float | None, high: float | None) -> str | None:
+        """That a number or rank lies between two values, both included and either left out."""
+        name, ends = self.name(column.feature.name), column.in_order[[0, -1]]
+        if low == high or (low is None and high == ends[0]) or (high is None and low == ends[1]):
+            return self._exactly(column, low if low is not None else high)
+        below, above = self._value(column, low), self._value(column, high)
+        if below and above:
+            return f"{below} <= {name} <= {above}"
+        return f"{name} >= {below}" if below else f"{name} <= {above}" if above else None
+
+    def beyond(self, column: ValueColumn, low: float | None, high: float | None) -> str | None:
+        """The opposite of `between`, where one comparison can say it."""
+        name, value = self.name(column.feature.name), self._value(column, low if low is not None else high)
+        if (low is None) != (high is None) and value:
+            return f"{name} {'<' if low is not None else '>'} {value}"
+        same = self._exactly(column, low) if low == high else None
+        return same.replace("' in {", "' not in {").replace("' == ", "' != ") if same else None
+
+    def _between_parts(self, column: ValueColumn, chosen: Bools) -> str | None:
+        places = np.flatnonzero(chosen)
+        if not len(places) or places[-1] - places[0] + 1 != len(places):
+            return None
+        first, last = places[0], places[-1]
+        parts, name = column.parts, self.name(column.feature.name)
+        if first == last and parts[first].is_point:
+            return self._exactly(column, parts[first].low)
+        if not parts[first].is_point and first == last > 0:
+            return f"{name} > {self._value(column, parts[first - 1].high)}"
+        if not parts[first].is_point and first == last == 0:
+            return f"{name} < {self._value(column, parts[1].low)}"
+        low = parts[first].low if first else None
+        return self.between(column, low, parts[last].high if last < len(parts) - 1 else None)
+
+    def _exactly(self, column: ValueColumn, value: float | None) -> str | None:
+        if value is None:
+            return None
+        if column.feature.is_number:
+            return f"{self.name(column.feature.name)} == {number(value)}"
+        return self._listed(column, [i for i, r in enumerate(column.feature.ranks) if r == value], negated=False)
+
+    def _value(self, column: ValueColumn, value: float | None) -> str | None:
+        if value is None:
+            return None
+        return (
+            number(value) if column.feature.is_number else self._level(column, column.feature.ranks.index(int(value)))
+        )
+
+    def _levels(self, column: ValueColumn, chosen: Bools) -> str | None:
+        inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        # Which levels are left is plainer than which are not, unless they are many more.
+        negated = len(outside) < len(inside)
+        return self._listed(column, list(outside if negated else inside), negated=negated)
+
+    def _listed(self, column: ValueColumn, codes: list[int], *, negated: bool) -> str | None:
+        levels = [self._level(column, code) for code in codes]
+        if not levels or len(levels) > MOST_LISTED or None in levels:
+            return None
+        name = self.name(column.feature.name)
+        if len(levels) == 1:
+            return f"{name} {'!=' if negated else '=='} {levels[0]}"
+        return f"{name} {'not in' if negated else 'in'} {{{', '.join(map(str, levels))}}}"
+
+    def _level(self, column: ValueColumn, code: int) -> str | None:
+        text = str(column.feature.levels[code])
+        plain = _BARE.fullmatch(text) and text not in _WORDS and text not in self.schema
+        return text if plain else quoted(text)

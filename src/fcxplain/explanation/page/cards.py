@@ -6,18 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...schema import Feature
-from ..amounts import amount, difference, short
-from ..answer import Explanation, Status
-from ..blocked import Blocked, blocked
 from ..certificate import Certificate, Change
-from ..reasons import WhyNot
-from ..statement import CUT_SHORT
+from ..reasons import Blocked, Status, WhyNot, blocked
+from ..wording import CUT_SHORT, amount, counted, difference, label_text, short
 from .spread import Spread, spread_of
-from .wording import counted, label_text
+
+if TYPE_CHECKING:
+    from ..explanation import Explanation
 
 LONGEST = 240
 # Less room than this is told: the model might as well have said no.

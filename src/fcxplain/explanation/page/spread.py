@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...schema import Feature
 from ...task import Task
-from ..amounts import amount, is_missing, short
-from .wording import percent
+from ..wording import amount, is_missing, percent, short
 
 BARS = 24
 HEIGHT = 100

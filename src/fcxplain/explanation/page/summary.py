@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...rules import in_words
-from ..amounts import short
-from ..answer import Explanation, Status
 from ..glance import UNLIMITED, unlimited
+from ..reasons import Status
+from ..wording import counted, escaped, percent, short
 from .cards import Answer, Card, Line
 from .tally import (
     NO_ANSWER,
@@ -22,7 +23,9 @@ from .tally import (
     group_counts,
     obstacle_counts,
 )
-from .wording import counted, escaped, percent
+
+if TYPE_CHECKING:
+    from ..explanation import Explanation
 
 # So many lines of a list are shown; the rest is counted.
 SHOWN = 15
@@ -30,7 +33,7 @@ NAMED = 8
 
 
 @dataclass(frozen=True)
-class Word:
+class StatusWord:
     """A status for people: a sign, a name, and what it means."""
 
     sign: str
@@ -39,12 +42,14 @@ class Word:
 
 
 STATUSES = {
-    Status.VERIFIED: Word("✓", "verified", "an answer of which everything that was checked holds"),
-    Status.BEST_EFFORT: Word("!", "fails a check", "an answer of which something does not hold; its card says what"),
-    Status.NOT_FOUND: Word("?", "not found", "no answer was found, which does not prove that there is none"),
-    Status.IMPOSSIBLE: Word("✕", "impossible", "proved: no legal row that keeps the rules gets the class wanted"),
-    Status.TIMED_OUT: Word("…", "timed out", "the budget of the row was spent before an answer was found"),
-    Status.ALREADY: Word("=", "already there", "the row gets the class wanted as it is"),
+    Status.VERIFIED: StatusWord("✓", "verified", "an answer of which everything that was checked holds"),
+    Status.BEST_EFFORT: StatusWord(
+        "!", "fails a check", "an answer of which something does not hold; its card says what"
+    ),
+    Status.NOT_FOUND: StatusWord("?", "not found", "no answer was found, which does not prove that there is none"),
+    Status.IMPOSSIBLE: StatusWord("✕", "impossible", "proved: no legal row that keeps the rules gets the class wanted"),
+    Status.TIMED_OUT: StatusWord("…", "timed out", "the budget of the row was spent before an answer was found"),
+    Status.ALREADY: StatusWord("=", "already there", "the row gets the class wanted as it is"),
 }
 
 
@@ -130,7 +135,7 @@ def _bar(share: float, kind: str = "") -> str:
     )
 
 
-def _badge(status: str, word: Word) -> str:
+def _badge(status: str, word: StatusWord) -> str:
     return f"<span class='badge {status}'><b aria-hidden='true'>{word.sign}</b> {word.name}</span>"
 
 

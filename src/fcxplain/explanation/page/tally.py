@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from ...schema import Feature
-from ..amounts import amount, difference
-from ..answer import Explanation, Status
-from .wording import label_text
+from ..reasons import Status
+from ..wording import amount, difference, label_text
+
+if TYPE_CHECKING:
+    from ..explanation import Explanation
 
 ANSWERED = (Status.VERIFIED, Status.BEST_EFFORT)
 NO_ANSWER = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)

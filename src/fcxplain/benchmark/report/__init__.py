@@ -1,0 +1,1 @@
+"""Result lines as documents, tables and pictures."""

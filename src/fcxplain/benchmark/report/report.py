@@ -1,0 +1,111 @@
+"""Result lines as documents: Markdown for people, CSV for programs, pictures. The same lines give the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ...errors import DataError, some
+from ...files import write_whole
+from ..results import Result
+from . import ablation, comparison, reproduction
+from . import comparison as overview
+from .markdown import as_csv, table
+from .pictures import OVERVIEW, draw, draw_methods
+from .summary import current
+
+PLACE = re.compile(r"(<!-- (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill(path: Path, tables: Mapping[str, str]) -> None:
+    """Put tables in their places on a page, and leave everything else as it is."""
+    text = path.read_text(encoding="utf-8")
+    names = [found["name"] for found in PLACE.finditer(text)]
+    if not names:
+        raise DataError(f"{path} has no place for a table: write `<!-- success -->` and, below it, `<!-- end -->`")
+    unknown = [name for name in names if name not in tables]
+    if unknown:
+        raise DataError(f"{path} has places for {some(unknown)}, and the results give {some(tables)}")
+    write_whole(path, PLACE.sub(lambda found: f"{found[1]}{tables[found['name']].rstrip()}\n{found[3]}", text))
+
+
+LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")
+
+
+def write_report(
+    results: Iterable[Result], folder: str | Path, *, pictures: bool = True, pages: Iterable[str | Path] = ()
+) -> list[Path]:
+    """Write everything that the results have to say into a folder, and tell which files.
+
+    `reproduction` has the paper's tables, `methods` all methods beside each other, `ablation` the paper's studies,
+    each as Markdown and as CSV; `failures.csv` has what went wrong. A file is only written if there is something to
+    write in it. `pages` are written by hand, and have places for tables; see `pages.fill`.
+    """
+    results = list(results)
+    if not results:
+        raise DataError("there are no results to report: run `fcxplain bench run` first, or name its --out folder")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = current(results)
+    every, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
+    runs = reproduction.published_runs(every)
+    more = len(every) > len(runs)
+    drawn = [*draw(runs, studies, folder), *(draw_methods(every, folder) if more else [])] if pictures else []
+    names = [path.stem for path in drawn]
+    texts: dict[str, str] = {}
+    if runs:
+        page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
+        own = [r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED]
+        texts["reproduction.md"] = page + ending(own)
+        texts["reproduction.csv"] = reproduction.csv_page(runs)
+    if more:
+        page = comparison.page(every, names)
+        texts["methods.md"] = page + ending([r for r in results if not r.job.study])
+        texts["methods.csv"] = reproduction.csv_page(every)
+    if studies:
+        page = ablation.page(studies, names)
+        texts["ablation.md"] = page + ending([r for r in results if r.job.study])
+        texts["ablation.csv"] = ablation.csv_page(studies)
+    if any(result.failure for result in kept):
+        texts["failures.csv"] = failures(kept)
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    filled = [Path(page) for page in pages]
+    for path in filled:
+        fill(path, overview.tables(every))
+    return [*(folder / name for name in texts), *drawn, *filled]
+
+
+def ending(results: list[Result]) -> str:
+    """What failed, what was left out, and what it was measured with."""
+    parts, kept = [], current(results)
+    superseded = len(results) - len(kept)
+    failed = [r for r in kept if r.failure]
+    if failed:
+        lines = [(_asked(r), str(r.failure)) for r in failed]
+        parts.append("### What failed\n\n" + table(("run", "reason"), lines, left=2))
+    if superseded:
+        what = "1 older line" if superseded == 1 else f"{superseded:,} older lines"
+        parts.append(f"{what} of the same jobs, measured with other parameters or code, left out.\n")
+    return "".join(f"\n{part}" for part in [*parts, _measured_with(kept)])
+
+
+def _asked(result: Result) -> str:
+    size = "" if result.job.rows is None else f", {result.job.rows:,} rows"
+    return f"{result.job}{size}"
+
+
+def _measured_with(results: list[Result]) -> str:
+    found = {
+        f"{', '.join(f'{name} {r.environment.get(name)}' for name in LIBRARIES)}, "
+        f"{r.environment.get('cpus')} CPUs ({r.environment.get('machine')})"
+        for r in results
+    }
+    return f"Measured on one thread with {'; with '.join(sorted(found))}.\n"
+
+
+def failures(results: Iterable[Result]) -> str:
+    """Each failed job with its reason, as CSV."""
+    head = ("key", "data", "rows", "method", "rules", "seed", "study", "point", "type", "message", "place")
+    return as_csv(head, ({"key": r.key} | vars(r.job) | vars(r.failure) for r in results if r.failure))

@@ -1,0 +1,248 @@
+"""Speed for what it is worth: CPU seconds per verified answer, of the bare work, of ours and of `dice-ml`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ...classifier.networks import one_thread
+from ...errors import DataError
+from ...explainer import FCx
+from ...explanation import Explanation
+from ...generator.view import class_indices
+from ...methods.base import Outputs, RowsAsked, answered, asked
+from ...metrics import evaluate
+from ...schema import Feature
+from ...task import Task
+from .explaining import bare_draw
+from .timing import OnJob, cpu_seconds, nobody
+
+REMEDY = "pip install 'fcxplain[compare]'"
+Way = Literal["random", "genetic"]
+OUTCOME = "fcxplain_outcome"
+
+
+def installed() -> bool:
+    """Whether the package is there."""
+    return find_spec("dice_ml") is not None
+
+
+class DicePackage:
+    """The package's `random` or `genetic` method, with the settings that it has by default."""
+
+    def __init__(self, way: Way, *, seed: int = 0) -> None:
+        self.way, self.seed = way, seed
+
+    def fit(self, task: Task) -> Self:
+        """Hand over the training rows and the model."""
+        if not installed():
+            raise DataError(f"dice-ml is not installed. Do {REMEDY}")
+        import dice_ml
+
+        self.task_, self.tongue_ = task, _Tongue(task)
+        train = self.tongue_.told(task.train)
+        train[OUTCOME] = class_indices(task, task.predict(task.train)).numpy()
+        with _aside(self.seed):
+            data = dice_ml.Data(dataframe=train, continuous_features=list(task.schema.numbers), outcome_name=OUTCOME)
+            self.explainer_ = dice_ml.Dice(data, dice_ml.Model(model=self.tongue_, backend="sklearn"), method=self.way)
+        return self
+
+    def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
+        """At most `k` answers for each row that does not have the class wanted."""
+        question = asked(self.task_, rows)
+        told, parts, row, reasons = self.tongue_.told(question.rows), [question.rows.iloc[:0]], [], {}
+        with _aside(self.seed):
+            for number in range(len(question)):
+                found = self._answers(question, told, number, k)
+                if isinstance(found, str):
+                    reasons[number] = f"dice-ml: {found}"
+                else:
+                    parts.append(found)
+                    row += [number] * len(found)
+        x_cf = self.task_.encoder.encode_natural(self.task_.schema.natural(pd.concat(parts)))
+        return answered(question, Outputs(x_cf, np.asarray(row, dtype=np.int64), reasons), f"dice-ml {self.way}")
+
+    def _answers(self, question: RowsAsked, told: pd.DataFrame, number: int, k: int) -> pd.DataFrame | str:
+        """The answers for one of the rows asked, or why there are none."""
+        varied = [n for n, may in zip(question.task.schema.names, question.layout.mutable, strict=True) if may]
+        wanted = int(question.y_target[number])
+        try:
+            result = self.explainer_.generate_counterfactuals(
+                told.iloc[[number]], total_CFs=k, desired_class=wanted, features_to_vary=varied
+            )
+        # It raises where it finds nothing, and whatever the libraries below it raise: either way there is no answer.
+        except Exception as error:
+            return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        example = result.cf_examples_list[0]
+        table = example.final_cfs_df if example.final_cfs_df_sparse is None else example.final_cfs_df_sparse
+        return "nothing found" if table is None or not len(table) else self.tongue_.understood(table)
+
+
+class _Tongue:
+    """Between tables of ours and what the package reads: whole or decimal numbers, and levels as texts.
+
+    It is also the model that the package asks, with scikit-learn's names.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def told(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """A table of ours as the package reads it."""
+        natural = self.task.schema.natural(rows)
+        columns: dict[str, Any] = {}
+        for feature in self.task.schema:
+            values = natural[feature.name]
+            if feature.is_category:
+                columns[feature.name] = np.asarray([str(v) for v in feature.levels], dtype=object)[values]
+            else:
+                columns[feature.name] = values.astype(np.int64) if feature.kind == "integer" else values
+        return pd.DataFrame(columns, index=rows.index)
+
+    def understood(self, told: pd.DataFrame) -> pd.DataFrame:
+        """The inverse of `told`, whatever types the columns have by now."""
+        natural = {feature.name: _values(feature, told[feature.name]) for feature in self.task.schema}
+        return self.task.schema.table(natural, index=told.index, dtypes=self.task.encoder.dtypes_)
+
+    def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
+        """Class probabilities, `n x classes`."""
+        return self.task.classifier.probabilities(self.understood(told))
+
+    def predict(self, told: pd.DataFrame) -> NDArray[np.int64]:
+        """The place of the class of each row."""
+        return np.asarray(class_indices(self.task, self.task.predict(self.understood(told))).numpy())
+
+
+def _values(feature: Feature, column: pd.Series) -> NDArray[Any]:
+    """A natural column. Many small tables are read, so the time that this takes would be laid at the package's door."""
+    if feature.is_number:
+        return np.asarray(column, dtype=np.float64)
+    return np.asarray([feature.level_of_text[text] for text in column.tolist()], dtype=np.int64)
+
+
+@contextlib.contextmanager
+def _aside(seed: int) -> Iterator[None]:
+    """The package draws from the global random state and prints as it goes: here it does both without being noticed."""
+    numbers, drawn = np.random.get_state(), random.getstate()  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        np.random.set_state(numbers)  # noqa: NPY002
+        random.setstate(drawn)
+
+
+ROWS = 30
+FLOOR = "bare work, one draw"
+FAST, DEFAULT, SPARSE = "fcxplain, one draw", "fcxplain, default", "fcxplain, sparse"
+PACKAGES: dict[Way, str] = {way: f"dice-ml, {way}" for way in get_args(Way)}
+NAMES = (FLOOR, FAST, DEFAULT, SPARSE, *PACKAGES.values())
+SHARES = ("validity", "feasibility", "success")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What one way of explaining took, and what came of it; shares are in percent, None where there is nothing."""
+
+    name: str
+    rows: int
+    fitting: float | None = None
+    """CPU seconds before the first row can be explained, once for a model and its rules."""
+    seconds: float | None = None
+    """CPU seconds for all the rows."""
+    verified: int = 0
+    """Rows with an answer that passes every check."""
+    validity: float | None = None
+    feasibility: float | None = None
+    success: float | None = None
+    changes: float | None = None
+    note: str = ""
+
+    @property
+    def seconds_per_verified(self) -> float | None:
+        """What a counterfactual that holds costs; None where there is none."""
+        return None if self.seconds is None or not self.verified else self.seconds / self.verified
+
+
+def compared(
+    fcx: FCx,
+    refused: pd.DataFrame,
+    *,
+    fitting: float,
+    rows: int = ROWS,
+    repeat: int = 5,
+    seed: int = 0,
+    on_job: OnJob = nobody,
+) -> list[Contender]:
+    """Explain the same rows in every way. Ours and the bare work count by their best turn; dice-ml has one turn.
+
+    fitting: the CPU seconds that `fcx` took to be fitted.
+    """
+    some = refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:rows])]
+    with one_thread(), threadpool_limits(limits=1):
+        found = []
+        for name, explain in _ours(fcx, some).items():
+            on_job(name)
+            found.append(_timed(name, fcx.task_, some, explain, fitting, repeat))
+        return found + list(_packages(fcx.task_, some, seed, on_job))
+
+
+def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
+    return {
+        FLOOR: bare_draw(fcx, some),
+        FAST: partial(fcx.explain, some, draws=1),
+        DEFAULT: partial(fcx.explain, some),
+        SPARSE: partial(fcx.explain, some, prefer="sparse"),
+    }
+
+
+def _packages(task: Task, some: pd.DataFrame, seed: int, on_job: OnJob) -> Iterator[Contender]:
+    for way, name in PACKAGES.items():
+        on_job(name)
+        if not installed():
+            yield Contender(name, len(some), note=f"not installed: {REMEDY}")
+            continue
+        package = DicePackage(way, seed=seed)
+        fitting = cpu_seconds(partial(package.fit, task))
+        yield _timed(name, task, some, partial(package.explain, some), fitting, repeat=1)
+
+
+def _timed(
+    name: str, task: Task, some: pd.DataFrame, explain: Callable[[], Any], fitting: float, repeat: int
+) -> Contender:
+    """The shortest turn, and a judgement of the last turn's answers, which are those of every other."""
+    kept: list[Any] = []
+    seconds = min(cpu_seconds(lambda: kept.append(explain())) for _ in range(repeat))
+    answer = kept[-1] if isinstance(kept[-1], Explanation) else _judged(name, task, some, kept[-1])
+    marks = evaluate(answer, task, [*SHARES, "sparsity"]).values
+    shares = {share: _known(marks[share]) for share in SHARES}
+    verified = round(marks["success"] * int(answer.asked.sum()) / 100)
+    told = Counter(reason.words for reason in answer.reasons.values()).most_common(1)
+    note = "; ".join(f"{count} rows: {words}" for words, count in told)
+    changes = _known(marks["sparsity"])
+    return Contender(name, len(some), fitting, seconds, verified, **shares, changes=changes, note=note)
+
+
+def _judged(name: str, task: Task, some: pd.DataFrame, table: pd.DataFrame) -> Explanation:
+    """A table with a line for each row, checked as every answer is."""
+    wanted = task.wanted(task.predict(some))
+    return Explanation.of(task, some, table, np.arange(len(some)), method=name, wanted=wanted)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,104 @@
+"""How fast rows are explained: in a batch, one at a time, with a single draw, and file to file with ever more rows.
+
+The floor of the fast mode is what any such method must do: one draw of the network for each row, decoded to a table,
+and the classifier's answer to it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from ...classifier.networks import one_thread
+from ...explainer import FCx
+from ...generator.draws import Proposer
+from ...generator.view import class_indices
+from ...search import PREFERENCES
+from .timing import OnJob, Timing, cpu_seconds, nobody
+from .training import Growth, peak_memory
+
+# Rows that are explained one at a time.
+SINGLE = 100
+SIZES = (10**3, 10**4, 10**5, 10**6)
+# What is measured of explaining, one after the other.
+BATCHES, ROWS = (tuple(f"{prefer}, {rows}" for prefer in PREFERENCES) for rows in ("a batch", "one row"))
+ONE_DRAW = "one draw, a batch"
+JOBS = (*BATCHES, *ROWS, ONE_DRAW)
+
+
+def explaining_speed(fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_job: OnJob = nobody) -> list[Timing]:
+    """CPU seconds for all rows by each preference, for one row, and with one draw against the bare work."""
+    found = []
+    with one_thread(), threadpool_limits(limits=1):
+        for prefer, job in zip(PREFERENCES, BATCHES, strict=True):
+            on_job(job)
+            seconds = _best(partial(fcx.explain, refused, prefer=prefer), repeat)
+            found.append(Timing(job, len(refused), seconds))
+        for prefer, job in zip(PREFERENCES, ROWS, strict=True):
+            on_job(job)
+            found.append(Timing(job, 1, _median(fcx, refused.iloc[:SINGLE], prefer)))
+        on_job(ONE_DRAW)
+        floor = _best(bare_draw(fcx, refused), repeat)
+        fast = _best(partial(fcx.explain, refused, draws=1), repeat)
+        found.append(Timing(ONE_DRAW, len(refused), fast, floor))
+    return found
+
+
+def explaining_growth(
+    fcx: FCx,
+    refused: pd.DataFrame,
+    *,
+    sizes: Sequence[int] = SIZES,
+    prefer: str = "sparse",
+    seed: int = 0,
+    on_job: OnJob = nobody,
+) -> list[Growth]:
+    """File to file with ever more rows, drawn from these with replacement.
+
+    A small file goes first and is not counted: what is loaded and learnt at the first use is no cost of a row.
+    """
+    generator, found = np.random.default_rng(seed), []
+    with tempfile.TemporaryDirectory() as folder, one_thread(), threadpool_limits(limits=1):
+        source, target = Path(folder) / "rows.parquet", Path(folder) / "answers.parquet"
+        work = partial(fcx.explain, source, out=target, prefer=prefer, overwrite=True)
+        refused.iloc[:SINGLE].reset_index(drop=True).to_parquet(source)
+        work()
+        for size in sorted(sizes):
+            on_job(f"file to file, {size:,} rows")
+            refused.iloc[generator.integers(0, len(refused), size)].reset_index(drop=True).to_parquet(source)
+            before = peak_memory()
+            seconds = cpu_seconds(work)
+            found.append(Growth(size, seconds, peak_memory() - before))
+    return found
+
+
+def bare_draw(fcx: FCx, rows: pd.DataFrame) -> Callable[[], pd.DataFrame]:
+    """The bare work: one draw for each row, decoded to a table, and the classifier's answer to it."""
+    task = fcx.task_
+    proposer = Proposer(fcx.model_, task, seed=fcx.seed)
+    wanted = class_indices(task, task.wanted(task.predict(rows))).numpy()
+
+    def work() -> pd.DataFrame:
+        codes = proposer.draws(task.encoder.codes(rows), wanted, 1)[:, 0]
+        table = task.encoder.from_codes(codes)
+        task.predict(table)
+        return table
+
+    return work
+
+
+def _best(work: Callable[[], object], repeat: int) -> float:
+    return min(cpu_seconds(work) for _ in range(repeat))
+
+
+def _median(fcx: FCx, rows: pd.DataFrame, prefer: str) -> float:
+    """The median over rows that are explained one at a time."""
+    fcx.explain(rows.iloc[:1], prefer=prefer)
+    return statistics.median(cpu_seconds(partial(fcx.explain, rows.iloc[[i]], prefer=prefer)) for i in range(len(rows)))

@@ -1,0 +1,198 @@
+"""Speed as ratios from one run: tables against plain numpy and pandas, training and explaining against the bare
+network, answers against dice-ml's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ...classifier import train_classifier
+from ...datasets import Dataset, load_dataset
+from ...errors import DataError, Fault, did_you_mean, some
+from ...explainer import FCx
+from ...task import Task
+from . import dice as versus
+from . import explaining, training
+from .dice import Contender, compared
+from .tables import encoding, repairing
+from .timing import Machine, OnJob, Timing, cpu_seconds, this_machine
+from .training import Growth, peak_memory, training_growth, training_speed
+
+MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare")
+# Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
+ALONE = "memory"
+# What needs a training made ready, and what a fitted explainer.
+TRAINS, EXPLAINS = {"training", "growth"}, {"explaining", "streaming", "compare"}
+UP_TO = 10**6
+# What the lines of the picture are called.
+EPOCHS, FILES = "train, one epoch", "explain, file to file"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured, on what, and the most memory that the process had."""
+
+    machine: Machine
+    timings: tuple[Timing, ...] = ()
+    growth: tuple[Growth, ...] = ()
+    """Of training, epoch by epoch."""
+    streaming: tuple[Growth, ...] = ()
+    """Of explaining, file to file."""
+    contenders: tuple[Contender, ...] = ()
+    """Ways to explain the same rows."""
+    peak: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "machine": asdict(self.machine),
+            "timings": [asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in self.timings],
+            "growth": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.growth],
+            "streaming": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.streaming],
+            "compare": [asdict(c) | {"seconds_per_verified": c.seconds_per_verified} for c in self.contenders],
+            "peak": self.peak,
+        }
+
+    def draw(self, path: str | Path) -> None:
+        """Draw what a row costs against how many there are, as the picture that the name ends in."""
+        from ... import plots
+
+        lines = {EPOCHS: self.growth, FILES: self.streaming}
+        points = [(name, g.rows, 1e6 * g.seconds_per_row) for name, sizes in lines.items() for g in sizes]
+        table = pd.DataFrame(points, columns=["series", "rows", "microseconds"])
+        plots.save(plots.cost_per_row(table), path)
+
+
+def measured(
+    data: str,
+    what: Iterable[str] = MEASURED,
+    *,
+    sample: str | None = None,
+    repeat: int = 5,
+    up_to: int = UP_TO,
+    rows: int = versus.ROWS,
+    seed: int = 0,
+    on_job: Callable[[int, int, str], None] | None = None,
+) -> Speed:
+    """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`.
+
+    up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare".
+    on_job: called when a measurement begins, with how many are done, how many there are, and what this one is.
+    """
+    chosen = _checked(what, up_to)
+    tell = _Count(jobs(chosen, up_to), on_job)
+    machine, loaded = this_machine(), load_dataset(data, seed=seed, sample=sample)
+    if ALONE in chosen:
+        tell("fit, one epoch")
+        return Speed(machine, (_one_epoch(loaded, seed),), peak=peak_memory())
+    timings = _tables(loaded, repeat, seed, tell) if "tables" in chosen else []
+    trained, growth = _training(loaded, chosen, repeat, up_to, seed, tell)
+    explained, answering, contenders = _explaining(loaded, chosen, repeat, up_to, rows, seed, tell)
+    parts = (*timings, *trained, *explained), tuple(growth), tuple(answering), tuple(contenders)
+    return Speed(machine, *parts, peak=peak_memory())
+
+
+def jobs(chosen: Sequence[str], up_to: int) -> int:
+    """How many measurements there are; getting ready for some of them counts as one."""
+    if ALONE in chosen:
+        return 1
+    parts = {
+        "tables": 2,
+        "training": 1,
+        "growth": len(_sizes(training.SIZES, up_to)),
+        "explaining": len(explaining.JOBS),
+        "streaming": len(_sizes(explaining.SIZES, up_to)),
+        "compare": len(versus.NAMES),
+    }
+    ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
+    return ready + sum(parts[name] for name in set(chosen))
+
+
+class _Count:
+    """Measurements that have begun, told to whoever wants to know."""
+
+    def __init__(self, total: int, on_job: Callable[[int, int, str], None] | None) -> None:
+        self.begun, self.total, self.on_job = 0, total, on_job
+
+    def __call__(self, job: str) -> None:
+        if self.on_job is not None:
+            self.on_job(self.begun, self.total, job)
+        self.begun += 1
+
+
+def _checked(what: Iterable[str], up_to: int) -> tuple[str, ...]:
+    chosen, known = tuple(what), (*MEASURED, ALONE)
+    remedy = f"There are {some(known)}."
+    faults = [Fault(f"{w!r}", "cannot be measured", did_you_mean(w, known) or remedy) for w in chosen if w not in known]
+    if not _sizes(explaining.SIZES, up_to):
+        least = min(explaining.SIZES)
+        faults.append(Fault("up_to", f"is {up_to:,}, and the smallest size is {least:,}", f"Give {least:,} or more."))
+    if faults:
+        raise DataError("speed", faults)
+    return chosen
+
+
+def _sizes(sizes: Sequence[int], up_to: int) -> list[int]:
+    return [size for size in sizes if size <= up_to]
+
+
+def _training(
+    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, seed: int, tell: OnJob
+) -> tuple[list[Timing], list[Growth]]:
+    if not TRAINS & set(chosen):
+        return [], []
+    tell("getting the training ready")
+    run = FCx.as_published("binary", loaded.name, seed).training(_task(loaded, seed), validation=loaded.validation)
+    parts, schedule = (run.objective, run.model, run.train), run.schedule
+    how: dict[str, Any] = {"schedule": schedule, "seed": seed}
+    timings = []
+    if "training" in chosen:
+        tell("training, term by term")
+        timings = training_speed(*parts, repeat=repeat, **how)
+    sizes = _sizes(training.SIZES, up_to) if "growth" in chosen else []
+    return timings, training_growth(*parts, sizes=sizes, repeat=min(repeat, 3), on_job=tell, **how)
+
+
+def _explaining(
+    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, rows: int, seed: int, tell: OnJob
+) -> tuple[list[Timing], list[Growth], list[Contender]]:
+    if not EXPLAINS & set(chosen):
+        return [], [], []
+    tell("fitting")
+    task = _task(loaded, seed)
+    fcx = FCx(seed=seed)
+    fitting = cpu_seconds(partial(fcx.fit, task, validation=loaded.validation))
+    refused = loaded.test[list(task.schema.names)][task.refused(loaded.test)]
+    timings, growth, others, sizes = [], [], [], _sizes(explaining.SIZES, up_to)
+    if "explaining" in chosen:
+        timings = explaining.explaining_speed(fcx, refused, repeat=repeat, on_job=tell)
+    if "streaming" in chosen:
+        growth = explaining.explaining_growth(fcx, refused, sizes=sizes, seed=seed, on_job=tell)
+    if "compare" in chosen:
+        others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_job=tell)
+    return timings, growth, others
+
+
+def _one_epoch(loaded: Dataset, seed: int) -> Timing:
+    """The whole fit of the published preset, but with one epoch."""
+    task = _task(loaded, seed)
+    fcx = FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
+    return Timing("fit, one epoch", int(task.refused(task.train).sum()), cpu_seconds(lambda: fcx.fit(task)))
+
+
+def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnJob) -> list[Timing]:
+    table = pd.concat([loaded.train, loaded.validation, loaded.test])
+    tell("encoding")
+    encoded = encoding(table, loaded.schema, repeat=repeat)
+    tell("repairing")
+    return encoded + repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
+
+
+def _task(loaded: Dataset, seed: int) -> Task:
+    classifier = train_classifier(loaded, kind="paper", seed=seed)
+    return Task(loaded.train, classifier, schema=loaded.schema, rules=loaded.rules["binary"], target=loaded.target)

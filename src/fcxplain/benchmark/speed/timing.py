@@ -1,0 +1,107 @@
+"""A stopwatch (CPU time, best of several turns, ours and the bare work taking turns), and what it ran on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+OnJob = Callable[[str], None]
+"""Told of each job when it begins."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """CPU seconds for a job over some rows, and for the plain work it must contain, if that is defined."""
+
+    job: str
+    rows: int
+    seconds: float
+    floor: float | None = None
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows done in a CPU second."""
+        return self.rows / self.seconds
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time over the plain work's."""
+        return None if self.floor is None else self.seconds / self.floor
+
+
+def nobody(job: str) -> None:
+    """Where nobody wants to know what is measured now."""
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    """Processor time of one call, all threads together."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def best_of(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> tuple[float, float]:
+    """The shortest time of each of two ways that take turns."""
+    times = [(cpu_seconds(ours), cpu_seconds(plain)) for _ in range(repeat)]
+    return min(t[0] for t in times), min(t[1] for t in times)
+
+
+LIBRARIES = ("fcxplain", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", "dice-ml")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine at the time of a measurement."""
+
+    cpu: str
+    cores: int
+    """Those that this process may use."""
+    load: float | None
+    """Processes that wanted a core in the last minute, this one among them; None where nobody counts."""
+    system: str
+    versions: dict[str, str]
+
+    def __str__(self) -> str:
+        load = "" if self.load is None else f", load {self.load:.1f}"
+        libraries = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        return f"{self.cpu}, {self.cores} cores{load}; {self.system}; {libraries}"
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on."""
+    return Machine(_cpu(), _cores(), _load(), f"{platform.system()} {platform.machine()}", _versions())
+
+
+def _cpu(listing: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name as the system tells it; only Linux has it in a file."""
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _load() -> float | None:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def _versions() -> dict[str, str]:
+    """Of those that are installed."""
+    found = {"Python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,355 @@
+"""A causal graph in other forms: plain data, CSV, networkx, and DOT, the language of Graphviz."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, Fault, FormatError, did_you_mean, some
+from ..files import write_whole
+from .soundness import Edge
+
+KINDS = ("node", "directed", "undirected")
+COLUMNS = ("from", "to", "kind", "support")
+# More than any table has; a graph is a matrix in memory.
+MAX_CHARACTERS, MAX_NODES = 10_000_000, 2_000
+# A spreadsheet takes text that begins so for a formula; an apostrophe before it keeps it text.
+_FORMULA = "=+-@\t\r'"
+
+
+@dataclass(frozen=True)
+class GraphParts:
+    """What a graph is made of, before anybody has checked it."""
+
+    nodes: tuple[str, ...]
+    directed: tuple[Edge, ...] = ()
+    undirected: tuple[Edge, ...] = ()
+    support: Mapping[Edge, float] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[tuple[Edge, str, float | None]]:
+        """Each edge with its kind and support."""
+        for kind, edges in (("directed", self.directed), ("undirected", self.undirected)):
+            for edge in edges:
+                yield edge, kind, self.support.get(edge)
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """One line of a file: an edge, or a node if `target` is empty."""
+
+    place: str
+    source: Any
+    target: Any
+    kind: Any
+    support: Any = None
+
+
+def loaded(source: str | Path) -> tuple[str, str]:
+    """The text of a file (a path) or the text itself (a string with a line break), and what to call it."""
+    if isinstance(source, str) and "\n" in source:
+        return source, "text"
+    try:
+        # Line breaks inside a quoted name stay what they are.
+        text = Path(source).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read the causal graph {str(source)[:200]}: {error}") from error
+    return text, str(source)
+
+
+def saved(text: str, path: str | Path | None) -> str:
+    """The text, written whole to a path if one is given."""
+    if path is not None:
+        try:
+            write_whole(Path(path), text)
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot write the causal graph {path}: {error}") from error
+    return text
+
+
+# Plain data
+
+
+def to_dict(parts: GraphParts) -> dict[str, Any]:
+    """Nodes and edges as lists and dictionaries."""
+    edges = [
+        {"from": a, "to": b, "kind": kind} | ({} if share is None else {"support": share})
+        for (a, b), kind, share in parts.rows()
+    ]
+    return {"nodes": list(parts.nodes), "edges": edges}
+
+
+def from_dict(data: Any) -> GraphParts:
+    """The inverse of `to_dict`."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("nodes"), list | tuple):
+        raise FormatError('a causal graph is a dictionary with "nodes", a list of names, and "edges"')
+    keys = ("nodes", "edges")
+    faults = [Fault(f"key {k!r:.80}", "is not known", did_you_mean(k, keys)) for k in data if k not in keys]
+    edges, rows = data.get("edges", []), []
+    for i, edge in enumerate(edges if isinstance(edges, list | tuple) else [edges]):
+        place = f"edge {i + 1}"
+        if isinstance(edge, Mapping) and {"from", "to"} <= set(edge) <= set(COLUMNS):
+            rows.append(EdgeRow(place, edge["from"], edge["to"], edge.get("kind", "directed"), edge.get("support")))
+        else:
+            faults.append(Fault(place, "is not a dictionary", f"Its keys are {', '.join(COLUMNS)}."))
+    return parts_of(rows, "the causal graph", tuple(data["nodes"]), faults)
+
+
+# CSV
+
+
+def to_csv(parts: GraphParts) -> str:
+    """A row per node, then a row per edge."""
+    rows = [(_cell(n), "", "node", "") for n in parts.nodes]
+    rows += [
+        (_cell(a), _cell(b), kind, "" if share is None else repr(float(share))) for (a, b), kind, share in parts.rows()
+    ]
+    return "".join(",".join(row) + "\n" for row in [COLUMNS, *rows])
+
+
+def _cell(name: str) -> str:
+    """A name as one cell; the csv module of older Pythons leaves a lone carriage return without quotes."""
+    text = f"'{name}" if name[0] in _FORMULA else name
+    is_plain = text.strip() == text and not set(text) & set(',"\r\n')
+    return text if is_plain else '"{}"'.format(text.replace('"', '""'))
+
+
+def _name(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and cell[1:2] and cell[1] in _FORMULA else cell
+
+
+def from_csv(text: str, place: str, nodes: Sequence[str] | None = None) -> GraphParts:
+    """The inverse of `to_csv`."""
+    check_size(text, place)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [c.strip().casefold() for c in next(reader, [])]
+        if tuple(header[:2]) != COLUMNS[:2] or not set(header) <= set(COLUMNS) or len(set(header)) < len(header):
+            raise FormatError(f"{place}, line 1: the columns should be {','.join(COLUMNS)}, not {some(header)}")
+        lines = [(reader.line_num, cells) for cells in reader if any(c.strip() for c in cells)]
+    except csv.Error as error:
+        raise FormatError(f"{place}, line {reader.line_num}: {error}. Is a quote left open?") from error
+    faults = [
+        Fault(f"line {n}", f"has {len(cells)} cells, not {len(header)}", "Quote names that hold a comma.")
+        for n, cells in lines
+        if len(cells) != len(header)
+    ]
+    whole = [(n, dict(zip(header, cells, strict=True))) for n, cells in lines if len(cells) == len(header)]
+    rows = [_csv_row(f"line {n}", cells) for n, cells in whole]
+    return parts_of(rows, place, None if nodes is None else tuple(nodes), faults)
+
+
+def _csv_row(place: str, cells: Mapping[str, str]) -> EdgeRow:
+    kind = cells.get("kind", "").strip().casefold() or "directed"
+    return EdgeRow(place, _name(cells["from"]), _name(cells["to"]), kind, cells.get("support", "").strip() or None)
+
+
+# networkx
+
+
+def to_networkx(parts: GraphParts) -> Any:
+    """A `networkx.DiGraph` with `kind` and `support` on its edges."""
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(parts.nodes)
+    for (a, b), kind, share in parts.rows():
+        marks = {"kind": kind} | ({} if share is None else {"support": share})
+        graph.add_edge(a, b, **marks)
+        if kind == "undirected":
+            graph.add_edge(b, a, **marks)
+    return graph
+
+
+def from_networkx(graph: Any) -> GraphParts:
+    """From any simple graph of networkx; its nodes are turned into text."""
+    if not hasattr(graph, "is_directed") or graph.is_multigraph():
+        raise DataError(f"a causal graph comes from a networkx Graph or DiGraph, not from a {type(graph).__name__}")
+    rows: dict[Edge, EdgeRow] = {}
+    for a, b, marks in graph.edges(data=True):
+        is_both = a != b and (not graph.is_directed() or graph.has_edge(b, a))
+        if not is_both or (str(b), str(a)) not in rows:
+            kind = "undirected" if is_both else "directed"
+            place = f"edge {a!r:.80} to {b!r:.80}"
+            rows[str(a), str(b)] = EdgeRow(place, str(a), str(b), kind, marks.get("support"))
+    return parts_of(rows.values(), "the networkx graph", tuple(map(str, graph.nodes)), [])
+
+
+# What all of them share
+
+
+def check_size(text: str, place: str) -> None:
+    """Refuse text that is too long to be a graph."""
+    if len(text) > MAX_CHARACTERS:
+        raise FormatError(f"{place} has {len(text):,} characters; a causal graph has at most {MAX_CHARACTERS:,}")
+
+
+def parts_of(rows: Iterable[EdgeRow], place: str, nodes: tuple[str, ...] | None, faults: list[Fault]) -> GraphParts:
+    """Checked rows as parts; without `nodes`, features stand in the order in which they are met."""
+    rows = list(rows)
+    faults = faults + [fault for row in rows for fault in _row_faults(row)]
+    if faults:
+        raise FormatError(f"{place} has mistakes", faults)
+    edges = [r for r in rows if r.kind != "node"]
+    met = dict.fromkeys([r.source for r in rows if r.kind == "node"] + [n for r in edges for n in (r.source, r.target)])
+    if len(met) > MAX_NODES:
+        raise FormatError(f"{place} names {len(met):,} features; a causal graph has at most {MAX_NODES:,}")
+    return GraphParts(
+        tuple(met) if nodes is None else nodes,
+        tuple((r.source, r.target) for r in edges if r.kind == "directed"),
+        tuple((r.source, r.target) for r in edges if r.kind == "undirected"),
+        {(r.source, r.target): float(r.support) for r in edges if r.support is not None},
+    )
+
+
+def _row_faults(row: EdgeRow) -> Iterator[Fault]:
+    if row.kind not in KINDS:
+        yield Fault(row.place, f"no kind {row.kind!r:.80}", did_you_mean(row.kind, KINDS) or f"Write {some(KINDS)}.")
+    elif row.kind != "node" and not (_is_name(row.source) and _is_name(row.target)):
+        yield Fault(row.place, "an edge needs two names", "Fill in both from and to.")
+    elif row.kind == "node" and not _is_name(row.source):
+        yield Fault(row.place, "a node needs a name")
+    try:
+        float(0 if row.support is None else row.support)
+    except (TypeError, ValueError):
+        yield Fault(row.place, f"support is {row.support!r:.80}, not a number", "Write a share from 0 to 1.")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|(?P<quoted>"(?:[^"\\]|\\.)*")
+    |(?P<sign>->|--|[{}\[\]=;,:])|(?P<word>[^\W\d]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "\n": ""}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of DOT; `kind` is sign, word or quoted (`text` is then without its quotes)."""
+
+    text: str
+    kind: str
+    line: int
+
+    @property
+    def is_name(self) -> bool:
+        """Whether this may name a node."""
+        return self.kind != "sign"
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether this is one of these signs."""
+        return self.kind == "sign" and self.text in signs
+
+    def is_word(self, *words: str) -> bool:
+        """Whether this is one of the language's words; in quotes it is a name."""
+        return self.kind == "word" and self.text.casefold() in words
+
+
+def to_dot(parts: GraphParts) -> str:
+    """A digraph in which undirected edges have no arrowhead and support is written on the edge."""
+    lines = [f"  {_quoted(n)};" for n in parts.nodes]
+    for (a, b), kind, share in parts.rows():
+        marks = ["dir=none"] if kind == "undirected" else []
+        marks += [] if share is None else [f'support="{float(share)!r}"', f'label="{share:.0%}"']
+        written = f" [{', '.join(marks)}]" if marks else ""
+        lines.append(f"  {_quoted(a)} -> {_quoted(b)}{written};")
+    return "\n".join(["digraph causal {", *lines, "}", ""])
+
+
+def _quoted(name: str) -> str:
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        name = name.replace(plain, escaped)
+    return f'"{name}"'
+
+
+def from_dot(text: str, place: str) -> GraphParts:
+    """The inverse of `to_dot`; graphs by hand are read too, but no subgraphs and no ports."""
+    check_size(text, place)
+    tokens = list(_tokens(text, place))
+    start = next((i for i, t in enumerate(tokens) if t.is_sign("{")), None)
+    words = [t.text.casefold() for t in tokens[:start]]
+    if start is None or not any(w in words[:2] for w in ("digraph", "graph")) or not tokens[-1].is_sign("}"):
+        raise FormatError(f"{place} is not a DOT graph; it should read: digraph {{ a -> b; b -> c [dir=none]; }}")
+    rows, at, body = list[EdgeRow](), 0, tokens[start + 1 : -1]
+    while at < len(body):
+        new, at = _statement(body, at, place)
+        rows += new
+    return parts_of(rows, place, None, [])
+
+
+def _tokens(text: str, place: str) -> Iterator[Token]:
+    at, line = 0, 1
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise FormatError(f"{place}, line {line}: cannot read {text[at : at + 20]!r}. Put names in double quotes.")
+        piece, kind = found.group(), found.lastgroup
+        if kind == "quoted":
+            yield Token(re.sub(r"\\(.)", _unescaped, piece[1:-1], flags=re.DOTALL), kind, line)
+        elif kind != "space":
+            yield Token(piece, kind or "sign", line)
+        at, line = found.end(), line + piece.count("\n")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[1], found[0])
+
+
+def _statement(body: list[Token], at: int, place: str) -> tuple[list[EdgeRow], int]:
+    """The edges or the node of one statement, and where the next one begins."""
+    first = body[at]
+    if first.is_sign(";"):
+        return [], at + 1
+    if not first.is_name or first.is_word("subgraph", "strict"):
+        raise FormatError(f"{place}, line {first.line}: cannot read {first.text!r} here. Subgraphs are not read.")
+    chain, signs, at = [first.text], list[str](), at + 1
+    while at + 1 < len(body) and body[at].is_sign("->", "--") and body[at + 1].is_name:
+        signs.append(body[at].text)
+        chain.append(body[at + 1].text)
+        at += 2
+    if at < len(body) and body[at].is_sign("=") and not signs:  # a setting of the whole graph
+        return [], at + 2
+    marks, at = _marks(body, at, place)
+    if at < len(body) and body[at].is_sign("->", "--", "{", "}", "=", "]", ":", ","):
+        raise FormatError(f"{place}, line {body[at].line}: cannot read {body[at].text!r} after {chain[-1]!r:.80}")
+    spot = f"line {first.line}"
+    if not signs:
+        is_default = first.is_word("node", "edge", "graph") and marks
+        return [] if is_default else [EdgeRow(spot, first.text, "", "node")], at
+    return list(_links(spot, chain, signs, marks)), at
+
+
+def _links(spot: str, chain: list[str], signs: list[str], marks: Mapping[str, str]) -> Iterator[EdgeRow]:
+    for a, sign, b in zip(chain, signs, chain[1:], strict=False):
+        way = marks.get("dir", "forward") if sign == "->" else "none"
+        kind = {"forward": "directed", "back": "directed", "none": "undirected", "both": "undirected"}.get(way, way)
+        yield EdgeRow(spot, *((b, a) if way == "back" else (a, b)), kind, marks.get("support"))
+
+
+def _marks(body: list[Token], at: int, place: str) -> tuple[dict[str, str], int]:
+    """The attributes in square brackets, if any."""
+    marks: dict[str, str] = {}
+    while at < len(body) and body[at].is_sign("["):
+        line, at = body[at].line, at + 1
+        while at < len(body) and not body[at].is_sign("]"):
+            if body[at].is_sign(",", ";"):
+                at += 1
+                continue
+            if at + 2 >= len(body) or not (body[at].is_name and body[at + 1].is_sign("=") and body[at + 2].is_name):
+                raise FormatError(f"{place}, line {line}: an attribute is written name=value")
+            marks[body[at].text] = body[at + 2].text
+            at += 3
+        if at >= len(body):
+            raise FormatError(f"{place}, line {line}: the bracket [ is never closed")
+        at += 1
+    return marks, at

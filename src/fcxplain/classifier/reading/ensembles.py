@@ -1,0 +1,361 @@
+"""The trees inside models of scikit-learn, XGBoost and LightGBM. A kind of model is one function in `READERS`.
+
+Scikit-learn's forests are public; of its histogram boosting the inside is read, of the other two what they write as
+JSON. Every field must be one that is known, if only as one that answers do not depend on: what else is there may mean
+anything. Whoever reads a model so must compare the sums with the model's own (`trees.read_trees` does).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import some
+from ..estimators import chain
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+SINGLE, DOUBLE = 2.0**-24, 2.0**-53
+
+HISTOGRAM_NODE = (
+    "value count feature_idx num_threshold missing_go_to_left left right gain depth is_leaf bin_threshold "
+    "is_categorical bitset_idx"
+)
+GROWN = "max_depth node_count nodes values"
+GROWN_NODE = (
+    "left_child right_child feature threshold impurity n_node_samples weighted_n_node_samples missing_go_to_left"
+)
+XGBOOST_LEARNER = "attributes feature_names feature_types gradient_booster learner_model_param objective"
+XGBOOST_BOOSTER = "cats gbtree_model_param iteration_indptr tree_info trees"
+XGBOOST_TREE = (
+    "base_weights categories categories_nodes categories_segments categories_sizes default_left id left_children "
+    "loss_changes parents right_children split_conditions split_indices split_type sum_hessian tree_param"
+)
+LIGHTGBM = (
+    "name version num_class num_tree_per_iteration label_index max_feature_idx objective average_output feature_names "
+    "monotone_constraints feature_infos tree_info feature_importances pandas_categorical"
+)
+LIGHTGBM_TREE = "tree_index num_leaves num_cat shrinkage tree_structure"
+LIGHTGBM_NODE = (
+    "split_index split_feature split_gain threshold decision_type default_left missing_type internal_value "
+    "internal_weight internal_count left_child right_child"
+)
+LIGHTGBM_LEAF = "leaf_index leaf_value leaf_weight leaf_count"
+# LightGBM hands all its settings on to prediction; of these it is known that they end with training.
+LIGHTGBM_SETTINGS = (
+    "verbose verbosity silent seed data_random_seed feature_fraction_seed bagging_seed drop_seed extra_seed "
+    "objective_seed deterministic force_col_wise force_row_wise extra_trees path_smooth max_bin min_data_in_bin "
+    "feature_fraction feature_fraction_bynode colsample_bynode bagging_fraction bagging_freq min_data_in_leaf "
+    "min_sum_hessian_in_leaf lambda_l1 lambda_l2 max_delta_step linear_lambda is_unbalance unbalance scale_pos_weight "
+    "boost_from_average metric early_stopping_rounds early_stopping_round first_metric_only drop_rate max_drop "
+    "skip_drop uniform_drop xgboost_dart_mode top_rate other_rate data_sample_strategy monotone_constraints "
+    "monotone_constraints_method monotone_penalty interaction_constraints min_gain_to_split num_class tree_learner "
+    "num_threads device_type device use_quantized_grad max_cat_threshold cat_l2 cat_smooth "
+    "enable_bundle bin_construct_sample_cnt feature_pre_filter"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree; see `trees.Questions` for what nodes ask. A leaf has -1 for `left`."""
+
+    column: Places
+    most: Floats
+    missing_left: Bools
+    table: Places
+    """A line of `tables` for categories, else -1."""
+    tables: Bools
+    left: Places
+    right: Places
+    scores: Floats
+    """`nodes x classes`, 0 but for leaves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """The trees of a model, how it sees its input as numbers, and the scores that it makes of it, `n x classes`."""
+
+    trees: list[Tree]
+    matrix: Callable[[Any], Floats]
+    raw: Callable[[Any], Floats]
+    shares: bool = False
+    roundoff: float = DOUBLE
+
+
+def reader_of(model: Any) -> Callable[[Any], Read] | None:
+    """What reads the trees of a model, or of the last one that it hands its questions on to."""
+    *_, last = chain(model)
+    kind = type(last)
+    return READERS.get((kind.__module__.split(".")[0], kind.__name__))
+
+
+def read(model: Any) -> Read:
+    """The trees of a model that `reader_of` knows."""
+    reader = reader_of(model)
+    assert reader is not None
+    return reader(model)
+
+
+def refuse_replaced(*models: Any) -> None:
+    """Refuse objects with methods of their own in place of their class's."""
+    for model in models:
+        for name in vars(model):
+            if callable(getattr(type(model), name, None)):
+                raise ValueError(f"its {name} was replaced")
+
+
+def _refuse_others(kind: str, found: Any, known: str) -> None:
+    """Refuse what has a field that is not known: it may mean anything."""
+    strange = [name for name in found if name not in _words(known)]
+    if strange:
+        raise ValueError(f"{kind} has {some(strange)}, which is not known")
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _of_kind(model: Any, *names: str) -> Any:
+    """A part of a model, if it is just what scikit-learn makes."""
+    kind = type(model)
+    if kind.__name__ not in names or not kind.__module__.startswith("sklearn."):
+        raise ValueError(f"a part of it is a {kind.__name__}, which is not known")
+    refuse_replaced(model)
+    return model
+
+
+def _plain(column: Any, most: Any, missing_left: Any, left: Any, right: Any, scores: Floats) -> Tree:
+    """A tree that asks about numbers only."""
+    left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
+    column, most = np.asarray(column, dtype=np.int64), np.asarray(most, dtype=np.float64)
+    none = np.empty((0, 256), dtype=bool)
+    missing = np.asarray(missing_left).astype(bool)
+    return Tree(
+        column, most, missing, np.full(len(left), -1), none, left, right, np.where(left[:, None] < 0, scores, 0.0)
+    )
+
+
+def _for_class(values: Floats, place: int, classes: int) -> Floats:
+    """Scores that count for one class only; of two classes the first one's stay 0."""
+    scores = np.zeros((len(values), max(classes, 2)))
+    scores[:, place if classes > 1 else 1] = values
+    return scores
+
+
+def _two_columns(raw: Any) -> Floats:
+    raw = np.asarray(raw, dtype=np.float64)
+    return np.column_stack([np.zeros(len(raw)), raw]) if raw.ndim == 1 else raw
+
+
+def _dense(x: Any, absent: float = 0.0) -> Any:
+    """An array of what may be sparse."""
+    if not hasattr(x, "tocoo"):
+        return np.asarray(x)
+    entries, full = x.tocoo(), np.full(x.shape, absent)
+    full[entries.row, entries.col] = entries.data
+    return full
+
+
+def _singles(x: Any) -> Floats:
+    return np.asarray(_dense(x).astype(np.float32), dtype=np.float64)
+
+
+def _histogram(model: Any) -> Read:
+    for predictor in (predictor for iteration in model._predictors for predictor in iteration):
+        _refuse_others("a node", _of_kind(predictor, "TreePredictor").nodes.dtype.names, HISTOGRAM_NODE)
+    known, place = model._bin_mapper.make_known_categories_bitsets()
+    classes = model.n_trees_per_iteration_
+    trees = [
+        _histogram_tree(predictor, _bits(known), np.asarray(place), k, classes)
+        for iteration in model._predictors
+        for k, predictor in enumerate(iteration)
+    ]
+    return Read(
+        trees,
+        lambda x: np.asarray(model._preprocess_X(x, reset=False), dtype=np.float64),
+        lambda x: _two_columns(model.decision_function(x)),
+    )
+
+
+def _histogram_tree(predictor: Any, known: Bools, place: Places, k: int, classes: int) -> Tree:
+    nodes, left_sets = predictor.nodes, _bits(predictor.raw_left_cat_bitsets)
+    leaf, coded = nodes["is_leaf"].astype(bool), nodes["is_categorical"].astype(bool)
+    asked = np.flatnonzero(coded & ~leaf)
+    table = np.full(len(nodes), -1)
+    table[asked] = np.arange(len(asked))
+    missing = nodes["missing_go_to_left"].astype(bool)
+    # A category that training did not have goes where missing values go.
+    column = nodes["feature_idx"].astype(np.int64)
+    is_known = known[place[column[asked]]] if len(asked) else np.empty((0, 256), dtype=bool)
+    lines = np.where(is_known, left_sets[nodes["bitset_idx"][asked]], missing[asked][:, None])
+    most = np.where(coded | leaf, 0.0, nodes["num_threshold"])
+    left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    scores = _for_class(np.where(leaf, nodes["value"], 0.0), k, classes)
+    return Tree(column, most, missing, table, lines.astype(bool), left, right, scores)
+
+
+def _bits(sets: Any) -> Bools:
+    """Sets of 8 words of 32 bits as lines of 256 yes and no."""
+    words = np.ascontiguousarray(sets, dtype="<u4").reshape(-1, 8)
+    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(bool)
+
+
+def _forest(model: Any) -> Read:
+    trees = ("DecisionTreeClassifier", "ExtraTreeClassifier")
+    return _shares(model, [_of_kind(tree, *trees).tree_ for tree in model.estimators_])
+
+
+def _single_tree(model: Any) -> Read:
+    return _shares(model, [model.tree_])
+
+
+def _shares(model: Any, inner: list[Any]) -> Read:
+    if model.n_outputs_ != 1:
+        raise ValueError(f"it answers {model.n_outputs_} questions at once")
+    trees = []
+    for tree in inner:
+        counts = np.asarray(tree.value, dtype=np.float64)[:, 0, :]
+        trees.append(_grown(tree, counts / counts.sum(axis=1, keepdims=True) / len(inner)))
+    return Read(trees, _singles, lambda x: np.asarray(model.predict_proba(x)), shares=True)
+
+
+def _grown(tree: Any, scores: Floats) -> Tree:
+    """A tree of scikit-learn's, which compares in single precision."""
+    inner = tree.__getstate__()
+    _refuse_others("a tree", inner, GROWN)
+    _refuse_others("a node", inner["nodes"].dtype.names, GROWN_NODE)
+    missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count))
+    column, right = np.maximum(tree.feature, 0), np.maximum(tree.children_right, -1)
+    return _plain(column, tree.threshold, missing, tree.children_left, right, scores)
+
+
+def _gradient(model: Any) -> Read:
+    first = model.init_
+    if not (isinstance(first, str) and first == "zero"):
+        if getattr(first, "strategy", "") != "prior":
+            raise ValueError("it begins with the answers of another model")
+        _of_kind(first, "DummyClassifier")
+    # The exponential loss has half the log-odds for its score.
+    scale = {"log_loss": 1.0, "exponential": 2.0}[model.loss]
+    classes = model.estimators_.shape[1]
+    trees = [
+        _grown(
+            _of_kind(one, "DecisionTreeRegressor").tree_,
+            _for_class(scale * model.learning_rate * one.tree_.value[:, 0, 0], k, classes),
+        )
+        for stage in model.estimators_
+        for k, one in enumerate(stage)
+    ]
+    return Read(trees, _singles, lambda x: scale * _two_columns(model.decision_function(x)))
+
+
+def _xgboost(model: Any) -> Read:
+    whole = json.loads(bytes(model.get_booster().save_raw("json")))
+    _refuse_others("its file", whole, "learner version")
+    learner = whole["learner"]
+    booster, objective = learner["gradient_booster"], learner["objective"]["name"]
+    if booster["name"] != "gbtree" or objective not in ("binary:logistic", "multi:softprob"):
+        raise ValueError(f"{booster['name']} with the objective {objective} is not known")
+    if not np.isnan(model.missing):
+        raise ValueError("its missing values are marked otherwise than by NaN")
+    about = learner["learner_model_param"]
+    _refuse_others("its learner", learner, XGBOOST_LEARNER)
+    _refuse_others("its learner", about, "base_score boost_from_average num_class num_feature num_target")
+    _refuse_others("its objective", learner["objective"], "name reg_loss_param softmax_multiclass_param")
+    _refuse_others("its booster", booster, "model name")
+    _refuse_others("its booster", booster["model"], XGBOOST_BOOSTER)
+    _refuse_others(
+        "its booster", booster["model"]["gbtree_model_param"], "num_parallel_tree num_trees size_leaf_vector"
+    )
+    if int(about.get("num_target", 1)) != 1 or "c" in learner["feature_types"]:
+        raise ValueError("several targets and features that are categories are not known")
+    inner, classes = booster["model"], int(about["num_class"]) or 1
+    end = len(inner["trees"])
+    best = getattr(model, "best_iteration", None)
+    if best is not None:
+        end = inner["iteration_indptr"][best + 1]
+    trees = [_xgboost_tree(t, k, classes) for t, k in zip(inner["trees"][:end], inner["tree_info"], strict=False)]
+    # What a sparse matrix leaves out is missing to XGBoost.
+    return Read(
+        trees,
+        lambda x: _dense(x, np.nan).astype(np.float32).astype(np.float64),
+        lambda x: _two_columns(model.predict(x, output_margin=True)),
+        roundoff=SINGLE,
+    )
+
+
+def _xgboost_tree(tree: dict[str, Any], k: int, classes: int) -> Tree:
+    _refuse_others("a tree", tree, XGBOOST_TREE)
+    _refuse_others("a tree", tree["tree_param"], "num_deleted num_feature num_nodes size_leaf_vector")
+    if any(tree["split_type"]) or tree.get("categories") or int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+        raise ValueError("splits by categories and leaves for several classes are not known")
+    values = np.asarray(tree["split_conditions"], dtype=np.float32)
+    # Below, not at most: the number just before.
+    most = np.nextafter(values, np.float32(-np.inf)).astype(np.float64)
+    scores = _for_class(values.astype(np.float64), k, classes)
+    return _plain(
+        tree["split_indices"], most, tree["default_left"], tree["left_children"], tree["right_children"], scores
+    )
+
+
+def _lightgbm(model: Any) -> Read:
+    _refuse_others("its settings", model._other_params, LIGHTGBM_SETTINGS)
+    dump = model.booster_.dump_model()
+    _refuse_others("its dump", dump, LIGHTGBM)
+    objective, classes = dump["objective"], dump["num_tree_per_iteration"]
+    if (objective != "binary sigmoid:1" and not objective.startswith("multiclass ")) or dump["average_output"]:
+        raise ValueError(f"the objective {objective} is not known")
+    if dump["pandas_categorical"]:
+        raise ValueError("columns of pandas categories are not known")
+    for tree in dump["tree_info"]:
+        _refuse_others("a tree", tree, LIGHTGBM_TREE)
+    trees = [_lightgbm_tree(t["tree_structure"], i % classes, classes) for i, t in enumerate(dump["tree_info"])]
+    return Read(trees, _without_missing, lambda x: _two_columns(model.predict(x, raw_score=True)))
+
+
+def _without_missing(x: Any) -> Floats:
+    full = np.asarray(_dense(x), dtype=np.float64)
+    if np.isnan(full).any():
+        raise ValueError("LightGBM has several ways with missing values, which are not known")
+    return full
+
+
+def _lightgbm_tree(root: dict[str, Any], k: int, classes: int) -> Tree:
+    nodes, left, right = [root], [-1], [-1]
+    for i, node in enumerate(nodes):
+        is_leaf = "leaf_value" in node
+        _refuse_others("a leaf" if is_leaf else "a node", node, LIGHTGBM_LEAF if is_leaf else LIGHTGBM_NODE)
+        if is_leaf:
+            continue
+        if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
+            raise ValueError("splits by categories, and zeros that count as missing, are not known")
+        for side, child in ((left, node["left_child"]), (right, node["right_child"])):
+            side[i] = len(nodes)
+            nodes.append(child)
+            left.append(-1)
+            right.append(-1)
+    column = [node.get("split_feature", 0) for node in nodes]
+    most = [node.get("threshold", 0.0) for node in nodes]
+    scores = _for_class(np.asarray([node.get("leaf_value", 0.0) for node in nodes]), k, classes)
+    return _plain(column, most, np.zeros(len(nodes)), left, right, scores)
+
+
+READERS: dict[tuple[str, str], Callable[[Any], Read]] = {
+    ("sklearn", "HistGradientBoostingClassifier"): _histogram,
+    ("sklearn", "GradientBoostingClassifier"): _gradient,
+    ("sklearn", "RandomForestClassifier"): _forest,
+    ("sklearn", "ExtraTreesClassifier"): _forest,
+    ("sklearn", "DecisionTreeClassifier"): _single_tree,
+    ("sklearn", "ExtraTreeClassifier"): _single_tree,
+    ("xgboost", "XGBClassifier"): _xgboost,
+    ("lightgbm", "LGBMClassifier"): _lightgbm,
+}

@@ -1,0 +1,306 @@
+"""Tree ensembles as plain numbers: what each node asks of which raw column, what each leaf says, and what scores
+become of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...errors import ClassifierError
+from ..estimators import Asking, chain, thresholded
+from ..protocol import CheckedClassifier, Classifier
+from ..rows import model_rows
+from .ensembles import Read, Tree, read, reader_of, refuse_replaced
+
+COLUMN_BY_COLUMN = frozenset(
+    {
+        "Binarizer",
+        "KBinsDiscretizer",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "RobustScaler",
+        "SelectKBest",
+        "SelectPercentile",
+        "SimpleImputer",
+        "SplineTransformer",
+        "StandardScaler",
+        "TargetEncoder",
+        "VarianceThreshold",
+    }
+)
+
+Transform = Callable[[Any], Any]
+
+
+def final_step(model: Any) -> tuple[Transform, Any]:
+    """What a model does to its input, and the estimator that gets it; a ValueError where that is not known."""
+    first, *further = chain(model)
+    refuse_replaced(first)
+    if not further:
+        return _same, model
+    then, last = final_step(further[0])
+    if not hasattr(model, "steps") or len(model.steps) == 1:
+        return then, last
+    mixing = [type(step).__name__ for _, step in model.steps[:-1] if not is_column_by_column(step)]
+    if mixing:
+        raise ValueError(f"its step {mixing[0]} may make a column of several features")
+    before = model[:-1].transform
+    return (lambda x: then(before(x))), last
+
+
+def is_column_by_column(step: Any) -> bool:
+    """Whether each column that a fitted step makes depends on one column of its input at most."""
+    if step is None or isinstance(step, str):
+        return True
+    refuse_replaced(step)
+    kind = type(step)
+    if not kind.__module__.startswith("sklearn."):
+        return False
+    if kind.__name__ == "Pipeline":
+        return all(is_column_by_column(part) for _, part in step.steps)
+    if kind.__name__ == "ColumnTransformer":
+        return all(is_column_by_column(part) for _, part, _ in step.transformers_)
+    if kind.__name__ == "FeatureUnion":
+        return all(is_column_by_column(part) for _, part in step.transformer_list)
+    if kind.__name__ == "FunctionTransformer":
+        return _is_elementwise(step.func)
+    return kind.__name__ in COLUMN_BY_COLUMN
+
+
+def _is_elementwise(function: Any) -> bool:
+    """Nothing, one of numpy's functions of one number, or what `train_classifier` begins with."""
+    from ..training import natural_columns
+
+    if isinstance(function, partial):
+        return function.func is natural_columns
+    return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+# Categories are told apart by codes below this.
+CODES = 256
+# Ensembles with more nodes are left alone: bounds would be dear, and too loose to prove anything.
+MOST_NODES = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """What nodes ask of one column each; yes goes left.
+
+    A number is asked whether it is at most `most`; where `table` is not -1, a category is looked up in that line of
+    `tables`. What is missing goes left where `missing_left`.
+    """
+
+    column: Places
+    most: Floats
+    missing_left: Bools
+    table: Places
+    tables: Bools
+
+    def goes_left(self, which: Places, x: Floats) -> Bools:
+        """The answer of values to questions, side by side."""
+        missing, left = np.isnan(x), x <= self.most[which]
+        if len(self.tables):
+            coded = self.table[which] >= 0
+            missing = missing | (coded & (x < 0))
+            codes = np.where(missing, 0, x).astype(np.int64) % CODES
+            left = np.where(coded, self.tables[self.table[which], codes], left)
+        return np.where(missing, self.missing_left[which], left)
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """All trees as one list of nodes. A row's scores are the sum of `scores` (`nodes x classes`) of its leaves."""
+
+    questions: Questions
+    asked: Places
+    """The question of each node, -1 for a leaf."""
+    left: Places
+    right: Places
+    roots: Places
+    scores: Floats
+
+    def sums(self, x: Floats) -> Floats:
+        """The scores of rows, `n x classes`, by walking down every tree."""
+        node = np.tile(self.roots, (len(x), 1))
+        while True:
+            row, tree = np.nonzero(self.asked[node] >= 0)
+            if not len(row):
+                return np.asarray(self.scores[node].sum(axis=1))
+            here = node[row, tree]
+            asked = self.asked[here]
+            left = self.questions.goes_left(asked, x[row, self.questions.column[asked]])
+            node[row, tree] = np.where(left, self.left[here], self.right[here])
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a class needs of the scores: wherever it is answered, `weights . scores + loose >= 0`.
+
+    Where all demands of a class have `weights . scores + firm > 0`, it is answered; in between, rounding decides.
+    """
+
+    weights: Floats
+    loose: float
+    firm: float
+
+
+@dataclass(frozen=True, eq=False)
+class TreeModel:
+    """An ensemble whose scores are `base` and those of its trees: log-odds, or with `shares` probabilities.
+
+    `columns` makes of rows the columns that trees ask about; each depends on a single feature.
+    """
+
+    trees: Trees
+    base: Floats
+    shares: bool
+    roundoff: float
+    columns: Callable[[pd.DataFrame], Floats]
+    raw: Callable[[pd.DataFrame], Floats]
+    """The scores that the model itself gives rows."""
+
+    @property
+    def slack(self) -> float:
+        """How far rounding can carry a difference of two scores, the model's way of summing and ours together."""
+        largest = np.maximum.reduceat(np.abs(self.trees.scores).max(axis=1), self.trees.roots)
+        size = float(np.abs(self.base).sum() + largest.sum())
+        return (4 * len(self.trees.roots) + 64) * self.roundoff * (1 + size)
+
+    def demands(self, target: int, threshold: float | None) -> tuple[Demand, ...]:
+        """What is needed for a class to be answered, by the rules of `Classifier`."""
+        unit = np.eye(len(self.base))
+        if threshold is None:
+            others = [unit[target] - unit[o] for o in range(len(unit)) if o != target]
+            return tuple(self._demand(weights, 0.0, 0.0) for weights in others)
+        below, above = (self._score_at(threshold + sign * 64 * self.roundoff) for sign in (-1, 1))
+        if target == 1:
+            return (self._demand(unit[1] - unit[0], -below, -above),)
+        return (self._demand(unit[0] - unit[1], above, below),)
+
+    def _demand(self, weights: Floats, loose: float, firm: float) -> Demand:
+        base = float(weights @ self.base)
+        return Demand(weights, base + loose + self.slack, base + firm - self.slack)
+
+    def _score_at(self, probability: float) -> float:
+        """The second class's lead in scores at which it has a probability."""
+        if self.shares:
+            return 2 * probability - 1
+        if not 0 < probability < 1:
+            return math.inf if probability >= 1 else -math.inf
+        return math.log(probability / (1 - probability))
+
+
+def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel | None, tuple[str, ...]]:
+    """The classifier's trees, or None and what was in the way. `probe` are legal rows to compare answers on."""
+    asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
+    if not isinstance(asking, Asking) or not len(probe) or reader_of(asking.model) is None:
+        return None, ()
+    assert isinstance(classifier, CheckedClassifier)
+    try:
+        transform, model = final_step(asking.model)
+        if classifier.own is not None and (classifier.parts or _is_unread(asking.model, classifier)):
+            raise ValueError("what its predict decides by is not known")
+
+        def shown(rows: pd.DataFrame) -> Any:
+            return transform(asking.shown(model_rows(rows, classifier.schema, classifier.encoder)))
+
+        return _checked(classifier, read(model), shown, probe), ()
+    except (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError) as error:
+        # The inside of a model differs from version to version: what cannot be read proves nothing.
+        return None, (f"the trees of {classifier.name} could not be read: {error}",)
+
+
+def _is_unread(model: Any, classifier: CheckedClassifier) -> bool:
+    """Whether some threshold decides that could not be read."""
+    return classifier.threshold is None and thresholded(model) is not None
+
+
+def _checked(
+    classifier: CheckedClassifier, read: Read, shown: Callable[[pd.DataFrame], Any], probe: pd.DataFrame
+) -> TreeModel:
+    """The trees with the score that all rows begin with, if they answer as the classifier does."""
+    trees, given = joined(read.trees), shown(probe)
+    raw, own = read.raw(given), trees.sums(read.matrix(given))
+    if raw.shape != own.shape:
+        raise ValueError(f"{raw.shape[1]} scores for a row, but {own.shape[1]} in its leaves")
+    model = TreeModel(
+        trees,
+        np.median(raw - own, axis=0),
+        read.shares,
+        read.roundoff,
+        lambda rows: read.matrix(shown(rows)),
+        lambda rows: read.raw(shown(rows)),
+    )
+    _compare_scores(classifier, model, probe, raw, own)
+    return model
+
+
+def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> None:
+    """Refuse, by a ValueError, trees that answer some rows otherwise than the classifier does."""
+    sums = model.trees.sums(model.columns(rows))
+    _compare_scores(classifier, model, rows, model.raw(rows), sums)
+    places = classifier.decide(rows).choice
+    for target in np.unique(places).tolist():
+        for demand in model.demands(target, classifier.threshold):
+            if not (sums[places == target] @ demand.weights + demand.loose >= 0).all():
+                raise ValueError(f"the model answers {classifier.classes[target]!r} where they say otherwise")
+
+
+def _compare_scores(
+    classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame, raw: Floats, sums: Floats
+) -> None:
+    apart = np.abs(raw - sums - model.base).max()
+    if not apart <= model.slack:
+        raise ValueError(f"their sum differs from the model's own by {apart:.2g}")
+    apart = np.abs(_probabilities(sums + model.base, model.shares) - classifier.probabilities(rows)).max()
+    if not apart <= 64 * (model.slack + model.roundoff):
+        raise ValueError(f"their probabilities differ from the model's own by {apart:.2g}")
+
+
+def _probabilities(scores: Floats, shares: bool) -> Floats:
+    if shares:
+        return scores
+    exp = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(exp / exp.sum(axis=1, keepdims=True))
+
+
+def joined(trees: list[Tree]) -> Trees:
+    """Single trees as one list of nodes, with each distinct question once."""
+    sizes = [len(t.left) for t in trees]
+    if not sizes or sum(sizes) > MOST_NODES:
+        raise ValueError(f"there are {sum(sizes):,} nodes, and only up to {MOST_NODES:,} are read")
+    starts = np.cumsum([0, *sizes[:-1]])
+    shift = np.repeat(starts, sizes)
+    tables: dict[bytes, int] = {}
+    table = [tables.setdefault(t.tables[i].tobytes(), len(tables)) if i >= 0 else -1 for t in trees for i in t.table]
+    column, most, missing = (np.concatenate([getattr(t, n) for t in trees]) for n in ("column", "most", "missing_left"))
+    leaf = np.concatenate([t.left < 0 for t in trees])
+    lines = np.column_stack([column, most, missing, table])[~leaf]
+    distinct, back = np.unique(lines, axis=0, return_inverse=True)
+    asked = np.full(len(leaf), -1)
+    asked[~leaf] = back.ravel()
+    columns, which = distinct[:, 0].astype(np.int64), distinct[:, 3].astype(np.int64)
+    bits = np.asarray([np.frombuffer(b, dtype=bool) for b in tables]).reshape(-1, CODES)
+    questions = Questions(columns, distinct[:, 1], distinct[:, 2] > 0, which, bits)
+    left, right = (np.concatenate([getattr(t, n) for t in trees]) + shift for n in ("left", "right"))
+    return Trees(questions, asked, left, right, starts, np.concatenate([t.scores for t in trees]))

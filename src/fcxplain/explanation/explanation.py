@@ -1,0 +1,300 @@
+"""Explanation: the answer to "what could change?" for a table of rows, checked, and ways to keep it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, some
+from ..files import write_whole
+from ..rules import parse_rules
+from ..task import Task
+from .certificate import Certificate, Change, changes_of, densities, issued
+from .checks import Checks, Prices, check
+from .files.parquet import write_answers
+from .files.plain import data_of, without_nan
+from .frame import answer_number, column_name, frame_of
+from .glance import glance
+from .reasons import ANSWERED, STATUSES, Status, WhyNot
+
+if TYPE_CHECKING:
+    from ..overrides import Overrides
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What it took to explain: wall and CPU seconds, threads, and rows that the user's model was asked about."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    threads: int = 1
+    calls: int = 0
+
+    @classmethod
+    def together(cls, parts: Iterable[Effort]) -> Effort:
+        """What several parts took, one after the other."""
+        spent = list(parts)
+        return cls(
+            sum(e.seconds for e in spent),
+            sum(e.cpu_seconds for e in spent),
+            max((e.threads for e in spent), default=1),
+            sum(e.calls for e in spent),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Answers for rows, each checked with the task's own model and rules.
+
+    `rows` are the rows asked, index kept. `answers` has one line for each counterfactual, `place` says which
+    row (by position) it is for and `rank` which of that row's answers it is, from 1. `soft_valid`, where the
+    method has raw outputs, says whether these had the class wanted before they were decoded to legal values.
+    """
+
+    task: Task
+    method: str
+    rows: pd.DataFrame
+    wanted: NDArray[Any]
+    row_status: NDArray[np.object_]
+    answers: pd.DataFrame
+    place: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    checks: Checks
+    found_by: NDArray[np.object_]
+    soft_valid: NDArray[np.bool_] | None = None
+    effort: Effort = Effort()
+    notes: tuple[str, ...] = field(default=())
+    own: Overrides | None = None
+    """Rules of single rows, in the order of `rows`."""
+    reasons: Mapping[int, WhyNot] = field(default_factory=dict)
+    """Why a row has no answer, by the row's position, where that was asked."""
+    calls: NDArray[np.int64] | None = None
+    """For each row, how many candidates the user's model was asked about."""
+    cut_short: NDArray[np.bool_] | None = None
+    """For each row, whether its budget ended before the search did; None where nobody told."""
+    draws: int = 0
+    """Proposals of the network for each row."""
+    prices: Prices | None = None
+    """What the answers were chosen by, where that needs no training rows."""
+
+    def __post_init__(self) -> None:
+        # Objects, since numpy cuts a text that is longer than those an array was made of.
+        for name in ("row_status", "found_by"):
+            object.__setattr__(self, name, np.array([str(text) for text in getattr(self, name)], dtype=object))
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        rows: pd.DataFrame,
+        answers: pd.DataFrame,
+        place: NDArray[np.int64],
+        *,
+        method: str,
+        wanted: NDArray[Any],
+        without: NDArray[Any] | None = None,
+        rank: NDArray[np.int64] | None = None,
+        found_by: str | NDArray[Any] = "draw",
+        own: Overrides | None = None,
+        **more: Any,
+    ) -> Explanation:
+        """Check answers and tell each row's status: of its best answer, or from `without`.
+
+        `without` has a status for each row, which counts where the row has no answer; by default, that none was found.
+        """
+        names = list(task.schema.names)
+        rows, answers = rows[names], answers[names].reset_index(drop=True)
+        rank = _ranks(place) if rank is None else rank
+        checks = check(task, rows.iloc[place], answers, wanted[place], own, place)
+        status = _judged(_without(without, len(rows)), place, checks)
+        how = np.full(len(answers), found_by, dtype=object) if isinstance(found_by, str) else found_by
+        return cls(task, method, rows, wanted, status, answers, place, rank, checks, how, own=own, **more)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return glance(self, few=0).text()
+
+    def __repr__(self) -> str:
+        return glance(self).text()
+
+    def _repr_html_(self) -> str:
+        return glance(self).html()
+
+    @property
+    def status(self) -> pd.Series:
+        """The status of each row, by the index of the rows asked."""
+        return pd.Series(self.row_status, index=self.rows.index, name="status", dtype=str)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows have which status."""
+        return dict(Counter(self.row_status.tolist()))
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Rows that needed an answer: all but those that have the class wanted already."""
+        return np.asarray(self.row_status != Status.ALREADY)
+
+    @property
+    def before(self) -> pd.DataFrame:
+        """The row that each answer is for, line by line."""
+        return self.rows.iloc[self.place]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One line per row and rank: what was found and checked, then the counterfactual's features.
+
+        A row without an answer has one line with its status and nothing else. Where a feature has the name of
+        one of the first columns, that column is called `fcx_...` instead. `why_not` is there if reasons are.
+        """
+        return frame_of(self)
+
+    @property
+    def bare(self) -> NDArray[np.int64]:
+        """Positions of the rows without an answer."""
+        return np.setdiff1d(np.arange(len(self)), self.place)
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """What stands on each line of `frame`: an answer by its number, or, counted on from these, a bare row."""
+        place, rank = np.concatenate([self.place, self.bare]), np.concatenate([self.rank, np.ones(len(self.bare))])
+        return np.lexsort((rank, place))
+
+    def column(self, about: str) -> str:
+        """What a column of `frame` that is no feature is called there."""
+        return column_name(about, self.task.schema)
+
+    @property
+    def why_not(self) -> pd.Series:
+        """Why there is no answer, in words, by the index of the rows asked; None where nothing is known."""
+        words = np.full(len(self), None, dtype=object)
+        for position, reason in self.reasons.items():
+            words[position] = reason.words
+        return pd.Series(words, index=self.rows.index, name="why_not", dtype=object)
+
+    @cached_property
+    def density(self) -> NDArray[np.float64]:
+        """Local outlier factor of each answer against the training rows; NaN where it cannot be had.
+
+        Nothing is measured before somebody asks for this or for certificates.
+        """
+        return densities(self, np.arange(len(self.answers)))
+
+    @cached_property
+    def certificates(self) -> list[Certificate]:
+        """One certificate for each answer, in the order of `answers`."""
+        return issued(self, np.arange(len(self.answers)), self.density)
+
+    def certificate(self, which: Hashable) -> Certificate:
+        """The certificate of one answer, without the work for all the others.
+
+        A whole number is the answer's place in `answers`; anything else is a row's label, for its first answer.
+        """
+        i = answer_number(self, which)
+        if "certificates" in vars(self):
+            return self.certificates[i]
+        one = np.array([i])
+        return issued(self, one, self.density[one] if "density" in vars(self) else densities(self, one))[0]
+
+    def changes(self, which: Hashable) -> tuple[Change, ...]:
+        """What differs between an answer and its row; which answer is said as in `certificate`."""
+        i = answer_number(self, which)
+        before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
+        return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
+
+    def under(self, task: Task) -> Explanation:
+        """The same answers checked again under another task with the same features: other rules, another model.
+
+        What was proved impossible stays so only where the proof carries over: the same model and features, and no
+        rule fewer.
+        """
+        if task is self.task:
+            return self
+        if task.schema.names != self.task.schema.names:
+            raise DataError("these answers are about other features than the task")
+        own = self.own
+        if own is not None and task.schema != self.task.schema:
+            own = replace(own, rules=parse_rules(own.rules, task.schema))
+        checks = check(task, self.before, self.answers, self.wanted[self.place], own, self.place)
+        status = self.row_status.copy()
+        if not _proofs_hold(self.task, task):
+            status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
+        # Why there is no answer is known for the rules and the model that were asked.
+        reasons = self.reasons if _proofs_hold(self.task, task) and _proofs_hold(task, self.task) else {}
+        return replace(
+            self, task=task, checks=checks, row_status=_judged(status, self.place, checks), own=own, reasons=reasons
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data: notes, statuses, reasons, and the certificates with all values."""
+        return data_of(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """`to_dict` as JSON text, written to `path` if given."""
+        text = json.dumps(without_nan(self.to_dict()), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+        if path is not None:
+            write_whole(Path(path), text + "\n")
+        return text
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None, group: str | None = None) -> str:
+        """Everything as one HTML page, written to `path` if given; `group` names a feature to compare by."""
+        # The page takes explanations apart, and so comes after them.
+        from .page import render
+
+        text = render(self, title=title, group=group)
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def to_parquet(self, path: str | Path, *, key: bytes | None = None) -> None:
+        """Everything as a parquet file, the rows as they are now included; see `read_answers`.
+
+        key: 16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that somebody who
+            has the key wrote the file as it is; without, it detects accidental damage and careless edits.
+        """
+        write_answers(self, path, key=key)
+
+
+def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """1, 2, ... within each row's answers, in their order."""
+    if not len(place):
+        return np.empty(0, dtype=np.int64)
+    return np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
+
+
+def _without(told: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
+    """Statuses of rows as if none had an answer."""
+    if told is None:
+        return np.full(rows, Status.NOT_FOUND, dtype=object)
+    if len(told) != rows:
+        raise DataError(f"{len(told):,} statuses for {rows:,} rows: there must be one for each")
+    strange = sorted(str(s) for s in set(np.asarray(told).tolist()) if s not in STATUSES)
+    if strange:
+        raise DataError(f"{some(strange)} is no status. They are {some(STATUSES, len(STATUSES))}.")
+    status = np.asarray(told).astype(object)
+    # Nobody is told of an answer that is not there.
+    status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
+    return status
+
+
+def _judged(status: NDArray[np.object_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.object_]:
+    """Statuses in which rows with an answer are told by the best of theirs."""
+    status[place] = Status.BEST_EFFORT
+    status[place[checks.passed]] = Status.VERIFIED
+    return status
+
+
+def _proofs_hold(made: Task, other: Task) -> bool:
+    rules = {r.text for r in made.rules} <= {r.text for r in other.rules}
+    return rules and made.classifier is other.classifier and made.schema == other.schema

@@ -1,0 +1,229 @@
+"""The digest of a file of answers: a SHA-256 of each column and each entry of metadata, and one over all of them.
+
+How a file is laid out does not count: row groups, compression, the way in which text is packed. With a key, the digest
+over all is an HMAC. Without one, whoever edits the file can make the digest anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError, Fault
+
+# The entry of the file's metadata that holds it.
+DIGEST = b"fcxplain.digest"
+ARROW = b"ARROW:schema"
+PLAIN, KEYED = "sha256", "hmac-sha256"
+# Shorter keys can be guessed.
+SHORTEST = 16
+TEXT = ("string", "large_string", "string_view")
+LINES, ITSELF = "the number of lines", "the digest itself"
+# Parts that are named when they differ.
+NAMED = 12
+
+
+class DigestState(StrEnum):
+    """How a file compares with its digest."""
+
+    MATCHES = "matches"
+    KEY_NOT_GIVEN = "key not given"
+    """Made with a key that nobody gave; all that can be compared without it matches."""
+    MISSING = "missing"
+    CHANGED = "changed"
+    WRONG_KEY = "wrong key"
+    WITHOUT_KEY = "made without a key"
+    """A key was given, so that a digest that anybody can make is not enough."""
+
+
+WORDS = {
+    DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. What can be compared without it matches: no "
+    "accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
+    DigestState.MISSING: "there is none, so it cannot be said whether something was edited: somebody took it away, or "
+    "the file comes from an older fcxplain. Explain again to have one.",
+    DigestState.WRONG_KEY: "was made with another key than the one given, or by somebody who does not have that key.",
+    DigestState.WITHOUT_KEY: "was made without a key, and so by anybody; a key was given, and proves nothing here.",
+}
+
+
+@dataclass(frozen=True)
+class DigestCheck:
+    """What came of comparing a file with its digest; `changed` names the parts that differ."""
+
+    state: DigestState
+    with_key: bool
+    """Whether a key was given."""
+    changed: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against the file."""
+        return self.state in (DigestState.MATCHES, DigestState.KEY_NOT_GIVEN)
+
+    @property
+    def words(self) -> str:
+        """What it promises, and what it does not."""
+        if self.state is DigestState.CHANGED:
+            return f"does not match: {self._named()} changed after the file was written."
+        if self.state is not DigestState.MATCHES:
+            return WORDS[self.state]
+        if self.with_key:
+            return "matches, and was made with this key: the file is as somebody who has the key wrote it."
+        return (
+            "matches. It has no key: it detects accidental damage and careless edits, but whoever edits the file on "
+            "purpose can make it anew; only a key proves who wrote it."
+        )
+
+    def _named(self) -> str:
+        more = len(self.changed) - NAMED
+        return ", ".join(self.changed[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"state": str(self.state), "with_key": self.with_key, "changed": list(self.changed), "words": self.words}
+
+
+class Digest:
+    """A digest in the making: told of the lines in their order, some at a time, however many."""
+
+    def __init__(self, schema: pa.Schema, beside: Mapping[bytes, bytes] | None = None) -> None:
+        """`beside` are the metadata of the file itself: parquet keeps those of a schema twice, for other readers."""
+        known = schema.metadata or {}
+        twice = {name: value for name, value in (beside or {}).items() if name != ARROW and known.get(name) != value}
+        self.metadata = {name: value for name, value in known.items() if name != DIGEST}
+        self.metadata |= {name + b" (for other readers)": value for name, value in twice.items()}
+        self.lines, self.columns = 0, [_Column(field) for field in schema]
+
+    def update(self, table: pa.Table) -> None:
+        """The next lines."""
+        self.lines += table.num_rows
+        for column, values in zip(self.columns, table.columns, strict=True):
+            for chunk in values.chunks:
+                column.update(chunk)
+
+    def stored(self, key: bytes | None = None) -> bytes:
+        """What a file keeps, once all lines are told."""
+        parts = self._parts()
+        about = {"algorithm": PLAIN if key is None else KEYED, "whole": _whole(parts, key), "parts": parts}
+        return json.dumps(about, ensure_ascii=False).encode()
+
+    def check(self, stored: bytes | None, key: bytes | None = None) -> DigestCheck:
+        """Hold what a file keeps against the lines that were told."""
+        given, parts = key is not None, self._parts()
+        if stored is None:
+            return DigestCheck(DigestState.MISSING, given)
+        try:
+            about = json.loads(stored)
+            is_keyed, whole = about["algorithm"] == KEYED, str(about["whole"]).encode()
+            before = {str(name): digest for name, digest in about["parts"].items()}
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return DigestCheck(DigestState.CHANGED, given, (ITSELF,))
+        changed = tuple(name for name in before | parts if before.get(name) != parts.get(name))
+        if changed:
+            # Of a line more or less, every column would tell.
+            return DigestCheck(DigestState.CHANGED, given, (LINES,) if LINES in changed else changed)
+        if given != is_keyed:
+            return DigestCheck(DigestState.KEY_NOT_GIVEN if is_keyed else DigestState.WITHOUT_KEY, given)
+        if hmac.compare_digest(whole, _whole(parts, key).encode()):
+            return DigestCheck(DigestState.MATCHES, given)
+        return DigestCheck(DigestState.WRONG_KEY if is_keyed else DigestState.CHANGED, given, (ITSELF,))
+
+    def _parts(self) -> dict[str, str]:
+        columns = {f"column {column.name!r}": column.digest() for column in self.columns}
+        # Latin-1 makes another text of any other bytes.
+        beside = {f"metadata {k.decode('latin-1')!r}": hashlib.sha256(v).hexdigest() for k, v in self.metadata.items()}
+        return {LINES: str(self.lines), **columns, **beside}
+
+
+class _Column:
+    """The digest of one column: which cells are there, how long they are, and what stands in them."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self.name, self.kind = field.name, _kind(field.type)
+        # Text that is marked as JSON is read otherwise; what parquet itself notes of a field is of its layout.
+        marks = sorted(item for item in (field.metadata or {}).items() if not item[0].startswith(b"PARQUET:"))
+        self.tag = f"{field.type if self.kind is None else self.kind} {marks}"
+        self.present, self.lengths, self.content = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+
+    def update(self, cells: pa.Array) -> None:
+        """The next cells; where the arrays are cut leaves no trace."""
+        cells = _cast(cells, self.kind)
+        self.present.update(_packed(cells.is_valid().cast(pa.uint8())))
+        if not pa.types.is_large_binary(cells.type):
+            self.content.update(_packed(cells.fill_null(0)))
+            return
+        cells = cells.fill_null(b"")
+        self.lengths.update(_packed(pc.binary_length(cells)))
+        _, ends, content = cells.buffers()
+        start, end = np.frombuffer(ends, "<i8")[[cells.offset, cells.offset + len(cells)]] if len(cells) else (0, 0)
+        if end > start:
+            self.content.update(memoryview(content)[start:end])
+
+    def digest(self) -> str:
+        """Of all cells so far."""
+        hashes = (self.present, self.lengths, self.content)
+        return hashlib.sha256(self.tag.encode() + b"".join(h.digest() for h in hashes)).hexdigest()
+
+
+def with_digest(table: pa.Table, key: bytes | None = None) -> pa.Table:
+    """The table with its digest among the metadata."""
+    digest = Digest(table.schema)
+    digest.update(table)
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), DIGEST: digest.stored(key)})
+
+
+def checked_key(key: bytes | None) -> bytes | None:
+    """The key itself, if it can be one."""
+    if key is None or (isinstance(key, bytes) and len(key) >= SHORTEST):
+        return key
+    problem = f"has {len(key)} bytes" if isinstance(key, bytes) else f"is a {type(key).__name__}, not bytes"
+    raise DataError("", [Fault("key", problem, f"Give {SHORTEST} random bytes or more: openssl rand -out FILE 32.")])
+
+
+def _whole(parts: dict[str, str], key: bytes | None) -> str:
+    content = b"fcxplain answers\0" + json.dumps(parts, sort_keys=True).encode()
+    return hashlib.sha256(content).hexdigest() if key is None else hmac.new(key, content, "sha256").hexdigest()
+
+
+def _kind(kind: pa.DataType) -> pa.DataType | None:
+    """The type that a column counts as, the same for all that hold the same; None for those that we never write."""
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if str(kind) in TEXT:
+        return pa.large_string()
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_timestamp(kind):
+        # Parquet has no whole seconds.
+        return pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz)
+    return kind if pa.types.is_boolean(kind) else None
+
+
+def _cast(cells: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """Cells as fixed numbers of bytes each, or as bytes."""
+    cells = cells.dictionary_decode() if isinstance(cells, pa.DictionaryArray) else cells
+    if kind is None:
+        texts = [None if v is None else json.dumps(v, default=repr, sort_keys=True) for v in cells.to_pylist()]
+        return pa.array(texts, pa.large_string()).cast(pa.large_binary())
+    if pa.types.is_large_string(kind):
+        return cells.cast(kind).cast(pa.large_binary())
+    if pa.types.is_timestamp(kind):
+        return cells.cast(kind).cast(pa.int64())
+    return cells.cast(pa.uint8() if pa.types.is_boolean(kind) else kind)
+
+
+def _packed(cells: pa.Array) -> bytes:
+    """Numbers without gaps as bytes, in one order on every machine."""
+    found = cells.to_numpy(zero_copy_only=False)
+    return bytes(found.astype(found.dtype.newbyteorder("<")).tobytes())

@@ -1,0 +1,343 @@
+"""Reading saved answers: every one is checked again with the task at hand, since nothing is taken on trust."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ...errors import DataError, Fault, FormatError, some
+from ...overrides import Overrides
+from ...task import Task
+from ..explanation import Effort, Explanation
+from ..reasons import Status, WhyNot
+from .digest import DIGEST, Digest, DigestCheck
+from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
+
+AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
+
+
+class Explainer(Protocol):
+    """Whoever was fitted to a task."""
+
+    task_: Task
+
+
+def task_of(given: Task | Explainer) -> Task:
+    """The task itself, or the one that an explainer was fitted to."""
+    task = getattr(given, "task_", given)
+    if not isinstance(task, Task):
+        problem = f"is a {type(given).__name__}, neither a Task nor an explainer that is fitted"
+        raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
+    return task
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that is not there, or is of another kind by its name."""
+    if not path.is_file():
+        raise FormatError(f"there is no file {path}")
+    if path.suffix.lower() in (".csv", ".json"):
+        raise FormatError("", [Fault(str(path), "answers are read and verified from .parquet only", AS_PARQUET)])
+
+
+def wordless(path: Path, names: Sequence[str], task: Task) -> FormatError:
+    """The error about a parquet file without fcxplain's word on what it is."""
+    if {column_named(name, task) for name in ("status", "certificate")} <= set(names):
+        problem = "was saved again by another program, so what fcxplain wrote beside the table is gone, its digest too"
+        return FormatError("", [Fault(str(path), problem, "Keep the file that explain wrote, and give that one.")])
+    return FormatError(f"{path} does not hold answers written by fcxplain. {AS_PARQUET}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file's content is a `FormatError` that names it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as error:
+        problem = f"{path} does not hold answers written by fcxplain ({type(error).__name__}: {some([str(error)])})"
+        raise FormatError(f"{problem}. Explain again.") from error
+
+
+def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
+    """Read an explanation and check all its answers again, with this task's model and rules.
+
+    task: a `Task`, or an explainer that was fitted to one.
+    """
+    task = task_of(task)
+    file = AnswerFile(Path(path), task)
+    lines = file.lines(file.whole())
+    with reading(file.path):
+        own, reasons = lines.own(), lines.reasons()
+        certificates = [json.loads(text) for text in lines.told["certificate"][lines.answered]]
+        found_by = [str(certificate["found_by"]) for certificate in certificates]
+        cut_short = lines.cut_short(certificates)
+        status = [Status(text) for text in lines.of_row("status")]
+    rows = _restored(lines.now[lines.first], task).set_axis(labels(lines.of_row("row"), file.about["labels"]), axis=0)
+    wanted = classes(lines.of_row("wanted"))
+    told: dict[str, Any] = {"found_by": found_by, "own": own, "reasons": reasons, "cut_short": cut_short}
+    return explained(lines, rows, wanted, file, without=status, **told)
+
+
+def explained(
+    lines: AnswerLines,
+    rows: pd.DataFrame,
+    wanted: NDArray[Any],
+    file: AnswerFile,
+    *,
+    without: Sequence[str],
+    found_by: Sequence[str],
+    own: Overrides | None,
+    reasons: dict[int, WhyNot],
+    cut_short: NDArray[np.bool_] | None,
+) -> Explanation:
+    """The answers on these lines, checked anew as counterfactuals for these rows."""
+    about, calls = file.about, lines.numbers("calls")
+    return Explanation.of(
+        file.task,
+        rows,
+        _restored(lines.then[lines.answered], file.task),
+        lines.position[lines.answered],
+        method=about["method"],
+        wanted=wanted,
+        without=np.asarray(without, dtype=object),
+        found_by=np.asarray(found_by, dtype=object),
+        soft_valid=lines.soft_valid(),
+        own=own,
+        reasons=reasons,
+        calls=None if calls is None else calls[lines.first],
+        cut_short=cut_short,
+        draws=about["draws"],
+        effort=Effort(**about["effort"]),
+        notes=tuple(about["notes"]),
+    )
+
+
+class AnswerFile:
+    """A file of answers for a task, opened: of a format that is known, and with the task's columns."""
+
+    def __init__(self, path: Path, task: Task) -> None:
+        self.path, self.task = path, task
+        check_file(path)
+        with reading(path):
+            self.file = pq.ParquetFile(path)
+            word = (self.file.schema_arrow.metadata or {}).get(KEY)
+        if word is None:
+            raise wordless(path, self.file.schema_arrow.names, task)
+        with reading(path):
+            self.about = json.loads(word)
+            self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
+            version = self.about["format"]
+        if version != FORMAT:
+            remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
+            raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
+        with reading(path):
+            self._check_word()
+        self._check_columns()
+
+    def _check_word(self) -> None:
+        """What the file says of itself, read once so that nothing is missing later."""
+        about = self.about
+        Effort(**about["effort"])
+        if not isinstance(about["method"], str) or not all(isinstance(n, str) for n in about["notes"]):
+            raise ValueError("method or notes are no text")
+        if type(about["draws"]) is not int or type(about["rows"]) is not int or not isinstance(about["labels"], list):
+            raise ValueError("draws, rows or labels are of the wrong kind")
+        if not isinstance(about["counts"], dict) or not {"model", "rules"} <= about.keys():
+            raise ValueError("counts, model or rules are missing")
+
+    def _check_columns(self) -> None:
+        """Refuse a file that lacks columns of this task, or has them of another kind; all of them at once."""
+        found, row = self.file.schema_arrow, column_named("row", self.task)
+        known = {f.name: f.type for f in found}
+        expected = file_schema(self.task, found.field(row) if row in known else pa.field(row, pa.string()))
+        faults = [Fault(f"column {f.name!r}", "is not in it") for f in expected if f.name not in known]
+        faults += [
+            Fault(f"column {f.name!r}", f"holds {known[f.name]}, not {f.type}")
+            for f in expected
+            if known.get(f.name, f.type) != f.type
+        ]
+        if faults:
+            raise FormatError(f"{self.path} holds answers for another table or model", faults)
+        self.columns = expected.names
+
+    def whole(self) -> pa.Table:
+        """All lines."""
+        with reading(self.path):
+            return self.file.read(columns=self.columns)
+
+    def lines(self, table: pa.Table) -> AnswerLines:
+        """Lines of this file, read."""
+        with reading(self.path):
+            return AnswerLines.of(table, self.task)
+
+    def batches(self, size: int = ROW_GROUP) -> Iterator[pa.Table]:
+        """About so many lines at a time, all answers of a row together."""
+        held = None
+        for batch in self._pieces(size):
+            if held is not None:
+                # The row that came last may go on in this batch.
+                cut = int(np.flatnonzero(_first(held, self.task))[-1])
+                if cut:
+                    yield held.slice(0, cut)
+                batch = pa.concat_tables([held.slice(cut), batch])
+            held = batch
+        if held is not None:
+            yield held
+
+    def check_digest(self, key: bytes | None) -> DigestCheck:
+        """How the file compares with its digest, once `batches` has been through it."""
+        return self.digest.check(self.file.schema_arrow.metadata.get(DIGEST), key)
+
+    def _pieces(self, size: int) -> Iterator[pa.Table]:
+        pieces = self.file.iter_batches(batch_size=size)
+        while True:
+            with reading(self.path):
+                piece = next(pieces, None)
+                if piece is None:
+                    return
+                table = pa.Table.from_batches([piece])
+                # Columns that are none of ours count too.
+                self.digest.update(table)
+                table = table.select(self.columns)
+            if table.num_rows:
+                yield table
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerLines:
+    """Lines of a file of answers, all of a row together, as they are written."""
+
+    task: Task
+    told: pd.DataFrame
+    """What each line says beside the features, under the names that it has where no feature has them."""
+    now: pd.DataFrame
+    """The row, as it stands on each line."""
+    then: pd.DataFrame
+    """The counterfactual on each line; nothing where there is none."""
+    first: NDArray[np.bool_]
+    """Which lines are the first of their row."""
+
+    @classmethod
+    def of(cls, table: pa.Table, task: Task) -> AnswerLines:
+        """Lines of a file."""
+        names = list(task.schema.names)
+        columns = {name: column_named(name, task) for name in (*ABOUT, *BESIDE)}
+        return cls(
+            task,
+            pd.DataFrame({name: _values(table, column) for name, column in columns.items()}),
+            pd.DataFrame({name: _values(table, NOW + name) for name in names}),
+            pd.DataFrame({name: _values(table, name) for name in names}),
+            _first(table, task),
+        )
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which lines have an answer."""
+        return np.asarray(self.told["rank"].notna())
+
+    @property
+    def position(self) -> NDArray[np.int64]:
+        """Which of the rows on these lines each line is about."""
+        return np.asarray(self.first.cumsum() - 1, dtype=np.int64)
+
+    def of_row(self, name: str) -> list[Any]:
+        """What the first line of each row says."""
+        return list(self.told[name][self.first].tolist())
+
+    def numbers(self, name: str) -> NDArray[np.int64] | None:
+        """Whole numbers on each line; None where some are missing."""
+        found = self.told[name]
+        return None if found.isna().any() else found.to_numpy(dtype=np.int64)
+
+    def soft_valid(self) -> NDArray[np.bool_] | None:
+        """Whether each answer had the class wanted before it was decoded, where that is known of all."""
+        found = self.told["soft_valid"][self.answered]
+        return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
+
+    def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
+        """Whether each row's budget ended before the search did, by the answers' certificates; None if none tells."""
+        told = [certificate.get("cut_short") for certificate in certificates]
+        if all(said is None for said in told):
+            return None
+        found = np.zeros(int(self.first.sum()), dtype=bool)
+        found[self.position[self.answered]] = [said is True for said in told]
+        return found
+
+    def own(self) -> Overrides | None:
+        """Rules of single rows, if there are any."""
+        texts = ["" if pd.isna(text) else text for text in self.of_row("own")]
+        return Overrides.from_json(texts, self.task) if any(texts) else None
+
+    def reasons(self) -> dict[int, WhyNot]:
+        """Why rows have no answer, by their position."""
+        texts = enumerate(self.of_row("why_not"))
+        return {place: WhyNot.from_dict(json.loads(text)) for place, text in texts if not pd.isna(text)}
+
+    def take(self, which: NDArray[np.bool_]) -> AnswerLines:
+        """Some of the lines, all of a row together."""
+        told, now, then = (table[which].reset_index(drop=True) for table in (self.told, self.now, self.then))
+        return AnswerLines(self.task, told, now, then, self.first[which])
+
+
+def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
+    """Row labels as an index; lists were tuples before JSON made lists of them."""
+    if values and all(isinstance(v, list) for v in values):
+        return pd.MultiIndex.from_tuples([tuple(v) for v in values], names=names)
+    single = [tuple(v) if isinstance(v, list) else v for v in values]
+    return pd.Index(single, name=names[0] if len(names) == 1 else None, tupleize_cols=False)
+
+
+def classes(values: Sequence[Any]) -> NDArray[Any]:
+    """Classes as an array, in which 1 does not become '1' for the company it keeps."""
+    kept = np.empty(len(values), dtype=object)
+    kept[:] = values
+    return np.asarray(values) if len({type(v) for v in values}) == 1 else kept
+
+
+def _first(table: pa.Table, task: Task) -> NDArray[np.bool_]:
+    """Which lines are the first of their row; labels may repeat, and ranks may not be what they should be."""
+    rank, label = (table.column(column_named(name, task)) for name in ("rank", "row"))
+    bare = rank.is_null().to_numpy()
+    first = bare | pc.equal(rank.fill_null(1), 1).to_numpy()
+    first[:1] = True
+    others = pc.not_equal(label.slice(1), label.slice(0, max(len(label) - 1, 0))).fill_null(False).to_numpy()
+    first[1:] |= others | bare[:-1]
+    return np.asarray(first)
+
+
+def _values(table: pa.Table, name: str) -> pd.Series:
+    """A column; whole numbers and truths that may be missing stay such."""
+    column, field = table.column(name), table.schema.field(name)
+    if is_json(field):
+        return pd.Series([None if v is None else json.loads(v) for v in column.to_pylist()], dtype=object)
+    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    return column.to_pandas(types_mapper=nullable.get).rename(name)
+
+
+def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """Columns of the dtypes that the task's training rows had, so that the model is asked as before."""
+    return pd.DataFrame({name: _retyped(table[name], name, task) for name in task.schema.names})
+
+
+def _retyped(column: pd.Series, name: str, task: Task) -> pd.Series:
+    """The column in the training rows' dtype; in a wider one, where a value would not survive that."""
+    try:
+        found = column.astype(task.encoder.dtypes_[name])
+    except (TypeError, ValueError):
+        return column
+    before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))
+    same = np.array_equal(before, after, equal_nan=True) and (column.isna() == found.isna()).all()
+    return found if same else column

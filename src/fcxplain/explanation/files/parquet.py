@@ -1,0 +1,244 @@
+"""The parquet file of answers: columns that depend on the task alone, so that parts of a table can be joined.
+
+A line for each answer, or for a row without one: what `Explanation.frame` says, the row as it is now, and as JSON
+the certificate, the reasons why there is no answer, and the rules of that row alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...errors import DataError, Fault
+from ...files import replacing
+from ...schema import Feature
+from ...schema.definition import is_missing
+from ...schema.feature import plain
+from ...task import Task
+from ..certificate import model_id, rules_id
+from ..frame import changed_names, column_name
+from .digest import checked_key, with_digest
+
+if TYPE_CHECKING:
+    from ..explanation import Explanation
+
+# Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
+FORMAT = 2
+KEY = b"fcxplain"
+NOW = "now: "
+# Lines that are packed together, and so have to fit in memory together.
+ROW_GROUP = 20_000
+COMPRESSION = "zstd"
+# Fields so marked hold values as JSON text, since these are of several kinds.
+AS_JSON = {KEY: b"json"}
+# What stands before the features, and after them and the rows as they are now.
+WHOLE, NUMBER, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+ABOUT = {
+    "row": TEXT,  # or whatever kind the labels have
+    "rank": WHOLE,
+    "status": TEXT,
+    "wanted": TEXT,  # or whatever kind the classes have
+    "predicted": TEXT,
+    "probability": NUMBER,
+    "cost": NUMBER,
+    "changes": WHOLE,
+    "changed": TEXT,
+}
+BESIDE = {"answers": WHOLE, "calls": WHOLE, "soft_valid": TRUTH, "certificate": TEXT, "why_not": TEXT, "own": TEXT}
+
+
+def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = None) -> None:
+    """Write an explanation with its digest, whole or not at all; see `read_answers`."""
+    key = checked_key(key)
+    with replacing(path) as temporary:
+        table = with_digest(arrow_table(answer), key)
+        pq.write_table(table, temporary, row_group_size=ROW_GROUP, compression=COMPRESSION)
+
+
+# What the columns are
+
+
+def column_named(about: str, task: Task) -> str:
+    """What a column that is no feature is called beside the features."""
+    return column_name(about, task.schema)
+
+
+def file_schema(task: Task, row: pa.Field) -> pa.Schema:
+    """The columns of a file of answers: the same for any rows of a task whose labels are of one kind."""
+    kinds = {"row": row, "wanted": _field("wanted", task.classes), "predicted": _field("predicted", task.classes)}
+    features = [_feature_field(f) for f in task.schema]
+    fields = [
+        *(kinds.get(name, pa.field(name, kind)).with_name(column_named(name, task)) for name, kind in ABOUT.items()),
+        *features,
+        *(f.with_name(NOW + f.name) for f in features),
+        *(pa.field(column_named(name, task), kind) for name, kind in BESIDE.items()),
+    ]
+    names = [f.name for f in fields]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        faults = [Fault(f"feature {n!r}", "has the name of another column of the file", "Rename it.") for n in twice]
+        raise DataError("these answers cannot be written as parquet", faults)
+    return pa.schema(fields, metadata=_for_pandas(tuple(fields)))
+
+
+def label_column(index: pd.Index) -> tuple[pa.Field, pa.Array]:
+    """Row labels as they stand in a file: in their own kind where they have one, else in JSON."""
+    index = pd.Index(np.asarray(index)) if isinstance(index, pd.CategoricalIndex) else index
+    kind = pd.api.types.infer_dtype(index, skipna=False)
+    known = {"string": TEXT, "integer": WHOLE, "floating": NUMBER, "boolean": TRUTH, "empty": TEXT}
+    if kind in known:
+        return pa.field("row", known[kind]), pa.array(index).cast(known[kind])
+    if kind == "datetime64":
+        return pa.field("row", pa.array(index).type), pa.array(index)
+    field = pa.field("row", TEXT, metadata=AS_JSON)
+    return field, value_array(index.tolist(), field)
+
+
+def is_json(field: pa.Field) -> bool:
+    """Whether a column holds values as JSON text."""
+    return (field.metadata or {}).get(KEY) == AS_JSON[KEY]
+
+
+def _feature_field(feature: Feature) -> pa.Field:
+    if feature.is_category:
+        return _field(feature.name, feature.levels)
+    return pa.field(feature.name, WHOLE if feature.kind == "integer" else NUMBER)
+
+
+def _field(name: str, values: Iterable[Any]) -> pa.Field:
+    """A column for some of these values."""
+    kinds = {type(plain(v)) for v in values}
+    known = {str: TEXT, int: WHOLE, float: NUMBER, bool: TRUTH}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return pa.field(name, known[kind]) if kind in known else pa.field(name, TEXT, metadata=AS_JSON)
+
+
+@lru_cache(maxsize=8)
+def _for_pandas(fields: tuple[pa.Field, ...]) -> dict[bytes, bytes]:
+    """What makes pandas read whole numbers that may be missing as whole numbers."""
+    nullable = {WHOLE: pd.Int64Dtype(), TRUTH: pd.BooleanDtype()}
+    empty = pa.schema(fields).empty_table().to_pandas(types_mapper=nullable.get)
+    return dict(pa.Schema.from_pandas(empty, preserve_index=False).metadata)
+
+
+# What stands in them
+
+
+def arrow_table(answer: Explanation) -> pa.Table:
+    """An explanation as the table that is written, with a word on what it is in the metadata."""
+    task, lines = answer.task, _Lines.of(answer)
+    row, labels = label_column(answer.rows.index)
+    schema = file_schema(task, row)
+    told = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
+    columns = {column_named(name, task): values for name, values in told.items()}
+    for feature in task.schema:
+        columns[feature.name] = _feature_array(feature, answer.answers, task).take(lines.answer)
+        columns[NOW + feature.name] = _feature_array(feature, answer.rows, task).take(lines.row)
+    arrays = [columns[field.name] for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema.with_metadata({**schema.metadata, KEY: _word(answer)}))
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """For each line of the file, the number of its answer, if it has one, and the position of its row."""
+
+    answer: pa.Array
+    row: pa.Array
+
+    @classmethod
+    def of(cls, answer: Explanation) -> _Lines:
+        order = answer.lines
+        rows = np.concatenate([answer.place, answer.bare])[order]
+        return cls(pa.array(order, mask=order >= len(answer.answers)), pa.array(rows))
+
+
+def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
+    task, checks = answer.task, answer.checks
+    passed = pa.array(np.where(checks.passed, "verified", "best_effort"), TEXT).take(lines.answer)
+    predicted = value_array(checks.predicted.tolist(), _field("predicted", task.classes))
+    return {
+        "rank": pa.array(answer.rank, WHOLE).take(lines.answer),
+        "status": pc.coalesce(passed, pa.array(answer.row_status, TEXT).take(lines.row)),
+        "wanted": value_array(answer.wanted.tolist(), _field("wanted", task.classes)).take(lines.row),
+        "predicted": predicted.take(lines.answer),
+        "probability": pa.array(checks.probability, NUMBER, from_pandas=True).take(lines.answer),
+        "cost": pa.array(checks.cost, NUMBER, from_pandas=True).take(lines.answer),
+        "changes": pa.array(checks.changes, WHOLE).take(lines.answer),
+        "changed": pa.array(changed_names(checks.changed, task.schema.names), TEXT).take(lines.answer),
+    }
+
+
+def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
+    nothing = pa.nulls(len(answer), TEXT)
+    own = nothing if answer.own is None else pa.array([text or None for text in answer.own.to_json()], TEXT)
+    reasons = {place: _as_text(reason.to_dict()) for place, reason in answer.reasons.items()}
+    calls = nothing.cast(WHOLE) if answer.calls is None else pa.array(answer.calls, WHOLE)
+    soft = pa.nulls(len(answer.answers), TRUTH) if answer.soft_valid is None else pa.array(answer.soft_valid, TRUTH)
+    return {
+        "answers": pa.array(np.bincount(answer.place, minlength=len(answer)), WHOLE).take(lines.row),
+        "calls": calls.take(lines.row),
+        "soft_valid": soft.take(lines.answer),
+        "certificate": pa.array([_as_text(c.to_dict()) for c in answer.certificates], TEXT).take(lines.answer),
+        "why_not": pa.array([reasons.get(i) for i in range(len(answer))], TEXT).take(lines.row),
+        "own": own.take(lines.row),
+    }
+
+
+def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:
+    """Values as they stand in this column."""
+    listed = [None if is_missing(v) else plain(v) for v in values]
+    if is_json(field):
+        return pa.array([None if v is None else _as_text(v) for v in listed], TEXT)
+    try:
+        return pa.array(listed, field.type)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise _unwritable(field, str(error)) from error
+
+
+def _feature_array(feature: Feature, table: pd.DataFrame, task: Task) -> pa.Array:
+    """A column in the schema's own values, whatever dtype it has; what is no legal value is written as it is."""
+    field, natural = _feature_field(feature), task.schema.natural(table, [feature.name])[feature.name]
+    if feature.is_number:
+        try:
+            return pa.array(natural, NUMBER, from_pandas=True).cast(field.type)
+        except pa.ArrowInvalid as error:
+            raise _unwritable(field, str(error)) from error
+    if (natural < 0).any():
+        return value_array(table[feature.name].tolist(), field)
+    return value_array(feature.levels, field).take(pa.array(natural))
+
+
+def _unwritable(field: pa.Field, reason: str) -> DataError:
+    fault = Fault(f"column {field.name!r}", f"holds values that are no {field.type} ({reason})", "Write JSON instead.")
+    return DataError("these answers cannot be written as parquet", [fault])
+
+
+def _word(answer: Explanation) -> bytes:
+    about = {
+        "format": FORMAT,
+        "method": answer.method,
+        "notes": list(answer.notes),
+        "effort": asdict(answer.effort),
+        "seed": answer.task.seed,
+        "draws": answer.draws,
+        "labels": list(answer.rows.index.names),
+        "rows": len(answer),
+        "counts": answer.counts,
+        "model": model_id(answer.task),
+        "rules": rules_id(answer.task.schema, [rule.text for rule in answer.task.rules]),
+    }
+    return _as_text(about).encode()
+
+
+def _as_text(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, default=str)

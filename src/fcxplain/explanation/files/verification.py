@@ -1,0 +1,347 @@
+"""Verification: a file of answers held against the rows, the model and the rules that it claims, field by field."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...overrides import Overrides, as_table
+from ...task import Task
+from ...text import counted
+from ..certificate import model_id, rules_id
+from ..reasons import Status
+from .digest import DigestCheck, checked_key
+from .loading import AnswerFile, AnswerLines, classes, explained, reading
+from .parquet import arrow_table, column_named, label_column
+
+# Probabilities and densities of one model may differ by this much between machines.
+PROBABILITY, DENSITY = 1e-5, 1e-3
+ABSENT = "(absent)"
+
+
+def certificate_of(text: Any) -> dict[str, Any]:
+    """A certificate as it is written; nothing, where there is none that can be read."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The fields in which a certificate differs from what it should be, both as text: name, stored, found."""
+    if found is None:
+        yield "whole", stored, ABSENT
+        return
+    first, second = certificate_of(stored), json.loads(found)
+    if not first:
+        yield "whole", stored, "a certificate in JSON"
+        return
+    for name in dict.fromkeys([*second, *first]):
+        a, b = first.get(name, ABSENT), second.get(name, ABSENT)
+        if not _same(name, a, b):
+            yield name, a, b
+
+
+def same_probability(stored: Any, found: Any) -> bool:
+    """Equal but for the last digits."""
+    return _near(stored, found, PROBABILITY)
+
+
+def _same(name: str, stored: Any, found: Any) -> bool:
+    if name == "probability":
+        return same_probability(stored, found)
+    if name == "cut_short":
+        # Files of before it was told have none.
+        return bool(stored in (found, ABSENT))
+    if name == "density":
+        # One that names none has nothing that could be wrong; these are counted.
+        return stored is None or _near(stored, found, DENSITY * abs(found or 0))
+    return _equal(stored, found)
+
+
+def _near(stored: Any, found: Any, most: float) -> bool:
+    if not all(isinstance(v, float | int) and not isinstance(v, bool) for v in (stored, found)):
+        return _equal(stored, found)
+    return bool(abs(stored - found) <= most)
+
+
+def _equal(stored: Any, found: Any) -> bool:
+    """Equal to the letter; a number may be written as 1 or as 1.0, but not as true."""
+    if isinstance(stored, dict) and isinstance(found, dict):
+        return stored.keys() == found.keys() and all(_equal(stored[name], found[name]) for name in found)
+    if isinstance(stored, list) and isinstance(found, list):
+        return len(stored) == len(found) and all(map(_equal, stored, found))
+    return bool(stored == found) and isinstance(stored, bool) == isinstance(found, bool)
+
+
+# Differences that are kept to be shown; all are counted.
+SHOWN = 100
+# What a row without an answer may claim, if it does not have the class wanted already.
+CLAIMS = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is written otherwise than it is."""
+
+    row: Any
+    rank: int | None
+    field: str
+    stored: Any
+    found: Any
+
+    def __str__(self) -> str:
+        answer = "" if self.rank is None else f", answer {self.rank}"
+        return f"row {self.row}{answer}, {self.field}: the file says {self.stored!r}, it is {self.found!r}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of verifying a file of answers.
+
+    `counts` says how many rows have which status by the file. `differences` are the first of them, `total` is how
+    many there are and `fields` how many of each. What only a new search could tell is taken as written (see `notes`),
+    among it proofs of impossibility (`unproved`); whether it was edited, only the `digest` says.
+    `without_density` counts certificates that name no density to compare, `overrides` says whether the file was held
+    against overrides that were given.
+    """
+
+    path: Path
+    rows: int
+    answers: int
+    counts: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    total: int
+    fields: Mapping[str, int]
+    unproved: int
+    without_density: int
+    digest: DigestCheck
+    overrides: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that was computed again is as the file says, and nothing speaks against its digest."""
+        return self.total == 0 and self.digest.holds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it stands in JSON."""
+        found = [{name: _shown(value) for name, value in vars(d).items()} for d in self.differences]
+        known = vars(self) | {"path": str(self.path), "counts": dict(self.counts), "fields": dict(self.fields)}
+        return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
+
+    def __str__(self) -> str:
+        verdict = "all that was checked again holds" if not self.total else counted(self.total, "difference").upper()
+        lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
+        lines += [f"  {difference}" for difference in self.differences[:10]]
+        lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
+        return "\n".join([*lines, f"  digest: {self.digest.words}", *(f"  {note}" for note in self.notes)])
+
+    @property
+    def notes(self) -> list[str]:
+        """What was not looked into."""
+        own = "" if self.overrides else " overrides,"
+        notes = [
+            f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
+        ]
+        if self.unproved:
+            notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
+        if self.without_density:
+            notes.append(f"without a density to compare: {self.without_density:,}")
+        return notes
+
+
+def verify(
+    task: Task,
+    rows: pd.DataFrame,
+    path: str | Path,
+    *,
+    overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
+    key: bytes | None = None,
+    on_rows: Callable[[int], None] = lambda done: None,
+) -> Verification:
+    """Hold a file of answers against these rows, with this task's model and rules, and against its digest.
+
+    Every certificate is built again from the decoded counterfactual. A file that cannot be read at all is a
+    `FormatError`; whatever else is wrong is a difference. What only a new search could tell is taken as written, and
+    only the digest says whether it was edited.
+
+    overrides: those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
+    key: the bytes that the file was written with. A digest without a key detects accidental damage and careless edits;
+        only a key proves who wrote the file.
+    on_rows: told how many rows of the file are done.
+    """
+    key = checked_key(key)
+    rows, _ = task.read(rows)
+    own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
+    audit = _Audit(AnswerFile(Path(path), task), rows, own)
+    for table in audit.file.batches():
+        audit.look_at(table)
+        on_rows(audit.told)
+    return audit.result(key)
+
+
+@dataclass
+class _Audit:
+    """A verification under way: what has been seen of the file, and what was wrong with it."""
+
+    file: AnswerFile
+    rows: pd.DataFrame
+    own: Overrides | None
+    """The overrides that were given; None where the file's own are taken as written."""
+    differences: list[Difference] = field(default_factory=list)
+    fields: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    answers: int = 0
+    without_density: int = 0
+
+    def __post_init__(self) -> None:
+        # As they stand in files, so that labels of any kind can be compared.
+        self.labels = pd.Index(label_column(self.rows.index)[1].to_pylist(), tupleize_cols=False)
+        self.seen = np.zeros(len(self.rows), dtype=bool)
+        self.last, self.told = -1, 0
+
+    def look_at(self, table: pa.Table) -> None:
+        """Some lines, all of a row together."""
+        lines = self.file.lines(table)
+        self.counts.update(_row_statuses(lines))
+        place = self._places(table, lines)
+        known = place[lines.position] >= 0
+        if known.any():
+            self._compare(table.filter(pa.array(known)), lines.take(known), place[place >= 0])
+
+    def _places(self, table: pa.Table, lines: AnswerLines) -> NDArray[np.int64]:
+        """Where in the rows at hand each row of the file is; -1 for one that is not there or was there already."""
+        stored = table.column(column_named("row", self.file.task)).filter(pa.array(lines.first)).to_pylist()
+        if self.labels.is_unique:
+            place = self.labels.get_indexer(pd.Index(stored, tupleize_cols=False))
+        else:
+            place = np.arange(self.told, self.told + len(stored))
+            place[place >= len(self.rows)] = -1
+        self.told += len(stored)
+        for i, (label, where) in enumerate(zip(stored, place.tolist(), strict=True)):
+            if where < 0:
+                self._differ(label, None, "row", label, ABSENT)
+            elif self.seen[where]:
+                self._differ(label, None, "row", "a second time", "once")
+                place[i] = -1
+            else:
+                self._in_order(label, where)
+        return np.asarray(place, dtype=np.int64)
+
+    def _in_order(self, label: Any, where: int) -> None:
+        if where < self.last:
+            self._differ(label, None, "order", f"after row {self.labels[self.last]}", "before it")
+        self.last = max(self.last, where)
+        self.seen[where] = True
+
+    def _compare(self, table: pa.Table, lines: AnswerLines, place: NDArray[np.int64]) -> None:
+        """The lines against those that an explanation with these answers writes."""
+        rows = self.rows.iloc[place]
+        certificates = [certificate_of(text) for text in lines.told["certificate"][lines.answered]]
+        with reading(self.file.path):
+            own, reasons = lines.own() if self.own is None else self.own.take(place), lines.reasons()
+        predicted = self.file.task.predict(rows)
+        wanted = _wanted(self.file.task, predicted, own)
+        again = explained(
+            lines,
+            rows,
+            wanted,
+            self.file,
+            without=_statuses(lines.of_row("status"), predicted == wanted),
+            found_by=[str(c.get("found_by")) for c in certificates],
+            own=own,
+            reasons=reasons,
+            cut_short=lines.cut_short(certificates),
+        )
+        self.answers += len(certificates)
+        self.without_density += sum(c.get("density") is None for c in certificates)
+        rebuilt = arrow_table(again)
+        for name in self.file.columns:
+            self._compare_column(name, lines, table.column(name).combine_chunks(), rebuilt.column(name))
+
+    def _compare_column(self, name: str, lines: AnswerLines, stored: pa.Array, found: pa.ChunkedArray) -> None:
+        if stored.equals(found.combine_chunks()):
+            return
+        pairs = list(zip(stored.to_pylist(), found.to_pylist(), strict=True))
+        for i in (i for i, (a, b) in enumerate(pairs) if a != b):
+            if name == column_named("certificate", self.file.task):
+                for part, a, b in certificate_differences(*pairs[i]):
+                    self._differ_at(lines, i, f"certificate: {part}", a, b)
+            elif name != column_named("probability", self.file.task) or not same_probability(*pairs[i]):
+                self._differ_at(lines, i, name, *pairs[i])
+
+    def _differ_at(self, lines: AnswerLines, line: int, name: str, stored: Any, found: Any) -> None:
+        rank = lines.told["rank"].iloc[line]
+        self._differ(lines.told["row"].iloc[line], None if pd.isna(rank) else int(rank), name, stored, found)
+
+    def _differ(self, row: Any, rank: int | None, name: str, stored: Any, found: Any) -> None:
+        self.fields[name] += 1
+        if len(self.differences) < SHOWN:
+            self.differences.append(Difference(row, rank, name, stored, found))
+
+    def result(self, key: bytes | None) -> Verification:
+        """What came of it, once every line has been looked at."""
+        for label in self.labels[~self.seen]:
+            self._differ(label, None, "row", ABSENT, label)
+        self._compare_word()
+        return Verification(
+            path=self.file.path,
+            rows=self.told,
+            answers=self.answers,
+            counts=dict(self.counts),
+            differences=tuple(self.differences),
+            total=sum(self.fields.values()),
+            fields=dict(self.fields),
+            unproved=self.counts[str(Status.IMPOSSIBLE)],
+            without_density=self.without_density,
+            digest=self.file.check_digest(key),
+            overrides=self.own is not None,
+        )
+
+    def _compare_word(self) -> None:
+        """What the file says of itself as a whole."""
+        task = self.file.task
+        found = {
+            "rows": self.told,
+            "counts": dict(self.counts),
+            "model": model_id(task),
+            "rules": rules_id(task.schema, [rule.text for rule in task.rules]),
+        }
+        for name, value in found.items():
+            if self.file.about[name] != value:
+                self._differ("(all)", None, name, self.file.about[name], value)
+
+
+def _row_statuses(lines: AnswerLines) -> list[str]:
+    """The status of each row by the file: of its best answer, or of the line that says it has none."""
+    verified = np.zeros(int(lines.position[-1]) + 1, dtype=bool)
+    verified[lines.position[(lines.told["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
+    return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
+
+
+def _statuses(stored: Iterable[Any], already: NDArray[np.bool_]) -> list[str]:
+    """What rows without an answer can claim: what nobody can refute, and `already` where it is so."""
+    claims = [str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored]
+    return [str(Status.ALREADY) if is_so else claim for claim, is_so in zip(claims, already.tolist(), strict=True)]
+
+
+def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:
+    """The class wanted for each row: its own, or the task's."""
+    wanted = task.wanted(predicted)
+    if own is None:
+        return wanted
+    return classes([w if t is None else t for w, t in zip(wanted.tolist(), own.targets, strict=True)])
+
+
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else json.loads(json.dumps(value, default=str))

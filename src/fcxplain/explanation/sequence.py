@@ -1,0 +1,98 @@
+"""One answer taken a change at a time, in the order that helps most: how far each change moves the probability."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..task import Task
+from .certificate import Change, labels
+from .checks import Bools, Checks, check
+from .explanation import Explanation
+from .frame import answer_number
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change more, and what the model says of the row with it."""
+
+    change: Change
+    probability: float
+    """Of the class wanted; NaN where a value is outside its domain and the model was not asked."""
+    predicted: Any
+    keeps_rules: bool
+    """Whether the row keeps every rule as it stands after this step; only the whole answer has to."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The way from a row to one of its answers."""
+
+    row: Any
+    """The row's label."""
+    wanted: Any
+    probability: float
+    """Of the class wanted, for the row as it is."""
+    predicted: Any
+    threshold: float | None
+    """From which probability on the class wanted is answered; None with more than two classes."""
+    steps: tuple[Step, ...]
+
+
+def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
+    """Apply the changes of an answer one at a time, each time the one after which the class wanted is likeliest.
+
+    which: the answer's number or its row's label, as in `Explanation.certificate`.
+
+    Changes that help equally are taken in the schema's order. The task's own model is asked about every row on the
+    way. The order is a way to read an answer and no plan: a row on the way may break rules that the answer keeps.
+    """
+    i = answer_number(explanation, which)
+    place, pair, changed = _answer(explanation, i)
+    wanted = explanation.checks.wanted[[i]]
+    start = _checked(explanation, place, pair, wanted, np.zeros((1, len(changed)), dtype=bool))
+    # What counts as unchanged may still differ by less than half a step; with it, the way ends at the answer itself.
+    taken, left, steps = ~changed, np.flatnonzero(changed).tolist(), []
+    changes = dict(zip(left, explanation.changes(i), strict=True))
+    while left:
+        tried = np.tile(taken, (len(left), 1))
+        tried[np.arange(len(left)), left] = True
+        found = _checked(explanation, place, pair, wanted, tried)
+        best = int(np.argmax(np.nan_to_num(found.probability, nan=-1.0)))
+        steps.append(_step(changes[left[best]], found, best))
+        taken = tried[best]
+        del left[best]
+    label = labels(explanation.rows.index[[place]])[0]
+    threshold = _threshold(explanation.task, wanted[0])
+    return Steps(label, wanted[0], float(start.probability[0]), start.predicted[0], threshold, tuple(steps))
+
+
+def _answer(e: Explanation, i: int) -> tuple[int, pd.DataFrame, Bools]:
+    """The position of the row, the row above its answer, and which features change."""
+    place = int(e.place[i])
+    pair = pd.concat([e.rows.iloc[[place]], e.answers.iloc[[i]]], ignore_index=True)
+    return place, pair, e.checks.changed[i]
+
+
+def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any], taken: Bools) -> Checks:
+    """Rows that take some features from the answer and the others from the row, checked as any answer is."""
+    chosen = taken.astype(np.int64)
+    columns = {name: pair[name].take(chosen[:, j]).reset_index(drop=True) for j, name in enumerate(pair.columns)}
+    before = pair.take(np.zeros(len(taken), dtype=np.int64)).reset_index(drop=True)
+    return check(e.task, before, pd.DataFrame(columns), wanted.repeat(len(taken)), e.own, np.full(len(taken), place))
+
+
+def _step(change: Change, found: Checks, i: int) -> Step:
+    return Step(change, float(found.probability[i]), found.predicted[i], bool(found.feasible[i]))
+
+
+def _threshold(task: Task, wanted: Any) -> float | None:
+    if len(task.classes) > 2 or task.classifier.parts:
+        return None
+    second = 0.5 if task.classifier.threshold is None else task.classifier.threshold
+    return second if wanted == task.classes[1] else 1 - second

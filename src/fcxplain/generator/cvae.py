@@ -1,0 +1,189 @@
+"""The conditional VAE of the paper (sections 4.1 and 5.2): who you are and the answer wanted go in, a counterfactual
+comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from ..classifier.networks import seeded_linear
+from ..errors import between, one_of, refuse, whole
+from .heads import Heads, head_width
+from .layout import Layout
+from .rule_layer import Allowed
+
+__all__ = ["Architecture", "ConditionalVAE", "Draw", "Layout", "SeededDropout", "stack", "weight_shapes"]
+
+Variance = Literal["sigmoid", "softplus"]
+SMALLEST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and the rest.
+
+    `variance` is the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can. With `skip`
+    the decoder sees the whole row beside the latent point. With `gates` it ends in three heads (see `heads`), whose
+    hard choices have the gradient of soft ones at `temperature`; without, every mutable column gets a sigmoid.
+    """
+
+    hidden: tuple[int, ...] = (20, 16, 14, 12)
+    latent: int = 10
+    dropout: float = 0.1
+    variance: Variance = "sigmoid"
+    skip: bool = False
+    gates: bool = False
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        refuse(
+            "this architecture",
+            *(whole("hidden", width, 1) for width in self.hidden or (0,)),
+            whole("latent", self.latent, 1),
+            between("dropout", self.dropout, 0, 0.9),
+            one_of("variance", self.variance, get_args(Variance)),
+            one_of("skip", self.skip, (False, True)),
+            one_of("gates", self.gates, (False, True)),
+            between("temperature", self.temperature, 0, open_low=True),
+        )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from.
+
+    `gates`, `n x mutable features`, is how likely each is to change, for a generator that has gates.
+    """
+
+    x_cf: Tensor
+    z: Tensor
+    mean: Tensor
+    variance: Tensor
+    gates: Tensor | None = None
+
+
+class ConditionalVAE(nn.Module):
+    """Five linear layers each way, with batch norm, ReLU and dropout after all but the last."""
+
+    def __init__(self, layout: Layout, architecture: Architecture, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layout, self.architecture = layout, architecture
+        columns = layout.mutable_columns
+        self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
+        a = architecture
+        # Two classes are told by one input, 0 or 1, as in the paper; more by one input each but the first.
+        conditions = layout.classes - 1
+        into = (len(columns) + conditions, *a.hidden)
+        self.encoder = stack(into, a.dropout, generator)
+        self.mean = seeded_linear(into[-1], a.latent, generator, torch.float32)
+        self.spread = seeded_linear(into[-1], a.latent, generator, torch.float32)
+        out = (_decoder_inputs(layout, a), *reversed(a.hidden))
+        self.decoder = stack(out, a.dropout, generator)
+        self.output = seeded_linear(out[-1], _outputs(layout, a), generator, torch.float32)
+        self.heads = Heads(layout, a.temperature, generator) if a.gates else None
+
+    columns: Tensor
+
+    def encode(self, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latent point, `n x latent` each."""
+        # Tables with fine grids are encoded in double precision; the network is content with single.
+        seen = x.index_select(1, self.columns).to(self.mean.weight.dtype)
+        hidden = self.encoder(torch.cat([seen, self.condition(y_target, seen)], dim=1))
+        raw = self.spread(hidden)
+        if self.architecture.variance == "sigmoid":
+            return self.mean(hidden), 0.5 + raw.sigmoid()
+        return self.mean(hidden), nn.functional.softplus(raw) + SMALLEST_VARIANCE
+
+    def decode(
+        self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
+    ) -> Tensor:
+        """Counterfactuals in encoded columns, immutable columns as in `x`.
+
+        Without gates each is between 0 and 1. With them it is a legal row, inside what is `allowed`; `jitter` is
+        noise on the heads' scores (see `Heads.jitter`).
+        """
+        return self._decoded(z, x, y_target, allowed, jitter)[0]
+
+    def _decoded(
+        self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None, jitter: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        seen = [z, self.condition(y_target, z), *([x.to(z.dtype)] if self.architecture.skip else [])]
+        outputs = self.output(self.decoder(torch.cat(seen, dim=1)))
+        if self.heads is not None:
+            found: tuple[Tensor, Tensor] = self.heads(outputs, x, allowed, jitter)
+            return found
+        if allowed is not None or jitter is not None:
+            raise ValueError("a generator without gates has no rule layer and no choices; give it gates")
+        return x.index_copy(1, self.columns, outputs.sigmoid().to(x.dtype)), None
+
+    def forward(self, x: Tensor, y_target: Tensor, noise: Tensor, allowed: Allowed | None = None) -> Draw:
+        """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself.
+
+        `allowed` is what the rules allow each row, for a generator with gates.
+        """
+        mean, variance = self.encode(x, y_target)
+        z = mean + variance.sqrt() * noise
+        x_cf, gates = self._decoded(z, x, y_target, allowed, None)
+        return Draw(x_cf, z, mean, variance, gates)
+
+    def condition(self, y_target: Tensor, like: Tensor) -> Tensor:
+        """The target class as network inputs, `n x (classes - 1)`."""
+        return nn.functional.one_hot(y_target, self.layout.classes)[:, 1:].to(like.dtype)
+
+
+class SeededDropout(nn.Module):
+    """Dropout whose masks come from a generator of its own, never from torch's global state."""
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.share, self.generator = share, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
+        if not self.training or not self.share:
+            return x
+        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device)
+        return x * drawn.ge_(self.share).div_(1 - self.share).to(x.device)
+
+
+def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> nn.Sequential:
+    """Linear layers of these widths, each followed by batch norm, ReLU and dropout."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [seeded_linear(inputs, outputs, generator, torch.float32), nn.BatchNorm1d(outputs), nn.ReLU()]
+        layers.append(SeededDropout(dropout, generator))
+    return nn.Sequential(*layers)
+
+
+def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of a `ConditionalVAE`'s weights, told without building one."""
+    columns, conditions, a = len(layout.mutable_columns), layout.classes - 1, architecture
+    into, out = (columns + conditions, *a.hidden), (_decoder_inputs(layout, a), *reversed(a.hidden))
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, widths in (("encoder", into), ("decoder", out)):
+        for i, (inputs, outputs) in enumerate(pairwise(widths)):
+            shapes |= _linear_shapes(f"{name}.{4 * i}", inputs, outputs)
+            norm = f"{name}.{4 * i + 1}"
+            shapes |= {f"{norm}.{part}": (outputs,) for part in ("weight", "bias", "running_mean", "running_var")}
+            shapes[f"{norm}.num_batches_tracked"] = ()
+    for name in ("mean", "spread"):
+        shapes |= _linear_shapes(name, into[-1], a.latent)
+    return shapes | _linear_shapes("output", out[-1], _outputs(layout, a))
+
+
+def _decoder_inputs(layout: Layout, architecture: Architecture) -> int:
+    return architecture.latent + layout.classes - 1 + (layout.width if architecture.skip else 0)
+
+
+def _outputs(layout: Layout, architecture: Architecture) -> int:
+    return head_width(layout) if architecture.gates else len(layout.mutable_columns)
+
+
+def _linear_shapes(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}

@@ -1,0 +1,189 @@
+"""Draws of a fitted generator: one a row as the paper gives them, checked; or several a row, for the search."""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import qmc
+from torch import Tensor
+
+from ..classifier import Differentiable
+from ..explanation import Effort, Explanation, Status
+from ..schema import Natural
+from ..task import Task
+from . import view as model_view
+from .cvae import ConditionalVAE
+from .inference import Inference, row_noise
+from .view import RuleBoxes
+
+# Rows that go through the network at a time.
+DRAWN_TOGETHER = 8_192
+PUBLISHED, GATED = "FCx as published", "FCx without search"
+
+
+def drawn_answers(
+    model: ConditionalVAE, stand_in: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
+) -> Explanation:
+    """`k` draws for each row that does not have the class wanted."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    table, _ = task.read(rows)
+    codes = task.encoder.codes(table)
+    predicted = task.predict(table)
+    wanted = task.wanted(predicted)
+    place = np.flatnonzero(predicted != wanted)
+    asked = _Asked(table.iloc[place], codes[place], wanted[place])
+    draws = [_drawn(model, stand_in, task, asked, seed, draw) for draw in range(k)]
+    order = np.argsort(np.tile(place, k), kind="stable")
+    name, many = PUBLISHED if model.heads is None else GATED, "one draw" if k == 1 else f"{k:,} draws"
+    found = Explanation.of(
+        task,
+        table,
+        pd.concat([d.table for d in draws], ignore_index=True).iloc[order],
+        np.repeat(place, k),
+        method=name,
+        wanted=wanted,
+        without=np.where(predicted == wanted, str(Status.ALREADY), str(Status.NOT_FOUND)),
+        soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
+        notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
+    )
+    spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), len(rows))
+    return replace(found, effort=spent)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    rows: pd.DataFrame
+    codes: NDArray[np.int64]
+    wanted: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    table: pd.DataFrame
+    soft_valid: NDArray[np.bool_]
+
+
+@torch.no_grad()
+def _drawn(model: ConditionalVAE, stand_in: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
+    """One draw for each row; what may not change is put back as it was."""
+    x, y_target = task.encoder.encode(asked.rows), model_view.class_indices(task, asked.wanted)
+    noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
+    present = task.schema.natural(asked.rows)
+    x_cf = _generated(model, task, x, y_target, noise, present)
+    soft = stand_in.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
+    kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
+    natural = task.encoder.decode_natural(x_cf) | kept
+    return _Drawn(task.table(natural, asked.rows.index), soft.numpy())
+
+
+def _generated(
+    model: ConditionalVAE, task: Task, x: Tensor, y_target: Tensor, noise: Tensor, present: dict[str, NDArray[Any]]
+) -> Tensor:
+    """Raw counterfactuals. In double precision, so that the size of a batch never shows after rounding."""
+    model = copy.deepcopy(model).double().eval()
+    boxes = RuleBoxes(task) if model.heads is not None else None
+    found = [x.double()[:0]]
+    for start in range(0, len(x), DRAWN_TOGETHER):
+        part = slice(start, start + DRAWN_TOGETHER)
+        allowed = None if boxes is None else boxes.of({name: values[part] for name, values in present.items()})
+        found.append(model(x[part].double(), y_target[part], noise[part], allowed).x_cf)
+    return torch.cat(found)
+
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+# Draws that go through the network at a time, so that they stay in the processor's cache.
+PROPOSED_TOGETHER = 4_096
+TINY = 2.0**-40
+# By how much the noise on choices is enlarged, draw after draw: a well trained generator is sure of itself, and what
+# it would do next best shows under more noise than it was trained with.
+LOUDNESS = (1.0, 2.0, 3.0, 4.0)
+
+
+class Proposer:
+    """Draws from a generator for rows of a task. The first draw of a row is the generator's own best, without noise.
+
+    All others move the latent point and, where the generator has gates, its choices too: seen with the row itself, a
+    decoder has little use for the latent point, and would say the same sixteen times.
+    """
+
+    def __init__(self, model: ConditionalVAE, task: Task, *, seed: int = 0) -> None:
+        # In double precision, so that the size of a batch never shows after rounding.
+        self.model, self.task, self.seed = copy.deepcopy(model).double().eval(), task, seed
+        self.inference = Inference(self.model) if model.heads is not None else None
+        self.boxes = RuleBoxes(task)
+        changing = [f for f, may in zip(task.schema, model.layout.mutable, strict=True) if may]
+        self._fixed = [i for i, may in enumerate(model.layout.mutable) if not may]
+        self._categories = [task.schema.names.index(f.name) for f in changing if f.is_category]
+        self._numbers = [f for f in changing if f.is_number]
+        self._banks: dict[int, tuple[Floats, Floats]] = {}
+
+    @torch.no_grad()
+    def draws(self, codes: Codes, y_target: NDArray[np.int64], n: int, natural: Natural | None = None) -> Codes:
+        """`n` proposals for each row of grid codes `r x features`, as codes `r x n x features`.
+
+        `y_target` has the place of the class wanted for each row, `r`. `natural` are the rows' natural columns, for
+        rows that may lie off the grid; there an unchanged code means the present value.
+        """
+        natural = self.task.encoder.natural_of_codes(codes) if natural is None else natural
+        size, chunk = max(1, PROPOSED_TOGETHER // n), self._freely if self.inference is None else self._gated
+        found = np.empty((len(codes), n, codes.shape[1]), dtype=np.int64)
+        for start in range(0, len(codes), size):
+            part = slice(start, start + size)
+            columns = {name: values[part] for name, values in natural.items()}
+            wanted = np.asarray(y_target[part], dtype=np.int64)
+            found[part] = chunk(codes[part], columns, wanted, n).reshape(-1, n, codes.shape[1])
+        return found
+
+    def _gated(self, codes: Codes, natural: Natural, y_target: Codes, n: int) -> Codes:
+        """Proposals of a generator with gates, `(r * n) x features`."""
+        assert self.inference is not None
+        x = self.task.encoder.encode_natural(natural).double().numpy()
+        drawn = self.inference.draws(x, y_target, *self._bank(n), self.boxes.of(natural))
+        found, places = np.repeat(codes, n, axis=0), self._categories
+        found[:, places] = np.where(drawn.new_level, drawn.level, found[:, places])
+        for j, feature in enumerate(self._numbers):
+            place, (low, spread) = self.task.schema.names.index(feature.name), self.task.encoder.scale_[feature.name]
+            new = feature.codes(drawn.value[:, j] * spread + low)
+            found[:, place] = np.where(drawn.new_value[:, j], new, found[:, place])
+        return found
+
+    def _freely(self, codes: Codes, natural: Natural, y_target: Codes, n: int) -> Codes:
+        """Proposals of a generator without gates, `(r * n) x features`."""
+        encoder, wanted = self.task.encoder, torch.from_numpy(y_target)
+        x = encoder.encode_natural(natural).double()
+        mean, variance = self.model.encode(x, wanted)
+        z = (mean[:, None] + variance.sqrt()[:, None] * torch.from_numpy(self._bank(n)[0])).flatten(0, 1)
+        x_cf = self.model.decode(z, x.repeat_interleave(n, 0), wanted.repeat_interleave(n))
+        drawn = encoder.decode_natural(x_cf)
+        found = np.stack([f.codes(drawn[f.name]) for f in self.task.schema], axis=1)
+        found[:, self._fixed] = np.repeat(codes[:, self._fixed], n, axis=0)
+        return found
+
+    def _bank(self, n: int) -> tuple[Floats, Floats]:
+        """Latent noise `n x latent` and noise on the choices, `n x outputs`; the first line of both is 0."""
+        if n not in self._banks:
+            latent, heads = self.model.architecture.latent, self.model.heads
+            width = latent + (heads.width if heads is not None else 0)
+            uniform = _sobol(n - 1, width, self.seed)
+            noise = np.vstack([np.zeros(latent), ndtri(uniform[:, :latent])])
+            jitter = np.zeros((n, width - latent))
+            if heads is not None:
+                drawn = heads.jitter(torch.from_numpy(uniform[:, latent:])).numpy()
+                jitter[1:] = np.resize(LOUDNESS, n - 1)[:, None] * drawn
+            self._banks[n] = noise, jitter
+        return self._banks[n]
+
+
+def _sobol(n: int, width: int, seed: int) -> NDArray[np.float64]:
+    """The first `n` points of a scrambled Sobol sequence, strictly between 0 and 1, `n x width`."""
+    points = qmc.Sobol(width, scramble=True, rng=np.random.default_rng(seed)).random_base2(max(0, n - 1).bit_length())
+    return np.asarray(np.clip(points[:n], TINY, 1 - TINY))

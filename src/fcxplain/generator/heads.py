@@ -1,0 +1,311 @@
+"""The three heads of the default generator: a gate for each mutable feature, and a level or a value behind it.
+
+A closed gate leaves the present value exactly as it is; an open one puts another level, or a value of the number's
+grid. Both are hard decisions with the gradient of soft ones (straight-through: Bengio et al. 2013), drawn in
+training as logistic and Gumbel noise on the scores (Jang et al. 2017), and without noise in evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .layout import Layout
+from .rule_layer import Allowed, EncodedBox, hull, nearest_box
+
+# For levels that may not be chosen; finite, so that a row where none may has no NaN.
+NEVER = -1e9
+SMALLEST = 1e-7
+# How near to an end of its interval a number's score of 0 may be, as a share: at the very end there is no gradient.
+EDGE = 0.01
+
+
+@dataclass(frozen=True)
+class PresentColumns:
+    """The rows as they are: levels `n x k x l`, padding 0, and numbers `n x m`."""
+
+    levels: Tensor
+    numbers: Tensor
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What each row may become: levels `n x k x l`, and numbers between `low` and `high`, `n x m`.
+
+    Beside it the gates that are open or closed whatever the scores say, `n x features`.
+    Gates that are `stuck` would be closed in every other draw too, so that there is nothing to learn from them.
+    """
+
+    levels: Tensor
+    low: Tensor
+    high: Tensor
+    must_open: Tensor
+    must_close: Tensor
+    stuck: Tensor
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """Outputs of the decoder, noise included: gates `n x features`, levels `n x k x l`, values `n x m`."""
+
+    gates: Tensor
+    levels: Tensor
+    values: Tensor
+
+    def detached(self) -> HeadScores:
+        """The same without gradient."""
+        return HeadScores(self.gates.detach(), self.levels.detach(), self.values.detach())
+
+    @property
+    def learn(self) -> bool:
+        """Whether anybody asks for gradients."""
+        return self.gates.requires_grad
+
+
+class Heads(nn.Module):
+    """Outputs of the decoder to counterfactuals; it has no weights of its own.
+
+    Categories are handled as one block, `categories x most levels`, in which the rest is padding.
+    """
+
+    level_columns: Tensor
+    level_outputs: Tensor
+    real: Tensor
+    real_slots: Tensor
+    slot_of_column: Tensor
+    category_gates: Tensor
+    number_columns: Tensor
+    number_outputs: Tensor
+    number_gates: Tensor
+    number_of_column: Tensor
+    changed_columns: Tensor
+    gate_order: Tensor
+    gate_of_column: Tensor
+
+    def __init__(self, layout: Layout, temperature: float, generator: torch.Generator) -> None:
+        super().__init__()
+        if not layout.ranges:
+            raise ValueError("a model with gates needs a layout with ranges, to tell numbers from categories")
+        self.layout, self.temperature, self.generator = layout, temperature, generator
+        self.features = len(layout.mutable_features)
+        for name, tensor in _places(layout).items():
+            self.register_buffer(name, tensor, persistent=False)
+        # No buffer, as it must stay in double precision whatever the weights are in: grids may be fine.
+        self.ranges = _ranges(layout)
+
+    @property
+    def width(self) -> int:
+        """Outputs that the decoder must have: one per mutable feature, then one per mutable column."""
+        return head_width(self.layout)
+
+    def forward(
+        self, outputs: Tensor, x: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Counterfactuals `n x d`, and how likely each gate is to be open, `n x features`.
+
+        `jitter`, as large as `outputs`, is added to the scores; in training it is drawn.
+        """
+        if jitter is None and self.training:
+            jitter = self.drawn(len(x)).to(outputs)
+        scores = self._scores(outputs if jitter is None else outputs + jitter)
+        present = self._present(x)
+        choices = self._choices(present)
+        if allowed is not None and allowed.groups:
+            choices = self._allowed(scores, choices, allowed, x, present)
+        likely = self._likely(outputs[:, : self.features], scores, choices, allowed)
+        return self._realised(scores, choices, x, present), likely
+
+    def _allowed(
+        self, scores: HeadScores, choices: Choices, allowed: Allowed, x: Tensor, present: PresentColumns
+    ) -> Choices:
+        """The choices inside the boxes that the scores would come nearest to by themselves."""
+        draft = self._realised(scores.detached(), choices, x, present)
+        narrow = self._within(choices, [nearest_box(g, x, draft) for g in allowed.groups], allowed, present)
+        if not scores.learn:
+            return narrow
+        wide = self._within(choices, [hull(g) for g in allowed.groups], allowed, present)
+        return self._merged(narrow, wide, scores.gates)
+
+    def _likely(self, logits: Tensor, scores: HeadScores, choices: Choices, allowed: Allowed | None) -> Tensor:
+        """How likely each gate is to be open.
+
+        One that is forced open is as likely as what forces it: the likeliest of the open gates that share its rules.
+        Without this a change that drags another along would seem as cheap as one that does not.
+        """
+        likely = logits.sigmoid()
+        forced = torch.ones_like(likely)
+        free = (scores.gates > 0) & ~choices.must_open & ~choices.must_close
+        for boxes in allowed.groups if allowed is not None and scores.learn else ():
+            own = torch.zeros_like(free[0])
+            own[self.gate_of_column[torch.cat([boxes.level_columns, boxes.number_columns])]] = True
+            cause = torch.where(free & own, likely, 0.0).amax(dim=1, keepdim=True)
+            forced = torch.where(own & (cause > 0), cause, forced)
+        return torch.where(choices.must_open, forced, likely).masked_fill(choices.stuck, 0.0)
+
+    def drawn(self, n: int) -> Tensor:
+        """Noise for `n` rows from the module's own generator."""
+        uniform = torch.rand((n, self.width), generator=self.generator, device=self.generator.device)
+        return self.jitter(uniform)
+
+    def jitter(self, uniform: Tensor) -> Tensor:
+        """Logistic noise for gates, Gumbel noise for levels and none for values, from uniform draws, `n x width`."""
+        noise = uniform.clamp(SMALLEST, 1 - SMALLEST)
+        gates, columns = noise[:, : self.features], noise[:, self.features :]
+        columns = -(-columns.log()).log()
+        return torch.cat([gates.logit(), columns.index_fill(1, self.number_outputs.to(noise.device), 0.0)], dim=1)
+
+    def _scores(self, noisy: Tensor) -> HeadScores:
+        columns = noisy[:, self.features :]
+        levels = columns.index_select(1, self.level_outputs).view(len(noisy), *self.real.shape)
+        return HeadScores(noisy[:, : self.features], levels, columns.index_select(1, self.number_outputs))
+
+    def _present(self, x: Tensor) -> PresentColumns:
+        levels = x.index_select(1, self.level_columns).view(len(x), *self.real.shape)
+        return PresentColumns(levels * self.real, x.index_select(1, self.number_columns))
+
+    def _choices(self, present: PresentColumns) -> Choices:
+        """What each row may become where no rule forbids anything: another level, a number in its range."""
+        low, high = (end.expand_as(present.numbers) for end in self.ranges[:2].to(present.numbers))
+        others = self.real & (present.levels < 0.5)
+        stuck = _moveless(others, low, high, present)
+        return self._settled(others, low, high, torch.zeros_like(stuck, dtype=torch.bool), stuck)
+
+    def _settled(self, levels: Tensor, low: Tensor, high: Tensor, must_open: Tensor, must_close: Tensor) -> Choices:
+        """With gates in the order of the features, from gates of categories and then of numbers."""
+        close = must_close.index_select(1, self.gate_order)
+        return Choices(levels, low, high, must_open.index_select(1, self.gate_order) & ~close, close, close)
+
+    def _within(self, choices: Choices, chosen: list[EncodedBox], allowed: Allowed, present: PresentColumns) -> Choices:
+        """What is left of the choices inside one box for each group of rules."""
+        may = torch.ones_like(present.levels, dtype=torch.bool).flatten(1)
+        low, high, keeps = choices.low, choices.high, torch.ones_like(present.numbers, dtype=torch.bool)
+        for boxes, box in zip(allowed.groups, chosen, strict=True):
+            may = may.index_copy(1, self.slot_of_column[boxes.level_columns], box.levels)
+            own = self.number_of_column[boxes.number_columns]
+            low, high = low.index_copy(1, own, box.low.to(low)), high.index_copy(1, own, box.high.to(high))
+            keeps = keeps.index_copy(1, own, box.keeps)
+        permitted = may.view_as(present.levels)
+        stays = torch.cat([(permitted & (present.levels > 0.5)).any(dim=2), keeps], dim=1)
+        others = permitted & choices.levels
+        return self._settled(others, low, high, ~stays, _moveless(others, low, high, present))
+
+    def _merged(self, narrow: Choices, wide: Choices, scores: Tensor) -> Choices:
+        """The narrow choices, with all that gradients need to know.
+
+        What is behind a closed gate is no part of the draw, and only tells what opening it would bring, in whatever
+        box. A gate that opened by itself is not forced, though the box that it led to has it open.
+        """
+        must_open = narrow.must_open & ((scores <= 0) | wide.must_open)
+        closed = ((scores <= 0) & ~must_open) | narrow.must_close
+        own, other = closed.index_select(1, self.number_gates), closed.index_select(1, self.category_gates)
+        return Choices(
+            torch.where(other[:, :, None], wide.levels, narrow.levels),
+            torch.where(own, wide.low, narrow.low),
+            torch.where(own, wide.high, narrow.high),
+            must_open,
+            narrow.must_close,
+            wide.must_close,
+        )
+
+    def _realised(self, scores: HeadScores, choices: Choices, x: Tensor, present: PresentColumns) -> Tensor:
+        """The rows that the scores mean, `n x d`."""
+        gates = self._opened(scores.gates, choices).to(x.dtype)
+        drawn = self._level(scores.levels, choices.levels).to(x.dtype)
+        levels = _gated(gates.index_select(1, self.category_gates)[:, :, None], drawn, present.levels)
+        values = self._value(scores.values.to(x.dtype), choices, present.numbers)
+        numbers = _gated(gates.index_select(1, self.number_gates), values, present.numbers)
+        changed = torch.cat([levels.flatten(1).index_select(1, self.real_slots), numbers], dim=1)
+        return x.index_copy(1, self.changed_columns, changed)
+
+    def _opened(self, scores: Tensor, choices: Choices) -> Tensor:
+        hard = ((scores > 0) & ~choices.must_close | choices.must_open).to(scores.dtype)
+        if not scores.requires_grad:
+            return hard
+        soft = (scores / self.temperature).sigmoid().masked_fill(choices.must_open | choices.stuck, 0.0)
+        return hard + (soft - soft.detach())
+
+    def _level(self, scores: Tensor, may: Tensor) -> Tensor:
+        if not scores.shape[2]:
+            # No category may change: there is nothing to choose from.
+            return scores
+        masked = scores.masked_fill(~may, NEVER)
+        best = masked.argmax(dim=2, keepdim=True)
+        hard = torch.zeros_like(scores).scatter(2, best, 1.0)
+        if not scores.requires_grad:
+            return hard
+        soft = (masked / self.temperature).softmax(dim=2)
+        return hard + (soft - soft.detach())
+
+    def _value(self, scores: Tensor, choices: Choices, present: Tensor) -> Tensor:
+        """A number squashed between its ends, on its grid; as both ends lie on the grid, rounding stays inside.
+
+        A score of 0 means the present value or what is allowed next to it, so that a change forced by another one
+        begins as the smallest.
+        """
+        low, width = choices.low, choices.high - choices.low
+        place = ((present - low) / width.clamp_min(torch.finfo(width.dtype).tiny)).clamp(EDGE, 1 - EDGE)
+        value: Tensor = low + width * (scores + place.logit()).sigmoid()
+        origin, _, step = self.ranges.to(value)
+        rounded: Tensor = origin + step * ((value - origin) / step).round()
+        return value + (rounded - value).detach() if value.requires_grad else rounded
+
+
+def head_width(layout: Layout) -> int:
+    """Outputs that the heads need of a decoder."""
+    return len(layout.mutable_features) + len(layout.mutable_columns)
+
+
+def _gated(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """`new` where the gate is open and `old` where not, to the bit; the gate's gradient is that of a mixture."""
+    mixed = torch.where(gate.detach() > 0.5, new, old)
+    return mixed + (gate - gate.detach()) * (new - old).detach() if gate.requires_grad else mixed
+
+
+def _moveless(others: Tensor, low: Tensor, high: Tensor, present: PresentColumns) -> Tensor:
+    """Where there is nothing to change to, categories and then numbers, `n x features`."""
+    fixed = (low > high) | ((low == high) & (low == present.numbers))
+    return torch.cat([~others.any(dim=2), fixed], dim=1)
+
+
+def _places(layout: Layout) -> dict[str, Tensor]:
+    """Where everything lies: columns of encoded rows, outputs of the decoder, slots of the block of levels."""
+    features, columns = layout.mutable_features, layout.mutable_columns
+    output = {column: place for place, column in enumerate(columns)}
+    categories = [f for f in features if layout.ranges[f] is None]
+    numbers = [f for f in features if layout.ranges[f] is not None]
+    spans = [list(range(*layout.spans[f])) for f in categories]
+    most = max((len(s) for s in spans), default=0)
+    padded = [s + [s[0]] * (most - len(s)) for s in spans]
+    real = [[i < len(s) for i in range(most)] for s in spans]
+    slots = {column: k * most + i for k, span in enumerate(spans) for i, column in enumerate(span)}
+    starts = [layout.spans[f][0] for f in numbers]
+    gates = [features.index(f) for f in (*categories, *numbers)]
+    owners = {column: i for i, f in enumerate(features) for column in range(*layout.spans[f])}
+    long, shape = torch.long, (len(spans), most)
+    return {
+        "level_columns": torch.tensor(padded, dtype=long).flatten(),
+        "level_outputs": torch.tensor([[output[c] for c in s] for s in padded], dtype=long).flatten(),
+        "real": torch.tensor(real, dtype=torch.bool).reshape(shape),
+        "real_slots": torch.tensor(list(slots.values()), dtype=long),
+        "slot_of_column": _lookup(slots, layout.width),
+        "category_gates": torch.tensor(gates[: len(categories)], dtype=long),
+        "number_columns": torch.tensor(starts, dtype=long),
+        "number_outputs": torch.tensor([output[c] for c in starts], dtype=long),
+        "number_gates": torch.tensor(gates[len(categories) :], dtype=long),
+        "number_of_column": _lookup({c: i for i, c in enumerate(starts)}, layout.width),
+        "changed_columns": torch.tensor([*slots, *starts], dtype=long),
+        "gate_order": torch.tensor(gates, dtype=long).argsort(),
+        "gate_of_column": _lookup(owners, layout.width),
+    }
+
+
+def _ranges(layout: Layout) -> Tensor:
+    """Lowest value, highest value and step of each mutable number, `3 x m`."""
+    found = [(r.low, r.high, r.step) for f in layout.mutable_features if (r := layout.ranges[f]) is not None]
+    return torch.tensor(found, dtype=torch.double).reshape(-1, 3).T.contiguous()
+
+
+def _lookup(places: dict[int, int], width: int) -> Tensor:
+    return torch.tensor([places.get(column, 0) for column in range(width)], dtype=torch.long)

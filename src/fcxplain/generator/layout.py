@@ -1,0 +1,54 @@
+"""All that a generator knows of a table: where each feature's columns lie, what may change, and how far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a number may be moved to without any rule, in encoded units: from `low` to `high` by `step`.
+
+    Both ends lie on the grid of legal values.
+    """
+
+    low: float
+    high: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each feature's encoded columns lie, and which features may change; all that a model knows of a table.
+
+    `ranges` has a `Range` for each number and None for each category; a model without gates does not need it.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    mutable: tuple[bool, ...]
+    classes: int = 2
+    ranges: tuple[Range | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.spans) != len(self.mutable):
+            raise ValueError(f"{len(self.spans)} spans but {len(self.mutable)} flags for what may change")
+        if any(stop != start for (_, stop), (start, _) in pairwise(self.spans)):
+            raise ValueError(f"spans must follow each other without gap, not {self.spans}")
+        if self.ranges and len(self.ranges) != len(self.spans):
+            raise ValueError(f"{len(self.spans)} spans but {len(self.ranges)} ranges")
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return self.spans[-1][1]
+
+    @property
+    def mutable_columns(self) -> list[int]:
+        """The encoded columns of features that may change."""
+        return [c for span, may in zip(self.spans, self.mutable, strict=True) if may for c in range(*span)]
+
+    @property
+    def mutable_features(self) -> list[int]:
+        """The places of features that may change."""
+        return [place for place, may in enumerate(self.mutable) if may]

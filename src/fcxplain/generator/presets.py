@@ -1,0 +1,83 @@
+"""Settings of FCx: the default generator's, and the paper's for each of its data sets; and what is shown of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from ..causal import CausalGraph
+from ..datasets import DATASETS, DEFAULT_DATASET
+from ..errors import DataError, Fault, did_you_mean
+from ..task import Task
+from ..text import Glance, counted
+from .cvae import Architecture
+from .objective import LossWeights, TermSettings
+from .training import History, Schedule
+
+Constraint = Literal["unary", "binary"]
+Rate = float | Literal["paper"]
+# The default generator; chosen on validation rows of several data sets.
+ARCHITECTURE = Architecture(hidden=(64, 64), variance="softplus", skip=True, gates=True)
+TERMS = TermSettings(number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates")
+WEIGHTS = LossWeights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
+SCHEDULE = Schedule(epochs=20, batch=1024, learning_rate=5e-3, steps=400, patience=4)
+# What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
+# sets together, one set for all of them. See docs/reproduction.md.
+PUBLISHED_WEIGHTS = LossWeights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
+PUBLISHED_TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
+PUBLISHED_SCHEDULE = Schedule(batch=1024)
+# Whose settings are taken where no data set is named.
+PUBLISHED_DATASET = DEFAULT_DATASET
+
+
+def as_published(constraint: str, dataset: str, learning_rate: Rate) -> dict[str, Any]:
+    """The parameters of FCx that make it the paper's method with its settings for one of its data sets."""
+    spec = DATASETS.get(dataset)
+    if spec is None or constraint not in spec.published:
+        raise DataError("FCx.as_published", _unknown(constraint, dataset))
+    known = spec.published[constraint]
+    rate = known.learning_rate if learning_rate == "paper" else learning_rate
+    return {
+        "architecture": Architecture(latent=known.latent),
+        "weights": PUBLISHED_WEIGHTS,
+        "terms": replace(PUBLISHED_TERMS, lof_k=known.lof_k),
+        "schedule": replace(PUBLISHED_SCHEDULE, epochs=known.epochs, learning_rate=rate),
+        "hard": "hinge",
+        "search": False,
+    }
+
+
+def _unknown(constraint: str, dataset: str) -> list[Fault]:
+    faults = []
+    if dataset not in DATASETS:
+        remedy = did_you_mean(dataset, DATASETS) or f"The paper has settings for {', '.join(DATASETS)}."
+        faults.append(Fault(f"dataset {dataset!r}", "is not one of the paper's", remedy))
+    if constraint not in ("unary", "binary"):
+        faults.append(Fault(f"constraint {constraint!r}", "is not known", "Choose unary or binary."))
+    return faults
+
+
+def glance(
+    settings: tuple[Architecture, Schedule, int],
+    fitted: tuple[Task, CausalGraph, History] | None,
+    preference: str,
+) -> Glance:
+    """A line of settings; of a fitted explainer also the task, the graph and the losses."""
+    network, schedule, seed = settings
+    rate = f"{schedule.epochs} epochs at {schedule.learning_rate:g}"
+    state = "not fitted" if fitted is None else "fitted"
+    headline = f"FCx({state}, latent {network.latent}, {rate}, seed {seed})"
+    return Glance(headline) if fitted is None else Glance(headline, facts=_facts(*fitted, preference))
+
+
+def _facts(task: Task, graph: CausalGraph, history: History, preference: str) -> tuple[tuple[str, str], ...]:
+    wanted = "the other class" if task.target is None else repr(task.target)
+    edges = counted(len(graph.directed) + len(graph.undirected), "edge")
+    return (
+        ("fitted to", f"{counted(len(task.train), 'row')}, {task.schema.summary}"),
+        ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
+        ("rules", f"{len(task.rules):,}" if task.rules else "none"),
+        ("causal graph", edges),
+        ("training", history.told),
+        ("answers", preference),
+    )

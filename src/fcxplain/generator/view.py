@@ -1,0 +1,356 @@
+"""A task as the generator sees it: tensors, spans, masks, a penalty, and the boxes that rules leave to each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..causal import CausalGraph
+from ..encoding import TableEncoder
+from ..errors import DataError, TrainingError
+from ..region.boxes import BoxSearch
+from ..region.repair import Group, Repairer
+from ..rules import Rule, penalty
+from ..rules.check import truth
+from ..rules.nodes import Affine, Atom, Compare, Implies, Ref, refs_of
+from ..schema import Feature, Natural
+from ..task import Task
+from .layout import Layout, Range
+from .losses import binary_hinge, correlation, unary_hinge
+from .objective import NumberUnit, Penalty
+from .rule_layer import Allowed, Boxes
+from .training import TrainingRows
+
+# Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
+MAX_BOXES = 64
+SIGNS = {
+    "<": frozenset({-1}),
+    "<=": frozenset({-1, 0}),
+    "==": frozenset({0}),
+    ">=": frozenset({0, 1}),
+    ">": frozenset({1}),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class GroupColumns:
+    """The features that a group of rules is about, and where their encoded columns are."""
+
+    categories: tuple[Feature, ...]
+    numbers: tuple[Feature, ...]
+    level_columns: Tensor
+    number_columns: Tensor
+
+
+class RuleBoxes:
+    """The rules of a task that are boxes once the present row is known.
+
+    `rest` are the others: rules on sums of several counterfactual numbers, and those with too many alternatives.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.encoder, self.schema, self.units = task.encoder, task.schema, task.units
+        freezing = [r for r in task.rules if r.freezes]
+        narrow = [r for r in task.rules if not r.freezes and all(map(_fits, _groups([*freezing, r], task)))]
+        groups = _groups([*freezing, *narrow], task)
+        self.groups = tuple(g for g in groups if _fits(g))
+        self._sides = tuple(map(self._sides_of, self.groups))
+        self._ends = {name: self._trained(name) for name in self.schema.numbers}
+        # Rules that fit alone may have too many alternatives together.
+        crowded = {name for g in groups if not _fits(g) for name in g.names}
+        kept = {r for r in narrow if not crowded & {ref.name for ref in refs_of(r.formula) if ref.primed}}
+        self.rest = tuple(r for r in task.rules if not r.freezes and r not in kept)
+
+    def of(self, natural: Natural) -> Allowed:
+        """What the rules allow rows, given as natural columns."""
+        search = BoxSearch(self.schema, self.units, natural, natural)
+        pairs = zip(self.groups, self._sides, strict=True)
+        return Allowed(tuple(self._boxes(group, sides, search) for group, sides in pairs))
+
+    def _boxes(self, group: Group, sides: GroupColumns, search: BoxSearch) -> Boxes:
+        parts = [self._box(atoms, sides.categories, sides.numbers, search) for atoms in group.boxes or ()]
+        stacked = {name: np.stack([part[name] for part in parts], axis=1) for name in parts[0]}
+        # Alternatives that no row of these has need not be weighed; the choice among the rest is the same.
+        useful = np.asarray(stacked["possible"].any(axis=0))
+        useful[0] |= not useful.any()
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(value[:, useful])) for name, value in stacked.items()}
+        return Boxes(sides.level_columns, sides.number_columns, **tensors)
+
+    def _sides_of(self, group: Group) -> GroupColumns:
+        features = [self.schema[name] for name in group.names]
+        categories, numbers = [f for f in features if f.is_category], [f for f in features if f.is_number]
+        columns = [c for f in categories for c in range(*self._span(f))]
+        return GroupColumns(
+            tuple(categories), tuple(numbers), _long(columns), _long([self._span(f)[0] for f in numbers])
+        )
+
+    def _trained(self, name: str) -> tuple[int, int]:
+        """The codes at the ends of the training range of a number."""
+        least, spread = self.encoder.scale_[name]
+        first, last = self.schema[name].codes(np.asarray([least, least + spread])).tolist()
+        return first, last
+
+    def _box(
+        self, atoms: Sequence[Atom], categories: Sequence[Feature], numbers: Sequence[Feature], search: BoxSearch
+    ) -> dict[str, NDArray[Any]]:
+        """One alternative for all rows: its levels `n x c`, and `low`, `high` and `keeps`, `n x m`."""
+        own: dict[str, list[Atom]] = {f.name: [] for f in (*categories, *numbers)}
+        possible = np.ones(search.rows, dtype=bool)
+        for atom in atoms:
+            features = atom.primed
+            if features:
+                own[features[0].name].append(atom)
+            else:
+                possible &= truth(atom, search.before, search.after)
+        masks = [search.levels(f, own[f.name]) for f in categories]
+        limits = [self._limits(f, own[f.name], search) for f in numbers]
+        for mask in masks:
+            possible &= mask.any(axis=1)
+        for low, high, keeps in limits:
+            possible &= (low <= high) | keeps
+        low, high, keeps = (_columns([limit[i] for limit in limits], search.rows) for i in range(3))
+        kind = np.float64 if self.encoder.dtype_ == torch.float64 else np.float32
+        return {
+            "possible": possible,
+            "levels": np.concatenate([np.empty((search.rows, 0), dtype=bool), *masks], axis=1),
+            "low": low.astype(kind),
+            "high": high.astype(kind),
+            "keeps": keeps.astype(bool),
+        }
+
+    def _limits(self, feature: Feature, atoms: Sequence[Atom], search: BoxSearch) -> tuple[NDArray[Any], ...]:
+        """Encoded ends of a number's interval, inside the training range as far as the rules leave it there."""
+        interval = search.interval(feature, atoms)
+        least, spread = self.encoder.scale_[feature.name]
+        most = np.maximum(interval.low, interval.high)
+        ends = (np.minimum(np.maximum(end, interval.low), most) for end in self._ends[feature.name])
+        first, last = ((feature.at(codes) - least) / spread for codes in ends)
+        return first, np.where(interval.low > interval.high, first - 1, last), interval.keeps
+
+    def _span(self, feature: Feature) -> tuple[int, int]:
+        span = self.encoder.spans_[feature.name]
+        return span.start, span.stop
+
+
+def _groups(rules: Sequence[Rule], task: Task) -> list[Group]:
+    return [_pruned(group) for group in Repairer(rules, task.schema).groups]
+
+
+def _pruned(group: Group) -> Group:
+    """The group without boxes that are empty for every row, and those that lie inside another.
+
+    Told by signs: atoms that compare the same sum with 0 must leave it a sign in common.
+    """
+    signs = {atoms: found for atoms in group.boxes or () if all((found := _signs(atoms)).values())}
+    if not signs or len(signs) > 4 * MAX_BOXES:
+        return group
+    outer = [a for a, own in signs.items() if not any(_inside(own, signs[b]) for b in signs if b != a)]
+    return replace(group, boxes=tuple(outer))
+
+
+def _signs(atoms: Sequence[Atom]) -> dict[Affine | Atom, frozenset[int]]:
+    """What each sum may be by its sign, and a mark for atoms of other kinds."""
+    found: dict[Affine | Atom, frozenset[int]] = {}
+    for atom in atoms:
+        key = atom.left if isinstance(atom, Compare) else atom
+        own = SIGNS[atom.op] if isinstance(atom, Compare) else frozenset({0})
+        found[key] = found.get(key, own) & own
+    return found
+
+
+def _inside(one: dict[Affine | Atom, frozenset[int]], other: dict[Affine | Atom, frozenset[int]]) -> bool:
+    """Whether one box asks for all that the other asks for, and more."""
+    return one != other and all(key in one and one[key] <= signs for key, signs in other.items())
+
+
+def _fits(group: Group) -> bool:
+    return not group.wide and group.boxes is not None and 0 < len(group.boxes) <= MAX_BOXES and bool(group.names)
+
+
+def _columns(parts: Sequence[NDArray[Any]], rows: int) -> NDArray[Any]:
+    return np.stack(parts, axis=1) if parts else np.empty((rows, 0))
+
+
+def _long(places: Sequence[int]) -> Tensor:
+    return torch.tensor(places, dtype=torch.long)
+
+
+Hard = Literal["rules", "hinge", "layer"]
+VALIDATION_SHARE = 0.1
+
+
+def layout(task: Task) -> Layout:
+    """Spans and what may change; a feature that a rule freezes may not."""
+    frozen = {rule.freezes for rule in task.rules}
+    spans = tuple((s.start, s.stop) for s in (task.encoder.spans_[f.name] for f in task.schema))
+    mutable = tuple(f.mutable and f.name not in frozen for f in task.schema)
+    if not any(mutable):
+        raise DataError("no feature may change: the schema or the rules freeze all of them")
+    ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
+    return Layout(spans, mutable, len(task.classes), ranges)
+
+
+def _range(encoder: TableEncoder, feature: Feature) -> Range:
+    """The part of a number's grid that lies in the range of the training rows, encoded."""
+    least, spread = encoder.scale_[feature.name]
+    first, last = feature.codes(np.asarray([least, least + spread])).tolist()
+    # The ends of the training rows may lie off the grid, and the nearest code outside.
+    below, above = feature.at(np.asarray([first, last])) - np.asarray([least, least + spread])
+    first, last = first + int(below < 0), last - int(above > 0)
+    ends, one = feature.at(np.asarray([first, max(first, last)])), feature.at(np.asarray([0, 1]))
+    low, high = ((ends - least) / spread).tolist()
+    return Range(low, high, float(one[1] - one[0]) / spread)
+
+
+def refused_rows(task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None) -> TrainingRows:
+    """Those rows of a table that get another class than the one wanted, encoded, with that class.
+
+    With `boxes` they also say what the rules allow them, for a generator with a rule layer.
+    """
+    predicted = task.predict(table)
+    wanted = task.wanted(predicted)
+    refused = np.asarray(predicted != wanted)
+    rows = table[refused]
+    allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
+    return TrainingRows(task.encoder.encode(rows), class_indices(task, wanted[refused]), allowed)
+
+
+def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
+    """Classes as places in `task.classes`, `n`."""
+    place = {name: i for i, name in enumerate(task.classes)}
+    return torch.tensor([place[w] for w in wanted.tolist()], dtype=torch.long)
+
+
+def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:
+    """Training and validation rows; where there are too few to spare any, they judge themselves."""
+    count = int(len(rows) * VALIDATION_SHARE)
+    if not len(rows):
+        raise TrainingError("the classifier gives every training row the class wanted: there is nothing to explain")
+    if not count:
+        return rows, rows
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    here = rows.x.device
+    return rows.take(order[count:], here), rows.take(order[:count], here)
+
+
+def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor, Tensor]:
+    """Pairs of encoded columns that belong to joined features, and to features apart, `d x d`, each pair once.
+
+    Columns of one feature make no pair, and neither does what may not change.
+    """
+    joined = torch.zeros((shape.width, shape.width), dtype=torch.bool)
+    apart = joined.clone()
+    features = [f.name for f, may in zip(task.schema, shape.mutable, strict=True) if may]
+    for i, a in enumerate(features):
+        for b in features[i + 1 :]:
+            known = a in graph.nodes and b in graph.nodes and graph.adjacent(a, b)
+            (joined if known else apart)[task.encoder.spans_[a], task.encoder.spans_[b]] = True
+    return joined, apart
+
+
+def expected_correlation(task: Task) -> Tensor:
+    """The size of the correlations between encoded columns in the training rows, `d x d`."""
+    return correlation(task.encoder.encode(task.train)).abs()
+
+
+def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
+    """What a difference of 1 in each encoded column counts for: see `TermSettings.number_unit`, `d`."""
+    if unit == "range":
+        return None
+    scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
+    for name, (_, spread) in task.encoder.scale_.items():
+        scale[task.encoder.spans_[name].start] = spread / task.units[name]
+    return scale
+
+
+def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
+    """How far encoded counterfactuals are from keeping the rules.
+
+    "rules" is any rule, by `rules.penalty`; "hinge" takes the paper's two forms where a rule has their shape
+    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others; "layer" is "rules" for those
+    that the rule layer cannot keep by itself. All count in units of each feature's range in the training rows.
+    """
+    spreads = {name: spread for name, (_, spread) in task.encoder.scale_.items()}
+    rules = RuleBoxes(task).rest if hard == "layer" else task.rules
+    general = [r for r in rules if hard != "hinge" or published_form(r, task.encoder, alpha, beta) is None]
+    special = [published_form(r, task.encoder, alpha, beta) for r in rules if r not in general]
+    margin = 0.0 if hard == "hinge" else None
+
+    def measured(x: Tensor, x_cf: Tensor) -> Tensor:
+        before, after = task.encoder.columns(x), task.encoder.columns(x_cf)
+        total = penalty(general, before, after, margin=margin, units=spreads)
+        return total + sum(form(x, x_cf) for form in special if form is not None)
+
+    return measured
+
+
+@dataclass(frozen=True)
+class _Rise:
+    """`f' > f` or `f' >= f` (or the same with the sides swapped), or that a feature's rank stays."""
+
+    name: str
+    op: str
+
+
+def published_form(
+    rule: Rule, encoder: TableEncoder, alpha: float, beta: float
+) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """The paper's hinge for a rule of one of its shapes, on encoded columns, a value per row; else None."""
+    formula = rule.formula
+    if isinstance(formula, Compare):
+        rise = _rise(formula)
+        return None if rise is None or rise.op == "==" else _unary(rise.name, encoder)
+    if isinstance(formula, Implies) and isinstance(formula.condition, Compare):
+        cause, effect = _rise(formula.condition), None
+        if isinstance(formula.consequence, Compare):
+            effect = _rise(formula.consequence)
+        if cause is None or effect is None or effect.op == "==":
+            return None
+        if cause.op == "==":
+            return _unary(effect.name, encoder)
+        return _binary(effect.name, cause.name, encoder, alpha, beta)
+    return None
+
+
+def _rise(formula: Compare) -> _Rise | None:
+    """The feature whose present and counterfactual value a comparison holds against each other, if that is all."""
+    difference: Affine = formula.left - formula.right
+    weights = {(atom.name, atom.primed): w for w, atom in difference.terms if isinstance(atom, Ref)}
+    names = {name for name, _ in weights}
+    if len(difference.terms) != 2 or len(weights) != 2 or len(names) != 1 or difference.constant:
+        return None
+    (name,) = names
+    upwards = weights[name, True] > 0
+    if weights[name, True] != -weights[name, False]:
+        return None
+    flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+    op = formula.op if upwards else flipped.get(formula.op, "")
+    return _Rise(name, op) if op in (">", ">=", "==") else None
+
+
+def _scaled(encoder: TableEncoder, name: str, x: Tensor) -> Tensor:
+    """A number between 0 and 1, or an ordinal's expected rank as a share of the highest."""
+    feature = encoder.schema_[name]
+    if feature.is_number:
+        return x[:, encoder.spans_[name].start]
+    return encoder.columns(x)[name] / float(max(1.0, feature.rank_of_level.max()))
+
+
+def _unary(name: str, encoder: TableEncoder) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, x_cf: unary_hinge(_scaled(encoder, name, x), _scaled(encoder, name, x_cf))
+
+
+def _binary(p: str, q: str, encoder: TableEncoder, alpha: float, beta: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def form(x: Tensor, x_cf: Tensor) -> Tensor:
+        change_p = _scaled(encoder, p, x_cf) - _scaled(encoder, p, x)
+        change_q = _scaled(encoder, q, x_cf) - _scaled(encoder, q, x)
+        return binary_hinge(change_p, change_q, alpha, beta)
+
+    return form

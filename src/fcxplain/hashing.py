@@ -1,0 +1,112 @@
+"""Hashes: a fingerprint of any data, keys of rows of whole numbers, and random numbers that depend on a key alone."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def fingerprint(*parts: object) -> str:
+    """The sha256, in hexadecimal, of None, text, bytes, numbers, arrays, tensors, and lists and mappings of them.
+
+    The order of a mapping's keys does not matter; a list and a tuple are the same, and so are a tensor and an array
+    of the same numbers. Types do matter: 1, 1.0 and True differ, and so do float32 and float64, or shapes. Numbers
+    count to the bit, so round what another machine may compute a little differently.
+    """
+    return _digest(parts).hex()
+
+
+def _digest(part: object) -> bytes:
+    """A hash of a tag and all that follows it. The parts of a whole go in by their digests, which have one length."""
+    if isinstance(part, Mapping):
+        return _hash(b"mapping", b"".join(sorted(_digest(key) + _digest(value) for key, value in part.items())))
+    if isinstance(part, (list, tuple)):
+        return _hash(b"list", b"".join(map(_digest, part)))
+    if isinstance(part, Tensor):
+        return _array(part.numpy(force=True))
+    if isinstance(part, (np.ndarray, np.generic)) and not isinstance(part, (float, str, bytes)):
+        return _array(np.asarray(part))
+    return _scalar(part)
+
+
+def _scalar(part: object) -> bytes:
+    if part is None or isinstance(part, bool):
+        return _hash(b"constant", str(part).encode())
+    if isinstance(part, int):
+        return _hash(b"int", hex(part).encode())
+    if isinstance(part, float):
+        return _hash(b"float", struct.pack("<d", part))
+    if isinstance(part, str):
+        return _hash(b"text", part.encode("utf-8", "surrogatepass"))
+    if isinstance(part, bytes):
+        return _hash(b"bytes", part)
+    raise TypeError(f"no fingerprint of a {type(part).__name__}: give text, numbers, arrays, lists or mappings of them")
+
+
+def _array(array: np.ndarray) -> bytes:
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"no fingerprint of an array of {array.dtype}: give a list of its values")
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
+    return _hash(f"array {plain.dtype.str} {array.shape}".encode(), plain.tobytes())
+
+
+def _hash(tag: bytes, content: bytes) -> bytes:
+    return hashlib.sha256(tag + b"\0" + content).digest()
+
+
+# The largest key that a whole number holds.
+LARGEST = 2**62
+
+
+def distinct(codes: Codes) -> tuple[Codes, Codes]:
+    """The first place of each distinct line of codes, and for each line which of these it equals."""
+    key, size = np.zeros(len(codes), dtype=np.int64), 1
+    for column in codes.T:
+        low = int(column.min(initial=0))
+        part, values = column - low, int(column.max(initial=0)) - low + 1
+        if size * values >= LARGEST:
+            # Numbered anew, neither has more values than there are lines.
+            (_, key), (_, part) = (np.unique(a, return_inverse=True) for a in (key, part))
+            size = values = len(codes)
+        key, size = key * values + part, size * values
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return np.asarray(first), np.asarray(inverse).reshape(-1)
+
+
+Keys = NDArray[np.uint64]
+# SplitMix64 (Steele, Lea and Flood 2014): an odd step, and what mixes the bits of each number.
+STEP = np.uint64(0x9E3779B97F4A7C15)
+MIXING = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
+
+
+def keys_of(codes: Codes, wanted: Codes, seed: int) -> Keys:
+    """A key for each row, from what is asked and the seed alone."""
+    key = np.full(len(codes), seed, dtype=np.uint64)
+    for column in (wanted, *codes.T):
+        key = _mixed(key + column.astype(np.uint64) * STEP)
+    return key
+
+
+def derived(keys: Keys, numbers: Codes) -> Keys:
+    """A key of its own for each number of a key."""
+    return _mixed(keys + (numbers.astype(np.uint64) + np.uint64(1)) * STEP)
+
+
+def uniform(keys: Keys, number: int) -> Floats:
+    """A number from 0 up to 1 for each key; `number` tells apart those of the same key."""
+    step = np.uint64((number + 1) * int(STEP) % 2**64)
+    return np.asarray((_mixed(keys + step) >> np.uint64(11)) * 2.0**-53)
+
+
+def _mixed(bits: Keys) -> Keys:
+    for shift, factor in MIXING:
+        bits = (bits ^ (bits >> np.uint64(shift))) * factor
+    return np.asarray(bits ^ (bits >> np.uint64(31)))

@@ -1,0 +1,89 @@
+"""Encoded columns as methods handle them: what may change, where legal values lie, soft rows, and the best distinct
+ones of many candidates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..generator import view as model_view
+from ..generator.layout import Layout
+from ..task import Task
+
+
+class ColumnLayout:
+    """The encoded columns of a task.
+
+    `mutable`, `d`, marks the columns of features that may change; `groups` are the column ranges of categories.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.layout = model_view.layout(task)
+        self.mutable = torch.zeros(self.layout.width, dtype=torch.bool)
+        self.mutable[self.layout.mutable_columns] = True
+        ranges = self.layout.ranges
+        self.groups = [span for span, number in zip(self.layout.spans, ranges, strict=True) if number is None]
+        numbers = [(span[0], number) for span, number in zip(self.layout.spans, ranges, strict=True) if number]
+        self.numbers = torch.tensor([column for column, _ in numbers], dtype=torch.long)
+        self._low, self._high, self._step = (
+            torch.tensor([getattr(number, end) for _, number in numbers], dtype=torch.float64)
+            for end in ("low", "high", "step")
+        )
+
+    def restored(self, x_cf: Tensor, x: Tensor) -> Tensor:
+        """Counterfactuals with the columns that may not change as they are in `x`."""
+        return torch.where(self.mutable, x_cf, x)
+
+    def snapped(self, x: Tensor) -> Tensor:
+        """The nearest legal rows: one level of each category, numbers on their grid inside the training range."""
+        legal = torch.zeros_like(x)
+        for start, stop in self.groups:
+            legal.scatter_(1, x[:, start:stop].argmax(dim=1, keepdim=True) + start, 1.0)
+        if len(self.numbers):
+            low, high, step = (t.to(x.dtype) for t in (self._low, self._high, self._step))
+            values = low + ((x[:, self.numbers] - low) / step).round() * step
+            legal[:, self.numbers] = values.clamp(min=low, max=high)
+        return legal
+
+    def straight(self, x: Tensor) -> Tensor:
+        """The nearest legal rows forwards, the identity for gradients."""
+        return x + (self.snapped(x) - x).detach()
+
+    def legal(self, x_cf: Tensor, x: Tensor) -> Tensor:
+        """Legal counterfactuals that keep what may not change; numbers that stay within half a step stay exactly."""
+        found = self.restored(self.snapped(x_cf), x)
+        if len(self.numbers):
+            now, then = x[:, self.numbers], found[:, self.numbers]
+            # What was left alone stays also where it lies outside the training range.
+            moved = torch.minimum((then - now).abs(), (x_cf[:, self.numbers] - now).abs())
+            found[:, self.numbers] = torch.where(moved <= self._step.to(x.dtype) / 2, now, then)
+        return found
+
+
+def soft_rows(scores: Tensor, layout: Layout, temperature: float = 1.0) -> Tensor:
+    """Sigmoids of numbers' columns and a softmax at `temperature` over each category's, `n x d` as the scores."""
+    parts = torch.split(scores, [stop - start for start, stop in layout.spans], dim=1)
+    soft = [
+        (part / temperature).softmax(dim=1) if number is None else part.sigmoid()
+        for part, number in zip(parts, layout.ranges, strict=True)
+    ]
+    return torch.cat(soft, dim=1)
+
+
+def best_of_each(row: NDArray[np.int64], cost: Tensor, x_cf: Tensor, k: int) -> NDArray[np.int64]:
+    """The places of the `k` cheapest distinct candidates of each row, row by row, the cheapest first.
+
+    `row` and `cost`, `m`, belong to the candidates `x_cf`, `m x d`; of equal ones the first counts, and what costs
+    infinitely much is no candidate.
+    """
+    costs = cost.detach().cpu().numpy()
+    order = np.lexsort((np.arange(len(row)), costs, row))
+    order = order[np.isfinite(costs[order])]
+    known = np.concatenate([row[order, None].astype(np.float64), x_cf.detach().cpu().double().numpy()[order]], axis=1)
+    _, first = np.unique(known, axis=0, return_index=True)
+    order = order[np.sort(first)]
+    begins = np.searchsorted(row[order], row[order], side="left")
+    return np.asarray(order[np.arange(len(order)) - begins < k])

@@ -1,0 +1,484 @@
+"""Layout of a drawn graph (Sugiyama, Tagawa & Toda 1981): layers, order, coordinates, and parts beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, eye_array, hstack, vstack
+from threadpoolctl import threadpool_limits
+
+from ..errors import DataError, Fault
+
+Pair = tuple[int, int]
+Rows = list[list[int]]
+Order = NDArray[np.int_]
+Matrix = NDArray[np.float32]
+STARTS = 6
+MANY = 1_000
+"""With more vertices than these, one start has to do."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is done to each row in turn."""
+
+    sorts: bool
+    exchanges: bool
+
+
+BOTH, SORT, EXCHANGE = Sweep(True, True), Sweep(True, False), Sweep(False, True)
+SCHEDULES = ((BOTH,) * 10, (SORT, SORT, EXCHANGE, EXCHANGE) * 4)
+"""Neither is always better, and both are quick."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Vertices in rows. The first ones are the nodes; `chains` has the vertices that each edge passes, ends included.
+
+    `carriers` are the vertices on which the edges' labels sit, none if there is no place for labels.
+    """
+
+    row_of: tuple[int, ...]
+    chains: tuple[tuple[int, ...], ...]
+    carriers: tuple[int, ...]
+
+    @property
+    def segments(self) -> list[Pair]:
+        """The parts of edges between neighbouring rows, from the upper end to the lower."""
+        return [pair for chain in self.chains for pair in pairwise(chain)]
+
+
+def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
+    """Nodes 0 to n - 1 in rows; between two rows of nodes there is one for labels, if there are any."""
+    step = 2 if labelled else 1
+    row_of = [row * step for row in heights(n, edges)]
+    carried = dict.fromkeys(range(max(row_of, default=0) + 1), 0)
+    chains, carriers = [], []
+    for a, b in sorted(edges, key=lambda e: (row_of[e[1]] - row_of[e[0]], e)):
+        between = list(range(row_of[a] + 1, row_of[b]))
+        chain = (a, *range(len(row_of), len(row_of) + len(between)), b)
+        if labelled:
+            # Short edges have no choice and come first; long ones take the row with the fewest labels so far.
+            middle = (row_of[a] + row_of[b]) / 2
+            chosen = min(between[::2], key=lambda row: (carried[row], abs(row - middle)))
+            carried[chosen] += 1
+            carriers.append(chain[chosen - row_of[a]])
+        row_of += between
+        chains.append(chain)
+    return _as_given(edges, Chains(tuple(row_of), tuple(chains), tuple(carriers)))
+
+
+def _as_given(edges: Sequence[Pair], chains: Chains) -> Chains:
+    place = {(chain[0], chain[-1]): i for i, chain in enumerate(chains.chains)}
+    order = [place[edge] for edge in edges]
+    carriers = tuple(chains.carriers[i] for i in order) if chains.carriers else ()
+    return Chains(chains.row_of, tuple(chains.chains[i] for i in order), carriers)
+
+
+def heights(n: int, edges: Sequence[Pair]) -> list[int]:
+    """A row for each node, causes above effects, such that edges are as short as they can be in all."""
+    if not edges:
+        return [0] * n
+    ends = np.array(edges)
+    cost = np.bincount(ends[:, 1], minlength=n) - np.bincount(ends[:, 0], minlength=n)
+    found = linprog(cost, A_ub=differences(n, ends), b_ub=-np.ones(len(ends)), bounds=(0, n), method="highs-ds")
+    # The matrix is totally unimodular, so that the optimum is whole up to rounding.
+    rows = np.rint(found.x).astype(int)
+    return [int(row) for row in rows - rows.min()]
+
+
+def differences(n: int, pairs: NDArray[np.int_]) -> csr_array:
+    """The matrix that takes values to `value[first] - value[second]`, one line per pair."""
+    line = np.arange(len(pairs))
+    values = np.concatenate([np.ones(len(pairs)), -np.ones(len(pairs))])
+    return csr_array((values, (np.concatenate([line, line]), pairs.T.ravel())), shape=(len(pairs), n))
+
+
+# Where in its row
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """The vertices of each row from left to right, and how often edges cross."""
+
+    rows: Rows
+    crossings: int
+
+
+def orderings(chains: Chains) -> list[Ordering]:
+    """Orders with few crossings, one for each of several starts."""
+    rows: Rows = [[] for _ in range(max(chains.row_of) + 1)]
+    for vertex, row in enumerate(chains.row_of):
+        rows[row].append(vertex)
+    links = _links(chains, rows)
+    # The matrices are too small for threads to pay.
+    with threadpool_limits(limits=1):
+        starts = [[np.argsort(guess[row], kind="stable") for row in rows] for guess in _guesses(chains)]
+        return [_settled(rows, links, start, sweeps) for start in starts for sweeps in SCHEDULES]
+
+
+def _guesses(chains: Chains) -> list[NDArray[np.float64]]:
+    """First places along the rows: slow waves over the graph, on which neighbours stand close together."""
+    n = len(chains.row_of)
+    if n > MANY:
+        return [np.arange(n, dtype=np.float64)]
+    ends = np.array(chains.segments)
+    laplacian = np.zeros((n, n))
+    laplacian[ends[:, 0], ends[:, 1]] = laplacian[ends[:, 1], ends[:, 0]] = -1
+    laplacian -= np.diag(laplacian.sum(axis=1))
+    waves = np.linalg.eigh(laplacian)[1][:, 1 : 1 + STARTS].T
+    return [wave * np.sign(wave[np.abs(wave).argmax()]) for wave in waves]
+
+
+def _settled(rows: Rows, links: list[Matrix], start: list[Order], sweeps: Sequence[Sweep]) -> Ordering:
+    orders, best, fewest = list(start), list(start), _crossings(start, links)
+    for number, sweep in enumerate(sweeps):
+        _go_through(orders, links, sweep, downwards=number % 2 == 0)
+        count = _crossings(orders, links)
+        if count < fewest:
+            best, fewest = list(orders), count
+    return Ordering([[row[i] for i in order] for row, order in zip(rows, best, strict=True)], fewest)
+
+
+def _links(chains: Chains, rows: Rows) -> list[Matrix]:
+    """For each row but the last, which of its vertices are joined to which of the next row."""
+    place = {vertex: i for row in rows for i, vertex in enumerate(row)}
+    links = [np.zeros((len(a), len(b)), dtype=np.float32) for a, b in pairwise(rows)]
+    for a, b in chains.segments:
+        links[chains.row_of[a]][place[a], place[b]] = 1
+    return links
+
+
+def _beside(orders: list[Order], links: list[Matrix], row: int) -> tuple[Matrix | None, Matrix | None]:
+    """The links of a row's vertices, as they are now ordered, to the rows above and below."""
+    above = links[row - 1][np.ix_(orders[row - 1], orders[row])].T if row else None
+    below = links[row][np.ix_(orders[row], orders[row + 1])] if row + 1 < len(orders) else None
+    return above, below
+
+
+def _crossings(orders: list[Order], links: list[Matrix]) -> int:
+    return sum(int(np.triu(_costs(link[np.ix_(orders[i], orders[i + 1])]), 1).sum()) for i, link in enumerate(links))
+
+
+def _costs(beside: Matrix) -> Matrix:
+    """How often the edges of two vertices of a row cross if the first stands left of the second."""
+    return np.asarray(beside @ (beside.cumsum(axis=1) - beside).T)
+
+
+def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downwards: bool) -> None:
+    """Go through the rows; sort each by the mean place of its neighbours in the row before, or exchange, or both."""
+    for row in range(len(orders)) if downwards else range(len(orders) - 1, -1, -1):
+        before = _beside(orders, links, row)[0 if downwards else 1]
+        if sweep.sorts and before is not None:
+            orders[row] = orders[row][np.argsort(_means(before), kind="stable")]
+        if sweep.exchanges:
+            sides = [side for side in _beside(orders, links, row) if side is not None]
+            costs = sum((_costs(side) for side in sides), np.zeros((len(orders[row]),) * 2, dtype=np.float32))
+            orders[row] = orders[row][_exchanged(costs)]
+
+
+def _means(beside: Matrix) -> NDArray[np.float64]:
+    """The mean place of each vertex's neighbours, from 0 to 1; its own where it has none."""
+    degree = beside.sum(axis=1)
+    mean = beside @ np.linspace(0, 1, beside.shape[1]) / np.maximum(degree, 1)
+    return np.asarray(np.where(degree > 0, mean, np.linspace(0, 1, len(beside))))
+
+
+def _exchanged(costs: Matrix) -> Order:
+    """An order in which no exchange of two neighbours saves a crossing."""
+    order, saving = np.arange(len(costs)), costs - costs.T
+    changed = True
+    while changed:
+        changed = False
+        for first in (0, 1):
+            left = np.arange(first, len(order) - 1, 2)
+            swap = left[saving[order[left], order[left + 1]] > 0]
+            order[swap], order[swap + 1] = order[swap + 1], order[swap]
+            changed |= len(swap) > 0
+    return order
+
+
+Point = tuple[float, float]
+Size = tuple[float, float]
+Ports = dict[Pair, tuple[float, float]]
+"""How far from the middle of its upper and of its lower vertex a segment starts and ends."""
+Reals = NDArray[np.float64]
+
+PORT, PORT_AT_MOST = 8.0, 14.0
+"""The distance between two edges where they meet a box."""
+CORNER = 5.0
+MOST_VERTICES = 10_000
+"""Beyond these, a picture takes minutes and nobody can read it."""
+HEAD = 9.0
+"""The last piece of an edge is upright for so long, as an arrowhead is."""
+NODE_APART, EDGE_APART = 14.0, 8.0
+BENDING = np.array([1.0, 2.0, 8.0])
+"""What a sideways point costs between two nodes, at an end of a long edge, and amid one; a point of width costs 1."""
+GAP, GAP_AT_MOST, SLOPE = 14.0, 90.0, 0.2
+"""The gap between rows: the farther edges go sideways, the wider it is."""
+
+
+@dataclass(frozen=True)
+class NodeBox:
+    """A rectangle around its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    def moved(self, dx: float, dy: float) -> NodeBox:
+        """The same box elsewhere."""
+        return replace(self, x=self.x + dx, y=self.y + dy)
+
+
+@dataclass(frozen=True)
+class Route:
+    """An edge: upright pieces from top to bottom, to be joined by curves. `label` is where its label sits."""
+
+    pieces: tuple[tuple[Point, Point], ...]
+    label: Point | None = None
+
+    def moved(self, dx: float, dy: float) -> Route:
+        """The same route elsewhere."""
+        pieces = tuple(((ax + dx, ay + dy), (bx + dx, by + dy)) for (ax, ay), (bx, by) in self.pieces)
+        return Route(pieces, None if self.label is None else (self.label[0] + dx, self.label[1] + dy))
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Boxes by node and routes by edge, between (0, 0) and (width, height)."""
+
+    boxes: Mapping[int, NodeBox]
+    routes: Mapping[Pair, Route]
+    width: float
+    height: float
+
+    def moved(self, dx: float, dy: float) -> Placement:
+        """The same placement elsewhere."""
+        boxes = {node: box.moved(dx, dy) for node, box in self.boxes.items()}
+        return replace(self, boxes=boxes, routes={e: route.moved(dx, dy) for e, route in self.routes.items()})
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What is known while a graph is placed: `sizes` are of all vertices, `nodes` says how many of them are nodes."""
+
+    chains: Chains
+    rows: Rows
+    ports: Ports
+    sizes: Reals
+    nodes: int
+
+
+def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
+    """Place nodes of these sizes, joined by edges that go down and in no circle; each carries a label of one size."""
+    chains = chained(len(sizes), edges, label is not None)
+    if len(chains.row_of) > MOST_VERTICES:
+        place, remedy = f"{len(edges):,} edges between {len(sizes)} features", "Draw the surest of them, or a part."
+        raise DataError("causal graph", [Fault(place, "are too many for a picture", remedy)])
+    drawing = _drawn(chains, _vertex_sizes(sizes, chains, label), len(sizes))
+    x = _across(drawing)
+    levels = _down(drawing, x)
+    middles = levels.middles[list(chains.row_of)]
+    boxes = {i: NodeBox(float(x[i]), float(middles[i]), *map(float, drawing.sizes[i])) for i in range(len(sizes))}
+    routes = {}
+    for number, edge in enumerate(edges):
+        carrier = chains.carriers[number] if label else None
+        at = None if carrier is None else (float(x[carrier]), float(middles[carrier]))
+        routes[edge] = Route(_pieces(drawing, chains.chains[number], x, levels, boxes), at)
+    return Placement(boxes, routes, float((x + drawing.sizes[:, 0] / 2).max()), float(levels.tops[0]))
+
+
+def _drawn(chains: Chains, sizes: Reals, nodes: int) -> _Drawing:
+    """Of the orders with few crossings, the one in which edges go the least far sideways."""
+    found = orderings(chains)
+    few = 1.05 * min(order.crossings for order in found) + 1
+    rows = [order.rows for order in found if order.crossings <= few]
+    drawings = [_Drawing(chains, r, _ports(chains, r, sizes, nodes), sizes, nodes) for r in rows]
+    return min(drawings, key=lambda d: _leftmost(d)[1]) if len(drawings) > 1 else drawings[0]
+
+
+def _vertex_sizes(sizes: Sequence[Size], chains: Chains, label: Size | None) -> Reals:
+    """Nodes are wide enough for the edges that meet them; the rest is a line's width, or a label's."""
+    found = np.zeros((len(chains.row_of), 2))
+    found[: len(sizes)] = np.reshape(sizes, (-1, 2))
+    ends = np.array([(c[0], c[-1]) for c in chains.chains])
+    meeting = np.maximum(*(np.bincount(ends[:, side], minlength=len(sizes)) for side in (0, 1)))
+    found[: len(sizes), 0] = np.maximum(found[: len(sizes), 0], (meeting - 1) * PORT + 2 * CORNER)
+    if label is not None:
+        found[list(chains.carriers)] = label
+    return found
+
+
+def _ports(chains: Chains, rows: Rows, sizes: Reals, nodes: int) -> Ports:
+    """Edges meet a box side by side, in the order of where they come from."""
+    place = {vertex: i for row in rows for i, vertex in enumerate(row)}
+    found: dict[Pair, list[float]] = {segment: [0.0, 0.0] for segment in chains.segments}
+    for side in (0, 1):
+        for node in range(nodes):
+            meeting = sorted((s for s in found if s[side] == node), key=lambda s: place[s[1 - side]])
+            apart = min(PORT_AT_MOST, (sizes[node, 0] - 2 * CORNER) / max(len(meeting) - 1, 1))
+            for i, segment in enumerate(meeting):
+                found[segment][side] = float((i - (len(meeting) - 1) / 2) * apart)
+    return {segment: (upper, lower) for segment, (upper, lower) in found.items()}
+
+
+# Along a row
+
+
+def _across(drawing: _Drawing) -> Reals:
+    """Places along the rows: midway between the leftmost best and the rightmost best, which is as good as either."""
+    x = (_leftmost(drawing)[0] - _leftmost(drawing, mirrored=True)[0]) / 2
+    return np.asarray(np.round(x - (x - drawing.sizes[:, 0] / 2).min(), 2))
+
+
+def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, float]:
+    """Places and their cost: a linear program in places, sideways distances of segments, and the whole width."""
+    segments, n = np.array(drawing.chains.segments), len(drawing.sizes)
+    m, sign = len(segments), -1 if mirrored else 1
+    pairs = np.array([p for row in drawing.rows for p in pairwise(row)], dtype=int).reshape(-1, 2)
+    offsets = sign * np.array([lower - upper for upper, lower in (drawing.ports[a, b] for a, b in segments)])
+    sideways, half = differences(n, segments), drawing.sizes[:, 0] / 2
+    limits = [
+        # A segment's distance is no less than the difference of its ends, either way.
+        hstack([sideways, -eye_array(m), csr_array((m, 1))]),
+        hstack([-sideways, -eye_array(m), csr_array((m, 1))]),
+        hstack([sign * differences(n, pairs), csr_array((len(pairs), m + 1))]),
+        hstack([eye_array(n), csr_array((n, m)), csr_array(-np.ones((n, 1)))]),
+    ]
+    found = linprog(
+        np.concatenate([np.full(n, 0.1 / n), BENDING[(segments >= drawing.nodes).sum(axis=1)], [1.0]]),
+        A_ub=vstack(limits, format="csr"),
+        b_ub=np.concatenate([offsets, -offsets, -_distances(drawing, pairs), -half]),
+        bounds=np.column_stack([np.concatenate([half, np.zeros(m + 1)]), np.full(n + m + 1, np.inf)]),
+        method="highs-ds",
+    )
+    return np.asarray(found.x[:n]), float(found.fun)
+
+
+def _distances(drawing: _Drawing, pairs: NDArray[np.int_]) -> Reals:
+    """How far apart the middles of neighbours in a row must be."""
+    room = np.where((pairs < drawing.nodes).all(axis=1), NODE_APART, EDGE_APART)
+    return np.asarray(drawing.sizes[pairs, 0].sum(axis=1) / 2 + room)
+
+
+# From row to row
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """Of each row: where edges that come from above turn upright, where they cease to be, and the boxes' middle."""
+
+    tops: Reals
+    bottoms: Reals
+    middles: Reals
+
+
+def _down(drawing: _Drawing, x: Reals) -> _Levels:
+    """Rows below each other. In a row of labels alone an edge may slant: it is upright nowhere."""
+    tops, bottoms, middles = [], [], []
+    y, farthest = 0.0, _farthest(drawing, x)
+    for row, vertices in enumerate(drawing.rows):
+        height = max(float(drawing.sizes[v, 1]) for v in vertices)
+        has_boxes = min(vertices) < drawing.nodes
+        head = HEAD if has_boxes and row else 0.0
+        middles.append(y - head - height / 2)
+        tops.append(y if has_boxes else middles[-1])
+        bottoms.append(y - head - height if has_boxes else middles[-1])
+        y -= head + height + float(np.clip(SLOPE * farthest[row], GAP, GAP_AT_MOST))
+    lowest = bottoms[-1]
+    return _Levels(np.array(tops) - lowest, np.array(bottoms) - lowest, np.array(middles) - lowest)
+
+
+def _farthest(drawing: _Drawing, x: Reals) -> Reals:
+    far = np.zeros(len(drawing.rows))
+    for (a, b), (upper, lower) in drawing.ports.items():
+        row = drawing.chains.row_of[a]
+        far[row] = max(far[row], abs(x[a] + upper - x[b] - lower))
+    return far
+
+
+def _pieces(
+    drawing: _Drawing, chain: tuple[int, ...], x: Reals, levels: _Levels, boxes: Mapping[int, NodeBox]
+) -> tuple[tuple[Point, Point], ...]:
+    ports, rows = drawing.ports, [drawing.chains.row_of[vertex] for vertex in chain]
+    tops, bottoms = levels.tops[rows].tolist(), levels.bottoms[rows].tolist()
+    places = x[list(chain)].tolist()
+    places[0] += ports[chain[0], chain[1]][0]
+    places[-1] += ports[chain[-2], chain[-1]][1]
+    tops[0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
+    bottoms[-1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
+    return tuple(((at, top), (at, bottom)) for at, top, bottom in zip(places, tops, bottoms, strict=True))
+
+
+PARTS_APART = 30.0
+PAGE = 1.5
+"""Width over height of the page on which parts are laid out."""
+
+
+def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = None) -> Placement:
+    """Place nodes of these sizes; edges go from cause to effect, in no circle, and each carries a label of one size."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(sizes)))
+    graph.add_edges_from(edges)
+    parts = [sorted(part) for part in nx.connected_components(graph)]
+    joined = [_part(part, sizes, edges, label) for part in parts if len(part) > 1]
+    joined.sort(key=lambda part: (-part.height, -part.width, min(part.boxes)))
+    upper = shelved(joined, _page_width(joined), PARTS_APART)
+    single = [_alone(part[0], sizes[part[0]]) for part in parts if len(part) == 1]
+    lower = shelved(single, max(upper.width, _page_width(single)), NODE_APART)
+    return shelved([part for part in (upper, lower) if part.boxes], 0.0, PARTS_APART)
+
+
+def _part(nodes: list[int], sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
+    local = {node: i for i, node in enumerate(nodes)}
+    own = [(local[a], local[b]) for a, b in edges if a in local]
+    found = placed([sizes[node] for node in nodes], own, label)
+    boxes = {nodes[i]: box for i, box in found.boxes.items()}
+    routes = {(nodes[a], nodes[b]): route for (a, b), route in found.routes.items()}
+    return Placement(boxes, routes, found.width, found.height)
+
+
+def _alone(node: int, size: Size) -> Placement:
+    return Placement({node: NodeBox(size[0] / 2, size[1] / 2, *size)}, {}, *size)
+
+
+def _page_width(parts: Sequence[Placement]) -> float:
+    area = sum((p.width + NODE_APART) * (p.height + NODE_APART) for p in parts)
+    return max([float(np.sqrt(area * PAGE)), *(p.width for p in parts)])
+
+
+def shelved(parts: Sequence[Placement], width: float, apart: float) -> Placement:
+    """Parts side by side as far as the width goes, then on the next shelf below; each shelf is centred."""
+    shelves: list[list[Placement]] = []
+    for part in parts:
+        if shelves and _length([*shelves[-1], part], apart) <= width:
+            shelves[-1].append(part)
+        else:
+            shelves.append([part])
+    whole = max((_length(shelf, apart) for shelf in shelves), default=0.0)
+    height = sum(_height(shelf) for shelf in shelves) + apart * max(len(shelves) - 1, 0)
+    top, moved = height, []
+    for shelf in shelves:
+        left = (whole - _length(shelf, apart)) / 2
+        for part in shelf:
+            moved.append(part.moved(left, top - part.height))
+            left += part.width + apart
+        top -= _height(shelf) + apart
+    boxes = {node: box for part in moved for node, box in part.boxes.items()}
+    return Placement(boxes, {e: route for part in moved for e, route in part.routes.items()}, whole, height)
+
+
+def _length(shelf: Sequence[Placement], apart: float) -> float:
+    return sum(part.width for part in shelf) + apart * (len(shelf) - 1)
+
+
+def _height(shelf: Sequence[Placement]) -> float:
+    return max(part.height for part in shelf)

@@ -1,0 +1,304 @@
+"""Proofs about networks: upper bounds of a score over a region, and branch and bound where they are loose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..classifier.reading.networks import Layer, ReluNetwork
+from ..encoding import TableEncoder
+from ..region.region import Bools, EncodedRegion, Floats, Places
+from ..schema import Natural
+
+# Multipliers are looked for by so many steps up, each to four times as much, and so many halvings.
+STEPS_UP, HALVINGS = 16, 24
+SWEEPS = 2
+
+
+@dataclass(frozen=True)
+class LinearBound:
+    """A score `weights . x + size . |x| + constant` of encoded rows; `weights` is `rows x width`, or one row."""
+
+    weights: Floats
+    size: Floats
+    constant: Floats
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The largest value of a score over what each row may become (-inf: nothing), and where it lies.
+
+    `kept`: that place also keeps the comparisons which the boxes do not.
+    """
+
+    value: Floats
+    x: Floats
+    kept: Bools
+
+
+def peak(areas: Sequence[EncodedRegion], score: LinearBound) -> Peak:
+    """The largest value of a score, or, with rules on several values at once, a bound of it."""
+    rows, width = areas[0].open.shape[1], len(score.size)
+    value, x = np.broadcast_to(score.constant, (rows,)).astype(np.float64), np.zeros((rows, width))
+    kept, every = np.ones(rows, dtype=bool), np.arange(rows)
+    for area in areas:
+        if not len(area.open):
+            return Peak(np.full(rows, -np.inf), x, ~kept)
+        best, where = _tightened(area, score) if len(area.weights) else _highest(area, score)
+        way = best.argmax(axis=0)
+        value = value + best[way, every]
+        x[:, area.columns] = where[way, every]
+        sums = (area.weights * where).sum(axis=-1) + area.rest
+        kept &= (sums <= 0).all(axis=0)[way, every]
+    return Peak(value, x, kept)
+
+
+def _highest(area: EncodedRegion, score: LinearBound, multipliers: Floats | None = None) -> tuple[Floats, Floats]:
+    """The largest value in each way and where, `ways x rows` and `ways x rows x columns`."""
+    weights, size = score.weights[:, area.columns][None], score.size[area.columns]
+    total = np.zeros(area.open.shape)
+    if multipliers is not None:
+        weights = weights - (multipliers[..., None] * area.weights).sum(axis=0)
+        total -= (multipliers * area.rest).sum(axis=0)
+    x = np.zeros(area.low.shape)
+    numbers = area.numbers
+    low, high, own = area.low[..., numbers], area.high[..., numbers], weights[..., numbers]
+    at_low, at_high = (own * end + size[numbers] * np.abs(end) for end in (low, high))
+    x[..., numbers] = np.where(at_high > at_low, high, low)
+    total += np.maximum(at_low, at_high).sum(axis=-1)
+    for span in area.spans:
+        levels = np.where(area.high[..., span] > 0, weights[..., span] + size[span], -np.inf)
+        total += levels.max(axis=-1)
+        np.put_along_axis(x[..., span], levels.argmax(axis=-1)[..., None], 1.0, axis=-1)
+    return np.where(area.open, total, -np.inf), x
+
+
+def _tightened(area: EncodedRegion, score: LinearBound) -> tuple[Floats, Floats]:
+    """The lowest bound found over multipliers of the comparisons that boxes do not keep, each in its turn."""
+    multipliers = np.zeros(area.rest.shape)
+    best, where = _highest(area, score)
+    reach = np.abs(score.weights).sum() + 1.0
+    for k in list(range(len(multipliers))) * (SWEEPS if len(multipliers) > 1 else 1):
+        low = np.zeros(area.open.shape)
+        high = np.full(area.open.shape, 1.0) * reach / np.maximum(np.abs(area.weights[k]).max(axis=-1), 1e-300)
+        for step in range(STEPS_UP + HALVINGS):
+            is_rising = step < STEPS_UP
+            multipliers[k] = high if is_rising else (low + high) / 2
+            found, x = _highest(area, score, multipliers)
+            lower = found < best
+            best, where = np.where(lower, found, best), np.where(lower[..., None], x, where)
+            # The bound falls with the multiplier as long as its peak breaks the comparison.
+            breaks = (area.weights[k] * x).sum(axis=-1) + area.rest[k] > 0
+            low = np.where(breaks, multipliers[k], low)
+            high = np.where(breaks, high * 4 if is_rising else high, multipliers[k] if not is_rising else high)
+        multipliers[k] = high
+    return best, where
+
+
+def hull(areas: Sequence[EncodedRegion], width: int) -> tuple[Floats, Floats]:
+    """The least box around what each row may become, `rows x width`."""
+    rows = areas[0].open.shape[1]
+    low, high = np.zeros((rows, width)), np.zeros((rows, width))
+    for area in areas:
+        low[:, area.columns], high[:, area.columns] = area.hull()
+    return low, high
+
+
+def ceiling(network: ReluNetwork, towards: Floats, low: Floats, high: Floats, encoder: TableEncoder) -> LinearBound:
+    """A linear score above a sum of the network's logits everywhere in a hull, whatever the rounding.
+
+    `towards` has a weight for each class. A network of one layer is such a score itself, for all rows at once.
+    """
+    size, anyhow = network.sizes(towards)
+    last = network.layers[-1]
+    weights, constant = towards @ last.weight, towards @ last.bias
+    if len(network.layers) > 1:
+        limits = _activations(network, low, high, encoder)
+        form, extra = _backwards(network.layers[:-1], weights[None, None], limits)
+        weights, constant = form[:, 0], constant + extra[:, 0]
+    # Encoding subtracts a number's minimum, and what is cut off there counts by its full length.
+    for name, (start, spread) in encoder.scale_.items():
+        anyhow += 2 * size[encoder.spans_[name].start] * abs(start) / spread
+    return LinearBound(np.atleast_2d(weights), size, np.asarray(constant + anyhow + network.slack))
+
+
+def _activations(network: ReluNetwork, low: Floats, high: Floats, encoder: TableEncoder) -> list[tuple[Floats, Floats]]:
+    """Bounds of what each ReLU gets, layer by layer, `rows x units`."""
+    limits: list[tuple[Floats, Floats]] = []
+    for i, layer in enumerate(network.layers[:-1]):
+        both = np.concatenate([layer.weight, -layer.weight])[None]
+        form, extra = _backwards(network.layers[:i], both, limits)
+        bias = np.concatenate([layer.bias, -layer.bias])
+        most = _most(form, low, high, encoder) + extra + bias
+        units = len(layer.bias)
+        limits.append((-most[:, units:], most[:, :units]))
+    return limits
+
+
+def _backwards(layers: Sequence[Layer], form: Floats, limits: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Forms on the last ReLUs' outputs as forms on the inputs that are nowhere smaller, with what is added.
+
+    `form` is `rows x forms x units`. A ReLU that may switch lies below the line through its ends, and above 0
+    and above its own input: the nearer of these two is taken.
+    """
+    extra = np.zeros(form.shape[:2])
+    for layer, (low, high) in zip(reversed(layers), reversed(limits[: len(layers)]), strict=True):
+        switches = (low < 0) & (high > 0)
+        slope = np.where(switches, high / np.where(switches, high - low, 1.0), high > 0)[:, None]
+        lift = np.where(switches, -low, 0.0)[:, None] * slope
+        floor = np.where(switches, high > -low, high > 0)[:, None]
+        up, down = np.maximum(form, 0.0), np.minimum(form, 0.0)
+        extra = extra + (up * lift).sum(axis=-1)
+        form = up * slope + down * floor
+        extra = extra + form @ layer.bias
+        form = form @ layer.weight
+    return form, extra
+
+
+def _most(form: Floats, low: Floats, high: Floats, encoder: TableEncoder) -> Floats:
+    """The largest value of forms over a hull, `rows x forms`."""
+    total = np.zeros((len(low), form.shape[1]))
+    for feature in encoder.schema_:
+        span = encoder.spans_[feature.name]
+        own = form[..., span]
+        if feature.is_number:
+            total += np.maximum(own * low[:, None, span], own * high[:, None, span])[..., 0]
+        else:
+            total += np.where(high[:, None, span] > 0, own, -np.inf).max(axis=-1)
+    return total
+
+
+# Open parts of one row beyond which it is given up.
+PARTS = 256
+# Halvings of one part after which its row is given up.
+ROUNDS = 64
+# Numbers handled at a time, in an array of rows x forms x columns.
+CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """Rows of which it is certain that they cannot get a class, and for others an encoded row that might."""
+
+    certain: Bools
+    hopeful: Bools
+    x: Floats
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Parts of what rows may become: which row each is of, and its bounds on the encoded columns."""
+
+    row: Places
+    low: Floats
+    high: Floats
+
+    def take(self, which: Bools | Places | slice) -> Branches:
+        """Some of the parts."""
+        return Branches(self.row[which], self.low[which], self.high[which])
+
+
+class Splitter:
+    """Bounds of one class over what some rows may become."""
+
+    def __init__(
+        self, network: ReluNetwork, target: int, areas: Sequence[EncodedRegion], encoder: TableEncoder, before: Natural
+    ) -> None:
+        self.network, self.areas, self.encoder, self.before = network, areas, encoder, before
+        classes = len(network.layers[-1].bias)
+        self.others = np.eye(classes)[target] - np.delete(np.eye(classes), target, axis=0)
+        self.importance = np.max([network.sizes(t)[0] for t in self.others], axis=0)
+        self.rows = areas[0].open.shape[1]
+
+    def refute(self, *, parts: int = PARTS) -> Refuted:
+        """Bound all rows, and cut those apart that are neither closed nor hopeful."""
+        lost, hopeful = np.zeros(self.rows, dtype=bool), np.zeros(self.rows, dtype=bool)
+        x = np.zeros((self.rows, self.encoder.width_))
+        left = Branches(np.arange(self.rows), *hull(self.areas, self.encoder.width_))
+        for _ in range(ROUNDS):
+            left, at, reached = self._open(left)
+            x[left.row[reached]], hopeful[left.row[reached]] = at[reached], True
+            crowded = np.bincount(left.row, minlength=self.rows) * 2 > parts
+            left, whole = self._cut(left.take(~(hopeful | crowded)[left.row]))
+            lost |= crowded | whole
+            left = left.take(~lost[left.row])
+            if not len(left.row):
+                break
+        lost[left.row] = True
+        return Refuted(~(lost | hopeful), hopeful, x)
+
+    def _open(self, parts: Branches) -> tuple[Branches, Floats, Bools]:
+        """The parts that no bound closes, drawn in; where each comes nearest, and whether that is near enough."""
+        starts = range(0, len(parts.row), self._chunk)
+        found = [self._open_chunk(parts.take(slice(s, s + self._chunk))) for s in starts]
+        row, low, high, x = (np.concatenate([f[i] for f in found]) for i in range(4))
+        reached = np.concatenate([f[4] for f in found])
+        return Branches(row, low, high), x, reached & self._is_reached(x)
+
+    @property
+    def _chunk(self) -> int:
+        widest = max(layer.weight.size for layer in self.network.layers)
+        ways = sum(area.low.shape[0] * area.low.shape[2] for area in self.areas)
+        return int(max(16, CELLS // (2 * max(widest, ways))))
+
+    def _open_chunk(self, parts: Branches) -> tuple[Places, Floats, Floats, Floats, Bools]:
+        areas = [area.take(parts.row).within(parts.low, parts.high) for area in self.areas]
+        low, high = hull(areas, self.encoder.width_)
+        best, x, kept = np.full(len(low), np.inf), np.zeros(low.shape), np.zeros(len(low), dtype=bool)
+        for towards in self.others:
+            top = peak(areas, ceiling(self.network, towards, low, high, self.encoder))
+            lower = top.value < best
+            best, x = np.where(lower, top.value, best), np.where(lower[:, None], top.x, x)
+            kept = np.where(lower, top.kept, kept)
+        # Anything but a proof keeps a part open, a value that is no number too.
+        is_open = ~(best < 0)
+        return parts.row[is_open], low[is_open], high[is_open], x[is_open], kept[is_open]
+
+    def _is_reached(self, x: Floats) -> Bools:
+        return np.asarray((self.network.logits(x) @ self.others.T > 0).all(axis=1))
+
+    def _cut(self, parts: Branches) -> tuple[Branches, Bools]:
+        """Each part in two along the feature that matters most; and which rows have a part that is but a point."""
+        weight = np.stack([self._width(parts, name) for name in self.encoder.schema_.names], axis=1)
+        is_point, whole = weight.max(axis=1) <= 0, np.zeros(self.rows, dtype=bool)
+        whole[parts.row[is_point]] = True
+        parts, chosen = parts.take(~is_point), weight[~is_point].argmax(axis=1)
+        first, second = (Branches(parts.row, parts.low.copy(), parts.high.copy()) for _ in range(2))
+        for i, name in enumerate(self.encoder.schema_.names):
+            cut = self._cut_category if self.encoder.schema_[name].is_category else self._cut_number
+            cut(name, np.flatnonzero(chosen == i), first, second)
+        both = zip(vars(first).values(), vars(second).values(), strict=True)
+        return Branches(*(np.concatenate(pair) for pair in both)), whole
+
+    def _width(self, parts: Branches, name: str) -> Floats:
+        """How much a feature can matter in each part; 0 where it has one value only."""
+        span = self.encoder.spans_[name]
+        weight = self.importance[span]
+        if self.encoder.schema_[name].is_number:
+            return np.asarray(weight[0] * (parts.high[:, span.start] - parts.low[:, span.start]))
+        allowed = parts.high[:, span] > 0
+        several = allowed.sum(axis=1) > 1
+        return np.where(several, 2 * np.where(allowed, weight, 0.0).max(axis=1), 0.0)
+
+    def _cut_category(self, name: str, own: Places, first: Branches, second: Branches) -> None:
+        """Half of the allowed levels in the one part, half in the other."""
+        span = self.encoder.spans_[name]
+        allowed = first.high[own, span] > 0
+        rank = allowed.cumsum(axis=1)
+        early = allowed & (rank <= rank[:, -1:] // 2)
+        first.high[own, span], second.high[own, span] = early, allowed & ~early
+
+    def _cut_number(self, name: str, own: Places, first: Branches, second: Branches) -> None:
+        """The one part ends on the grid below the middle, the other begins above it."""
+        feature, column = self.encoder.schema_[name], self.encoder.spans_[name].start
+        start, spread = self.encoder.scale_[name]
+        low, high, now = first.low[own, column], first.high[own, column], self.before[name][first.row[own]]
+        middle = (low + high) / 2 * spread + start
+        code = np.floor((middle - feature.at(np.array([0]))) / float(feature.step or 1)).astype(np.int64)
+        left, right = feature.at(code), feature.at(code + 1)
+        # A present value off the grid lies between the two, and goes with the first.
+        left = np.where((left < now) & (now < right), now, left)
+        first.high[own, column] = np.clip((left - start) / spread, low, high)
+        second.low[own, column] = np.clip((right - start) / spread, low, high)

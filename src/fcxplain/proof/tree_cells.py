@@ -1,0 +1,240 @@
+"""Cells: values of a feature that no tree of a model tells apart, and leaves as sets of cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..classifier.reading.trees import Questions, TreeModel, Trees
+from ..errors import ClassifierError
+from ..hashing import distinct
+from ..region.region import Bools, Floats, Places
+from ..schema import Feature, Natural
+from ..task import Task
+
+# Rows shown to the preprocessing at a time, and the most of all.
+SHOWN = 16_384
+MOST_VALUES = 2**19
+# Numbers in the largest array that is made.
+MOST_CELLS = 2**27
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureCells:
+    """The cells of one feature: the codes that each begins and ends with.
+
+    A cell of values off the grid alone ends before it begins.
+    """
+
+    first: Places
+    last: Places
+    elsewhere: dict[float, int]
+    """Cells of values that are not on the grid."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def between(self, low: int, high: int) -> Bools:
+        """Which cells have codes between two."""
+        return np.asarray((self.first <= high) & (self.last >= low) & (self.first <= self.last) & (low <= high))
+
+    def of(self, feature: Feature, value: Any) -> int:
+        """The cell of a value."""
+        if float(value) in self.elsewhere:
+            return self.elsewhere[float(value)]
+        code = int(feature.codes(np.asarray([value]))[0])
+        return int(np.flatnonzero(self.between(code, code))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class CellSides:
+    """Which way cells go. A question is about `feature` (-1: it has the `same` answer for all), and cuts it by `cut`.
+
+    `cuts` has for each feature the distinct sets of its cells that some question sends left, `cuts x cells`.
+    """
+
+    grids: tuple[FeatureCells, ...]
+    feature: Places
+    cut: Places
+    same: Bools
+    cuts: tuple[Bools, ...]
+
+
+def sides_of(task: Task, model: TreeModel, before: Natural) -> CellSides:
+    """The cells of a task's features for a model; values of rows that are off their grids are among them."""
+    values, questions = [_values(f, before[f.name]) for f in task.schema], model.trees.questions
+    if sum(map(len, values)) > MOST_VALUES:
+        raise ClassifierError(f"the features have more than {MOST_VALUES:,} legal values together")
+    base, x = _shown(task, model, values)
+    every = np.arange(len(questions.column))
+    feature, cut, grids, cuts = np.full(len(every), -1), np.zeros(len(every), dtype=np.int64), [], []
+    for i, (own, columns) in enumerate(zip(x, _owned(base, x), strict=True)):
+        grid, place = _grid(task.schema.features[i], questions, own, columns, values[i])
+        which = np.flatnonzero(np.isin(questions.column, columns))
+        if len(which) * len(grid) > MOST_CELLS:
+            raise ClassifierError("there are too many questions for this many cells")
+        goes = questions.goes_left(which[:, None], own[place][:, questions.column[which]].T)
+        first, back = distinct(np.packbits(goes, axis=1).astype(np.int64))
+        feature[which], cut[which] = i, back
+        grids.append(grid)
+        cuts.append(goes[first])
+    same = questions.goes_left(every, base[questions.column])
+    return CellSides(tuple(grids), feature, cut, same, tuple(cuts))
+
+
+def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
+    grid = feature.at(np.arange((feature.top or 0) + 1))
+    return grid if feature.is_category else np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
+
+
+def _shown(task: Task, model: TreeModel, values: list[NDArray[Any]]) -> tuple[Floats, list[Floats]]:
+    """What the trees see of the first values of all features, and with each feature at each of its values."""
+    ends = np.cumsum([len(v) for v in values])
+    natural = {}
+    for feature, own, end in zip(task.schema, values, ends, strict=True):
+        natural[feature.name] = np.full(ends[-1], own[0])
+        natural[feature.name][end - len(own) : end] = own
+    table, parts = task.table(natural), []
+    for start in range(0, len(table), SHOWN):
+        parts.append(_columns(model, table.iloc[start : start + SHOWN]))
+        if parts[0].shape[1] * len(table) > MOST_CELLS:
+            raise ClassifierError("the model's columns are too many for this many legal values")
+    x = np.concatenate(parts)
+    # With every feature at its first value, these rows are all the same.
+    return x[0], np.split(x, ends[:-1])
+
+
+def _columns(model: TreeModel, rows: Any) -> Floats:
+    try:
+        return model.columns(rows)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ClassifierError(f"the model's preprocessing failed on legal values. {told}") from error
+
+
+def _owned(base: Floats, x: list[Floats]) -> list[Places]:
+    """The columns that change with each feature; a column that changes with two is no ground for a proof."""
+    changed = np.stack([((own != base) & ~(np.isnan(own) & np.isnan(base))).any(axis=0) for own in x])
+    if (changed.sum(axis=0) > 1).any():
+        raise ClassifierError("a column that the model reads depends on several features")
+    return [np.flatnonzero(own) for own in changed]
+
+
+def _grid(
+    feature: Feature, questions: Questions, x: Floats, columns: Places, values: NDArray[Any]
+) -> tuple[FeatureCells, Places]:
+    """A feature's cells, and for each the place of one of its values."""
+    keys = np.column_stack([np.zeros(len(x)), *(_key(questions, c, x[:, c]) for c in columns)])
+    size = (feature.top or 0) + 1
+    starts = np.flatnonzero(np.append(True, (keys[1:size] != keys[: size - 1]).any(axis=1)))
+    first, last = starts.tolist(), [*(starts[1:] - 1).tolist(), size - 1]
+    place, known = starts.tolist(), {keys[s].tobytes(): i for i, s in reversed(list(enumerate(starts)))}
+    elsewhere = {}
+    for i, value in enumerate(values[size:].tolist(), start=size):
+        cell = known.setdefault(keys[i].tobytes(), len(place))
+        if cell == len(place):
+            place.append(i)
+            first.append(1)
+            last.append(0)
+        elsewhere[float(value)] = cell
+    return FeatureCells(np.asarray(first), np.asarray(last), elsewhere), np.asarray(place)
+
+
+def _key(questions: Questions, column: int, x: Floats) -> Floats:
+    """Numbers that are the same for values that get the same answer to every question about a column."""
+    own = questions.column == column
+    numbers, keys = np.unique(questions.most[own & (questions.table < 0)]), [np.zeros(len(x))]
+    if len(numbers):
+        keys.append(np.searchsorted(numbers, x, side="left").astype(np.float64))
+    if (own & (questions.table >= 0)).any():
+        keys.append(np.where(x < 0, -1.0, x))
+    return np.where(np.isnan(x)[:, None], -2.0, np.stack(keys, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class CellTrees:
+    """The trees of a model over cells; leaves stand in the order of their trees.
+
+    The sets of all features are numbered on from 1; number 0 is met by every box.
+    """
+
+    grids: tuple[FeatureCells, ...]
+    spans: tuple[slice, ...]
+    """Where among all cells those of each feature lie."""
+    masks: tuple[Bools, ...]
+    """The distinct sets of cells of each feature, `sets x cells`."""
+    blocks: tuple[slice, ...]
+    """The numbers of each feature's sets."""
+    uses: Places
+    """The sets of each leaf, `leaves x most`, filled up with 0."""
+    tree: Places
+    scores: Floats
+    cuts: tuple[Bools, ...]
+    """Sets of cells of each feature that some node sends left."""
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return int(self.spans[-1].stop)
+
+
+def cell_trees(task: Task, model: TreeModel, before: Natural) -> CellTrees:
+    """The model over the cells of a task's features; values of rows that are off their grids are among them."""
+    sides = sides_of(task, model, before)
+    leaves, own, masks = _grown(model.trees, sides)
+    uses = np.zeros(own.shape, dtype=np.int64)
+    blocks, kept, start = [], [], 1
+    for i, sets in enumerate(masks):
+        narrow = np.flatnonzero(~np.asarray(sets.all(axis=1))[own[:, i]])
+        first, back = distinct(np.packbits(sets[own[narrow, i]], axis=1).astype(np.int64))
+        uses[narrow, i] = start + back
+        kept.append(sets[own[narrow[first], i]])
+        blocks.append(slice(start, start + len(first)))
+        start += len(first)
+    most = max(1, int((uses > 0).sum(axis=1).max(initial=0)))
+    ends = np.cumsum([0, *map(len, sides.grids)]).tolist()
+    spans = tuple(slice(a, b) for a, b in pairwise(ends))
+    tree = np.searchsorted(model.trees.roots, leaves, side="right") - 1
+    uses, scores = -np.sort(-uses, axis=1)[:, :most], model.trees.scores[leaves]
+    return CellTrees(sides.grids, spans, tuple(kept), tuple(blocks), uses, tree, scores, sides.cuts)
+
+
+def _grown(trees: Trees, sides: CellSides) -> tuple[Places, Places, list[Bools]]:
+    """Leaves that legal values reach, the set of each feature that leads to each, and these sets."""
+    own = np.zeros((len(trees.asked), len(sides.grids)), dtype=np.int64)
+    masks = [np.ones((1, len(grid)), dtype=bool) for grid in sides.grids]
+    nodes, leaves = trees.roots, [np.empty(0, dtype=np.int64)]
+    while len(nodes):
+        asked = trees.asked[nodes]
+        leaves.append(nodes[asked < 0])
+        nodes, asked = nodes[asked >= 0], asked[asked >= 0]
+        alike = sides.feature[asked] < 0
+        further = [np.where(sides.same[asked], trees.left[nodes], trees.right[nodes])[alike]]
+        own[further[0]] = own[nodes[alike]]
+        for i in np.unique(sides.feature[asked[~alike]]).tolist():
+            here = nodes[sides.feature[asked] == i]
+            further += _parted(trees, sides, own, masks, here, i)
+        nodes = np.concatenate(further)
+    found = np.sort(np.concatenate(leaves))
+    return found, own[found], masks
+
+
+def _parted(
+    trees: Trees, sides: CellSides, own: Places, masks: list[Bools], nodes: Places, i: int
+) -> tuple[Places, Places]:
+    """What follows on nodes that ask about a feature, left and right, without what no cell leads to."""
+    cuts, cut = sides.cuts[i], sides.cut[trees.asked[nodes]]
+    pairs, back = np.unique(own[nodes, i] * len(cuts) + cut, return_inverse=True)
+    before, across = masks[i][pairs // len(cuts)], cuts[pairs % len(cuts)]
+    halves, start = (before & across, before & ~across), len(masks[i])
+    masks[i] = np.concatenate([masks[i], *halves])
+    following = []
+    for k, (child, half) in enumerate(zip((trees.left[nodes], trees.right[nodes]), halves, strict=True)):
+        own[child] = own[nodes]
+        own[child, i] = start + k * len(pairs) + back
+        following.append(child[half.any(axis=1)[back]])
+    return following[0], following[1]

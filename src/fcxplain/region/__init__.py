@@ -1,0 +1,1 @@
+"""The feasible region: what rules, bounds, immutables and overrides leave to a row."""

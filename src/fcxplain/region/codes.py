@@ -1,0 +1,196 @@
+"""The region in codes: what the rules leave to each row of a batch, as whole numbers.
+
+It is worked out once for the rows, and then held against any number of candidates by comparing whole numbers. Wherever
+it can be told, it says of every candidate what the exact reading of the rules and their repair say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ..rules.check import Bools, truth
+from ..rules.nodes import Atom
+from ..schema import Feature, Natural
+from .boxes import BoxSearch, Codes, Floats, level_distances
+from .repair import Group, Repairer
+
+# With more ways than this of keeping rules, the rules themselves are quicker to ask.
+MOST_WAYS = 16
+
+
+class Side(Protocol):
+    """What each way of keeping a group's rules leaves of one feature."""
+
+    @property
+    def place(self) -> int:
+        """The feature's column among the codes."""
+
+    @property
+    def open(self) -> Bools:
+        """Whether a way leaves anything, `rows x ways`."""
+
+    def holds(self, row: Codes, codes: Codes) -> Bools:
+        """Whether each way allows the codes of candidates, `n x ways`."""
+
+    def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
+        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberSide:
+    """The lowest and the highest code of a number, `rows x ways`."""
+
+    place: int
+    feature: Feature
+    unit: float
+    low: Codes
+    high: Codes
+
+    @property
+    def open(self) -> Bools:
+        """See `Side`."""
+        return np.asarray(self.low <= self.high)
+
+    def holds(self, row: Codes, codes: Codes) -> Bools:
+        """See `Side`."""
+        own = codes[:, None]
+        return np.asarray((self.low[row] <= own) & (own <= self.high[row]))
+
+    def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
+        """See `Side`."""
+        low = self.low[row]
+        found = np.clip(codes[:, None], low, np.maximum(low, self.high[row]))
+        return found, np.abs(self.feature.at(found) - self.feature.at(codes)[:, None]) / self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSide:
+    """The levels of a category that are allowed, `rows x ways x levels`."""
+
+    place: int
+    feature: Feature
+    levels: Bools
+
+    @property
+    def open(self) -> Bools:
+        """See `Side`."""
+        return np.asarray(self.levels.any(axis=2))
+
+    def holds(self, row: Codes, codes: Codes) -> Bools:
+        """See `Side`."""
+        return self.levels[row, :, codes]
+
+    def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
+        """See `Side`."""
+        moves = ~self.holds(row, codes)
+        distance = np.where(self.levels[row], level_distances(self.feature)[codes][:, None], np.inf)
+        return np.where(moves, distance.argmin(axis=2), codes[:, None]), moves.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class RuleWays:
+    """Rules that belong together: each way of keeping them, feature by feature; `open`, `rows x ways`."""
+
+    sides: tuple[Side, ...]
+    open: Bools
+
+    def keeps(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep the rules."""
+        inside = self.open[row]
+        for side in self.sides:
+            inside = inside & side.holds(row, codes[:, side.place])
+        return np.asarray(inside.any(axis=1))
+
+    def mend(self, row: Codes, codes: Codes) -> Bools:
+        """Put candidates, where they are, at the nearest codes that keep the rules; for which there are any."""
+        is_open, cost = self.open[row], np.zeros((len(row), self.open.shape[1]))
+        nearest = [side.nearest(row, codes[:, side.place]) for side in self.sides]
+        for _, part in nearest:
+            cost = cost + part
+        best = np.where(is_open, cost, np.inf).argmin(axis=1)
+        line, found = np.arange(len(row)), np.asarray(is_open.any(axis=1))
+        for side, (own, _) in zip(self.sides, nearest, strict=True):
+            codes[:, side.place] = np.where(found, own[line, best], codes[:, side.place])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CodeRegion:
+    """All rules of a task, for the rows of a batch or some of them: `row` says which."""
+
+    groups: tuple[RuleWays, ...]
+    row: Codes
+
+    def take(self, rows: Codes) -> CodeRegion:
+        """The region of some of the rows."""
+        return replace(self, row=self.row[rows])
+
+    def keeps(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep all rules."""
+        row = self.row[row]
+        kept = np.ones(len(row), dtype=bool)
+        for group in self.groups:
+            kept &= group.keeps(row, codes)
+        return kept
+
+    def mend(self, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
+        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        row, kept, mended = self.row[row], np.ones(len(row), dtype=bool), codes
+        for group in self.groups:
+            broken = np.flatnonzero(~group.keeps(row, codes))
+            if len(broken):
+                mended = codes.copy() if mended is codes else mended
+                part = mended[broken]
+                kept[broken] &= group.mend(row[broken], part)
+                mended[broken] = part
+        return mended, kept
+
+
+def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -> CodeRegion | None:
+    """What rules leave to rows; None where codes cannot tell. `off_grid`: features with a value that is off the grid.
+
+    That is so of rules on several values at once, and of values off the grid, which no code stands for.
+    """
+    groups = repairer.groups
+    if any(group.wide or group.boxes is None or not 0 < len(group.boxes) <= MOST_WAYS for group in groups):
+        return None
+    ruled = {name for group in groups for name in group.names}
+    if any(off and name in ruled for off, name in zip(off_grid, repairer.schema.names, strict=True)):
+        return None
+    search = BoxSearch(repairer.schema, repairer.units, before, before)
+    return CodeRegion(tuple(_ways(group, search) for group in groups), np.arange(search.rows))
+
+
+def _ways(group: Group, search: BoxSearch) -> RuleWays:
+    boxes = group.boxes or ()
+    is_open = np.stack([_given(atoms, search) for atoms in boxes], axis=1)
+    sides = [_side(name, [_about(name, atoms) for atoms in boxes], search) for name in group.names]
+    for side in sides:
+        is_open &= side.open
+    return RuleWays(tuple(sides), is_open)
+
+
+def _given(atoms: Sequence[Atom], search: BoxSearch) -> Bools:
+    """Whether what a way asks of the present values alone is so."""
+    found = np.ones(search.rows, dtype=bool)
+    for atom in atoms:
+        if not atom.primed:
+            found &= truth(atom, search.before, search.before)
+    return found
+
+
+def _about(name: str, atoms: Sequence[Atom]) -> list[Atom]:
+    return [atom for atom in atoms if any(f.name == name for f in atom.primed)]
+
+
+def _side(name: str, ways: Sequence[Sequence[Atom]], search: BoxSearch) -> Side:
+    feature, place = search.schema[name], search.schema.names.index(name)
+    if feature.is_category:
+        return LevelSide(place, feature, np.stack([search.levels(feature, atoms) for atoms in ways], axis=1))
+    limits = [search.interval(feature, atoms) for atoms in ways]
+    low, high = np.stack([i.low for i in limits], axis=1), np.stack([i.high for i in limits], axis=1)
+    return NumberSide(place, feature, search.units[name], low, high)

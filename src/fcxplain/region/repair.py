@@ -1,0 +1,273 @@
+"""The repairing reading: the nearest legal row that keeps all rules together.
+
+Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
+once, and sums in a box where that can be told; only the rows that are left go to the integer program, one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import DataError, Fault
+from ..rules.check import Bools, truth
+from ..rules.nodes import And, Atom, Formula, Ref, refs_of
+from ..rules.normal import TRUE, disjuncts, normal_form, substituted
+from ..rules.rule import Rule
+from ..schema import Natural, Schema, natural_column
+from .boxes import BoxSearch, Floats, Nearest
+from .linear import slide
+from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
+
+# Rows repaired at a time, so that their arrays stay in the processor's cache.
+CHUNK = 16_384
+# More boxes than this, none of which says all, take longer to look through than the program that is asked after them.
+MOST_WIDE = 128
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Legal rows nearest to what was wanted; `found`: there is one, `undecided`: time ran out."""
+
+    natural: dict[str, NDArray[Any]]
+    cost: Floats
+    found: Bools
+    undecided: Bools
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rules that share counterfactual values: their normal form, its disjuncts if few, and those features."""
+
+    formula: Formula
+    boxes: tuple[tuple[Atom, ...], ...] | None
+    names: tuple[str, ...]
+    wide: bool
+
+
+def repair(
+    rules: Rule | Iterable[Rule],
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    schema: Schema,
+    *,
+    units: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """The legal rows nearest to `after` that keep the rules towards `before`.
+
+    Legal: on the grid and within the bounds, immutable features as before. Cost: distance over `units` for
+    numbers (their range by default; `schema.units(train)` for MADs), 1 for each other level. A row for which
+    there is no legal row comes back wholly missing.
+    """
+    result = Repairer(rules, schema, units).nearest(*_natural_pair(before, after, schema))
+    table = schema.table(result.natural, after.index, after[list(schema.names)].dtypes)
+    if result.found.all():
+        return table
+    # Whole numbers and booleans have no missing value in numpy, so they become pandas' nullable kind.
+    nullable = {"i": "Int64", "u": "UInt64", "b": "boolean"}
+    kinds = {name: nullable.get(getattr(dtype, "kind", "")) for name, dtype in table.dtypes.items()}
+    table = table.astype({name: kind for name, kind in kinds.items() if kind})
+    return table.mask(np.tile(~result.found[:, None], len(schema)))
+
+
+class Repairer:
+    """Rules made ready for repair on a schema; use it again for batch after batch."""
+
+    def __init__(self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None) -> None:
+        self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
+        self.schema = schema
+        self.units = default_units(schema) | dict(units or {})
+        frozen = {*schema.immutable, *(r.freezes for r in self.rules if r.freezes)}
+        self.frozen = frozenset(frozen)
+        formulas = [normal_form(substituted(r.formula, self.frozen)) for r in self.rules if not r.freezes]
+        self.groups = tuple(_group(formulas_of) for formulas_of in _connected(formulas))
+        self._grouped = {name for group in self.groups for name in group.names}
+
+    def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
+        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row.
+
+        Not `exact`, a sum of several values may be kept by a step more than it takes, which is much quicker.
+        """
+        rows = len(after[self.schema.names[0]])
+        starts = range(0, max(rows, 1), CHUNK)
+        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds, exact) for s in starts]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float, exact: bool) -> Repaired:
+        search = BoxSearch(self.schema, self.units, before, after)
+        loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
+        free = search.nearest((), loose)
+        natural, cost, found = dict(free.natural), free.cost, free.found
+        undecided = np.zeros(search.rows, dtype=bool)
+        for name in self.frozen:
+            natural[name] = before[name]
+            cost = cost + self._distance(name, before[name], after[name])
+        for group in self.groups:
+            part, unknown = self._nearest_of(group, search, seconds, exact)
+            natural |= part.natural
+            cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
+        undecided &= ~found
+        return Repaired({n: natural[n] for n in self.schema.names}, np.where(found, cost, np.inf), found, undecided)
+
+    def _distance(self, name: str, a: NDArray[Any], b: NDArray[Any]) -> Floats:
+        if self.schema[name].is_category:
+            return np.asarray(a != b, dtype=np.float64)
+        return np.asarray(np.abs(a - b) / self.units[name])
+
+    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
+        wanted = {n: search.after[n] for n in group.names}
+        best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+        undecided = np.zeros(search.rows, dtype=bool)
+        bounds = []
+        for atoms in ((),) if group.boxes is None else group.boxes:
+            box = search.nearest(atoms, group.names)
+            if group.wide:
+                formula = group.formula if group.boxes is None else And(atoms)
+                box, bound = _within_sums(search, formula, atoms, box, exact)
+                bounds.append(bound)
+            best = best.improve(box)
+        natural = {n: v.copy() for n, v in best.natural.items()}
+        cost, found = best.cost.copy(), best.found.copy()
+        left = np.any([bound < cost for bound in bounds], axis=0) if bounds else undecided
+        for row in np.flatnonzero(left if exact else left & ~found):
+            solution = self._solve_row(
+                group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
+            )
+            undecided[row] = solution.status == "undecided"
+            if solution.cost < cost[row]:
+                found[row], cost[row] = True, solution.cost
+                for ref, value in solution.values.items():
+                    natural[ref.name][row] = value
+        return Nearest(natural, cost, found), undecided
+
+    def _solve_row(
+        self, group: Group, search: BoxSearch, row: int, bounds: Sequence[float], known: float, seconds: float
+    ) -> Solution:
+        """The best over the group's disjuncts, or over its whole formula where those are many.
+
+        `bounds` says for each disjunct what its solutions cost at least; only what costs less than `known` counts.
+        """
+        if group.boxes is None or np.isfinite(bounds).sum() > FEW:
+            return self._solve_formula(group.formula, group, search, row, seconds)
+        best, undecided, end = NONE, False, time.monotonic() + seconds
+        for choice in np.argsort(bounds, kind="stable"):
+            if bounds[choice] >= min(best.cost, known):
+                break
+            own, left = And(group.boxes[choice]), end - time.monotonic()
+            solution = self._solve_formula(own, group, search, row, left) if left > 0 else UNDECIDED
+            undecided |= solution.status == "undecided"
+            if solution.cost < best.cost:
+                best = solution
+        return UNDECIDED if undecided and best.status == "none" else best
+
+    def _solve_formula(self, formula: Formula, group: Group, search: BoxSearch, row: int, seconds: float) -> Solution:
+        names = {r.name for r in refs_of(group.formula) if not r.primed}
+        program = Program({Ref(self.schema[n], primed=False): search.before[n][row].item() for n in names})
+        for name in group.names:
+            feature = self.schema[name]
+            own, present = Ref(feature, primed=True), search.before[name][row]
+            if feature.is_number and search.in_bounds(feature)[row] and not feature.on_grid(present):
+                program.keep(own, present.item())
+            program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
+        program.require(formula)
+        return program.solve(group.formula, seconds)
+
+
+def _within_sums(
+    search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest, exact: bool
+) -> tuple[Nearest, Floats]:
+    """Nearest points of a disjunct where they can be told without a program, and what others cost at least.
+
+    Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
+    is the answer. Not `exact`, so is a point that is near.
+    """
+    nearest = Nearest(box.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+    sums = (slide(search, atom, atoms, box) for atom in atoms if atom.is_wide)
+    for point, sure in chain(((box, box.found),), sums):
+        found = sure if exact else point.found
+        kept = found & truth(formula, search.before, {**search.after, **point.natural})
+        nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
+        if not (box.found & ~nearest.found).any():
+            break
+    return nearest, np.where(nearest.found, np.inf, box.cost)
+
+
+def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
+    return {n: v[start : start + CHUNK] for n, v in natural.items()}
+
+
+def _joined(parts: Sequence[Repaired]) -> Repaired:
+    natural = {n: np.concatenate([p.natural[n] for p in parts]) for n in parts[0].natural}
+    cost, found, undecided = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("cost", "found", "undecided")
+    )
+    return Repaired(natural, cost, found, undecided)
+
+
+def default_units(schema: Schema) -> dict[str, float]:
+    """The range of each number (or its step, where it has no bounds)."""
+    return {
+        f.name: float((f.high - f.low if f.low is not None and f.high is not None else 0) or f.step or 1)
+        for f in schema
+        if f.is_number
+    }
+
+
+def _connected(formulas: Sequence[Formula]) -> list[list[Formula]]:
+    """Formulas gathered into groups that share no counterfactual value."""
+    groups: list[tuple[set[str], list[Formula]]] = []
+    for formula in formulas:
+        if formula == TRUE:
+            continue
+        names, members = {r.name for r in refs_of(formula) if r.primed}, [formula]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names |= other[0]
+            members = other[1] + members
+        groups.append((names, members))
+    return [members for _, members in groups]
+
+
+def _group(formulas: Sequence[Formula]) -> Group:
+    formula = normal_form(And(tuple(formulas)))
+    boxes = disjuncts(formula)
+    names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
+    wide = boxes is None or any(a.is_wide for atoms in boxes for a in atoms)
+    if wide and boxes is not None and len(boxes) > MOST_WIDE:
+        boxes = None
+    return Group(formula, None if boxes is None else tuple(boxes), names, wide)
+
+
+def _natural_pair(
+    before: pd.DataFrame, after: pd.DataFrame, schema: Schema
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Both tables as natural columns; what cannot be read in either of them is raised at once."""
+    if len(before) != len(after):
+        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
+    faults: list[Fault] = []
+    pair = _read("before", before, schema, faults), _read("after", after, schema, faults)
+    if faults:
+        raise DataError("these rows cannot be repaired", faults)
+    return pair
+
+
+def _read(place: str, table: pd.DataFrame, schema: Schema, faults: list[Fault]) -> dict[str, NDArray[Any]]:
+    natural = {}
+    for feature in schema:
+        where = f"{place}, column {feature.name!r}"
+        if feature.name not in table.columns:
+            faults.append(Fault(where, "is not in the table"))
+            continue
+        values = natural[feature.name] = natural_column(feature, table[feature.name])
+        bad = ~np.isfinite(values) if feature.is_number else values < 0
+        if bad.any():
+            problem = "is missing, infinite or no known level"
+            faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))
+    return natural

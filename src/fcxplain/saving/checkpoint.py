@@ -1,0 +1,212 @@
+"""Checkpoints of training: a saved folder of the kind "checkpoint", from which a run that was cut off goes on.
+
+A run that is resumed ends exactly as one that was never cut off. A checkpoint carries the identity of its run, a
+fingerprint of all that the run depends on, and is never mixed with another run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import Fault, FormatError, TrainingError, some
+from ..generator.training import Callback, Training
+from .container import Saved, check_target, is_there, read, write
+
+KIND = "checkpoint"
+# What Adam keeps for a weight: how many steps it made, one number, and two means in the shape of the weight.
+ADAM = ("step", "exp_avg", "exp_avg_sq")
+_ANEW = "Remove this checkpoint to start anew."
+
+
+class Checkpoint(Callback):
+    """Saves a training's state after each epoch, or each `every` epochs, and always after the last.
+
+    Another run's checkpoint in the same folder is refused before training begins. One of the same run is replaced:
+    call `resume` first to go on from it.
+    """
+
+    def __init__(self, folder: str | Path, *, identity: str, every: int = 1) -> None:
+        if every < 1:
+            raise TrainingError(f"every: {every} is no number of epochs between checkpoints. Give 1 or more.")
+        self.folder, self.identity, self.every = Path(folder), identity, every
+
+    def on_train_begin(self, training: Training) -> None:
+        """Find out now, not after the first epoch, that the folder cannot be used."""
+        check_target(self.folder, KIND, overwrite=True)
+        if is_there(self.folder):
+            _read(training, self.folder, self.identity)
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Save, if it is time."""
+        if training.is_done or training.epoch % self.every == 0:
+            content, tensors = _flat(training.state())
+            content = {"identity": self.identity, **content}
+            write(self.folder, KIND, content, tensors, overwrite=True, non_finite=tensors)
+
+
+def resume(training: Training, folder: str | Path, identity: str) -> bool:
+    """Bring a fresh training to where its checkpoint was taken. False, and nothing done, if there is none.
+
+    `FormatError` if the checkpoint is damaged, belongs to another run, or does not fit the training; the training is
+    then as it was.
+    """
+    if not is_there(folder):
+        return False
+    saved = _read(training, Path(folder), identity)
+    faults = [*_content_faults(saved.content, training), *_tensor_faults(saved.tensors, training)]
+    if faults:
+        raise FormatError(f"the checkpoint {folder} does not fit this training", faults)
+    training.restore(_state(saved, training))
+    return True
+
+
+def _read(training: Training, folder: Path, identity: str) -> Saved:
+    try:
+        # A run goes on with whatever numbers it had, infinite ones too; whether they are any good is for it to say.
+        saved = read(folder, KIND, non_finite=_expected(training))
+    except FormatError as error:
+        remedy = "choose another folder, or remove it if nobody needs it, to train from the start"
+        raise FormatError(f"no training can go on from {folder}: {remedy}", error.faults) from error
+    if saved.content.get("identity") != identity:
+        problem = "this checkpoint belongs to another fit: settings, rows, rules or classifier were not the same"
+        raise FormatError("", [Fault(str(folder), problem, "Choose another folder, or remove it to start anew.")])
+    return saved
+
+
+def _flat(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A training's state as plain data and named tensors."""
+    tensors = {"generator": state["generator"]}
+    tensors |= {f"model.{name}": tensor for name, tensor in state["model"].items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in state["best_weights"].items()}
+    for index, kept in state["optimiser"]["state"].items():
+        tensors |= {f"optimiser.{index}.{key}": kept[key] for key in kept}
+    content = {
+        "best_loss": _text(state["best_loss"]),
+        "waited": state["waited"],
+        "history": [{k: _texts(v) if isinstance(v, dict) else v for k, v in line.items()} for line in state["history"]],
+        "optimiser": state["optimiser"]["param_groups"],
+    }
+    return content, tensors
+
+
+def _state(saved: Saved, training: Training) -> dict[str, Any]:
+    """The state that `_flat` took apart."""
+    content, tensors = saved.content, saved.tensors
+    indices = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("optimiser.")})
+    kept = {index: {key: tensors[f"optimiser.{index}.{key}"] for key in ADAM} for index in indices}
+    return {
+        "model": {name: tensors[f"model.{name}"] for name in training.model.state_dict()},
+        "best_weights": {name: tensors[f"best.{name}"] for name in training.model.state_dict()},
+        "optimiser": {"state": kept, "param_groups": _groups(content["optimiser"], training)},
+        "generator": tensors["generator"],
+        "best_loss": float(content["best_loss"]),
+        "waited": content["waited"],
+        "history": [
+            {"number": line["number"], "train": _floats(line["train"]), "validation": _floats(line["validation"])}
+            for line in content["history"]
+        ],
+    }
+
+
+def _groups(saved: list[dict[str, Any]], training: Training) -> list[dict[str, Any]]:
+    """Settings of the optimiser, with the tuples that JSON made lists of."""
+    fresh = training.optimiser.state_dict()["param_groups"]
+    return [
+        {k: type(like[k])(v) if isinstance(v, list) else v for k, v in group.items()}
+        for group, like in zip(saved, fresh, strict=True)
+    ]
+
+
+def _text(value: float) -> float | str:
+    """A float as JSON has it; what is not finite as text that `float` reads."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _texts(values: Mapping[str, float]) -> dict[str, float | str]:
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) or value in ("nan", "inf", "-inf")
+
+
+def _expected(training: Training) -> dict[str, Tensor]:
+    """Tensors named, shaped and typed as those that a checkpoint of this training may have."""
+    weights = training.model.state_dict()
+    expected = {"generator": training.generator.get_state()}
+    expected |= {f"{part}.{name}": tensor for part in ("model", "best") for name, tensor in weights.items()}
+    parameters = [parameter for group in training.optimiser.param_groups for parameter in group["params"]]
+    for index, parameter in enumerate(parameters):
+        expected |= {f"optimiser.{index}.{key}": torch.zeros(()) if key == "step" else parameter for key in ADAM}
+    return expected
+
+
+def _tensor_faults(tensors: Mapping[str, Tensor], training: Training) -> Iterator[Fault]:
+    expected = _expected(training)
+    if unknown := [name for name in tensors if name not in expected]:
+        yield Fault("tensors", f"the model has none of these: {some(unknown)}", _ANEW)
+    if missing := [name for name in expected if name not in tensors and _is_needed(name, tensors)]:
+        yield Fault("tensors", f"these are missing: {some(missing)}", _ANEW)
+    for name, wanted in expected.items():
+        found = tensors.get(name, wanted)
+        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            ours, theirs = (f"{tuple(t.shape)} of {t.dtype}" for t in (wanted, found))
+            yield Fault(f"tensor {name!r}", f"is {theirs}, the model has {ours}", _ANEW)
+    if "generator" in tensors and not _is_generator(tensors["generator"], training.generator.device):
+        yield Fault("tensor 'generator'", "is not the state of a random generator", _ANEW)
+
+
+def _is_needed(name: str, tensors: Mapping[str, Tensor]) -> bool:
+    """Adam keeps nothing for a weight that never had a gradient, but all or nothing."""
+    part, _, rest = name.partition(".")
+    return part != "optimiser" or any(f"optimiser.{rest.partition('.')[0]}.{key}" in tensors for key in ADAM)
+
+
+def _is_generator(state: Tensor, device: torch.device) -> bool:
+    try:
+        torch.Generator(device).set_state(state)
+    except (RuntimeError, TypeError):
+        return False
+    return True
+
+
+def _content_faults(content: Mapping[str, Any], training: Training) -> Iterator[Fault]:
+    if not _is_number(content.get("best_loss")):
+        yield Fault("best_loss", f"{some([content.get('best_loss')])} is not a number", _ANEW)
+    if type(content.get("waited")) is not int or content["waited"] < 0:
+        yield Fault("waited", f"{some([content.get('waited')])} is not a number of epochs", _ANEW)
+    history = content.get("history")
+    if not isinstance(history, list) or not all(_is_epoch(line, i) for i, line in enumerate(history, start=1)):
+        yield Fault("history", "is not a list of epochs with their terms", _ANEW)
+    if not _alike(content.get("optimiser"), training.optimiser.state_dict()["param_groups"]):
+        yield Fault("optimiser", "the settings are not those of this training's optimiser", _ANEW)
+
+
+def _is_epoch(line: object, number: int) -> bool:
+    if not isinstance(line, dict) or line.keys() != {"number", "train", "validation"}:
+        return False
+    if type(line["number"]) is not int or line["number"] != number:
+        return False
+    parts = (line["train"], line["validation"])
+    return all(isinstance(part, dict) and "total" in part and all(map(_is_number, part.values())) for part in parts)
+
+
+def _alike(saved: object, fresh: object) -> bool:
+    """Equal, but for floats, which a schedule may have changed, and for tuples, which JSON made lists of."""
+    if isinstance(fresh, dict):
+        return (
+            isinstance(saved, dict) and saved.keys() == fresh.keys() and all(_alike(saved[k], fresh[k]) for k in fresh)
+        )
+    if isinstance(fresh, (list, tuple)):
+        return isinstance(saved, list) and len(saved) == len(fresh) and all(map(_alike, saved, fresh))
+    return type(saved) is type(fresh) and (isinstance(fresh, float) or saved == fresh)

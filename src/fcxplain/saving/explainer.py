@@ -1,0 +1,129 @@
+"""What a fitted explainer is made of, in a folder and back. Nothing that is read is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..causal import CausalGraph
+from ..classifier import Differentiable
+from ..errors import ClassifierError, FcxError, FormatError
+from ..generator import view as model_view
+from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
+from ..generator.objective import LossWeights, TermSettings
+from ..generator.training import History, Schedule
+from ..schema import Schema
+from ..task import Task
+from . import Saved, read, write
+from .manifest import below
+from .task import restored_stand_in, restored_task, stand_in_content, task_content
+
+KIND = "fcx"
+PARTS: dict[str, type[Any]] = {
+    "architecture": Architecture,
+    "weights": LossWeights,
+    "terms": TermSettings,
+    "schedule": Schedule,
+}
+PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "prefer", "seed", "device")
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that an explainer needs to go on: its parameters by name, what it learnt, and where the table came from."""
+
+    params: Mapping[str, Any]
+    task: Task
+    graph: CausalGraph
+    stand_in: Differentiable
+    model: ConditionalVAE
+    history: History
+    source: Mapping[str, Any]
+
+
+def settings_data(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as plain data."""
+    return {**params, **{name: asdict(params[name]) for name in PARTS}}
+
+
+def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None:
+    """Write everything to a folder, whole or not at all."""
+    task, tensors = task_content(fitted.task)
+    layers, stand_in = stand_in_content(fitted.stand_in)
+    content = {
+        "settings": settings_data(fitted.params),
+        "task": task,
+        "graph": fitted.graph.to_dict(),
+        "history": fitted.history.to_list(),
+        "stand_in": layers,
+        "source": dict(fitted.source),
+    }
+    weights = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
+    write(folder, KIND, content, tensors | stand_in | weights, overwrite=overwrite)
+
+
+def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
+    """What `write_fitted` wrote; anything altered is a `FormatError`."""
+    saved = read(folder, KIND)
+    with _describing(folder):
+        return _restored(saved, classifier, any_classifier)
+
+
+def read_schema(folder: str | Path) -> Schema:
+    """The schema alone, for those who have to find the classifier first."""
+    saved = read(folder, KIND)
+    with _describing(folder):
+        return Schema.from_dict(saved.content["task"]["schema"])
+
+
+@contextmanager
+def _describing(folder: str | Path) -> Iterator[None]:
+    """Say of which folder it is that the content cannot be understood."""
+    try:
+        yield
+    except (ClassifierError, FormatError) as error:
+        raise type(error)(f"{folder}: {error}") from error
+    except (FcxError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
+        # The seal of the manifest holds, so that somebody has written what we never do.
+        problem = f"{folder}: the manifest does not describe an explainer ({type(error).__name__}: {error})"
+        raise FormatError(f"{problem}. Save the model again.") from error
+
+
+def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
+    content, tensors = saved.content, saved.tensors
+    settings = content["settings"]
+    parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
+    params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
+    graph = CausalGraph.from_dict(content["graph"])
+    task = restored_task(content["task"], tensors, classifier, graph, any_classifier=any_classifier)
+    return Fitted(
+        params,
+        task,
+        graph,
+        restored_stand_in(content["stand_in"], tensors, task),
+        _restored_model(below(tensors, "model."), task, params["architecture"], params["seed"]),
+        History.from_list(content["history"]),
+        dict(content["source"]),
+    )
+
+
+def _restored_model(weights: dict[str, Tensor], task: Task, architecture: Architecture, seed: int) -> ConditionalVAE:
+    shape = model_view.layout(task)
+    # Before anything is built: a manifest may declare any size.
+    expected = weight_shapes(shape, architecture)
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != expected:
+        raise FormatError("the weights do not have the shapes of the architecture that the manifest names")
+    model = ConditionalVAE(shape, architecture, torch.Generator().manual_seed(seed))
+    model.to(task.encoder.dtype_).load_state_dict(weights)
+    return model.eval()
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were before JSON made lists of tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

@@ -1,0 +1,215 @@
+"""The manifest of a saved folder, and named tensors as the bytes of a safetensors file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from .. import __version__
+from ..errors import Fault, FormatError, some
+
+FORMAT = 1
+MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
+LARGEST = 64 * 2**20
+"""Bytes that a manifest may have: plain data is small, and what is parsed must fit in memory many times over."""
+
+AGAIN = "Restore the folder from a copy, or save it again."
+_KEYS = {"format": int, "kind": str, "fcxplain": str, "torch": str, "files": dict, "content": dict, "sha256": str}
+_FILE_KEYS = {"sha256": str, "bytes": int}
+_WORDS = {int: "a whole number", str: "text", dict: "an object"}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a sound manifest says: the data of its kind, and the size and hash of the weights."""
+
+    content: dict[str, Any]
+    size: int
+    sha256: str
+
+
+def refusal(path: Path, problem: str, remedy: str = AGAIN) -> FormatError:
+    """The error about one file or folder, ready to be raised."""
+    return FormatError("", [Fault(str(path), problem, remedy)])
+
+
+def compose(kind: str, content: Mapping[str, Any], weights: bytes) -> bytes:
+    """The manifest as it is written, one key on a line. `content` must be free of `faults_in`."""
+    parts = {
+        "format": FORMAT,
+        "kind": kind,
+        "fcxplain": __version__,
+        "torch": torch.__version__,
+        "files": {WEIGHTS: {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)}},
+        "content": content,
+    }
+    parts["sha256"] = _seal(parts)
+    return ("{\n" + ",\n".join(f"{_canonical(k)}: {_canonical(v)}" for k, v in parts.items()) + "\n}\n").encode()
+
+
+def faults_in(value: object, place: str) -> Iterator[Fault]:
+    """What JSON could not give back as it is, tuples aside, which come back as lists."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                yield Fault(place, f"the key {some([key])} is not text", "Keys of JSON objects are text.")
+            yield from faults_in(item, f"{place}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from faults_in(item, f"{place}[{index}]")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Fault(place, f"{value} has no form in JSON", "Write it in another way, e.g. as null.")
+    elif value is not None and not isinstance(value, (bool, int, str)):
+        yield Fault(place, f"{type(value).__name__} has no form in JSON", "Give plain numbers, text, lists and dicts.")
+
+
+def parse(data: bytes, path: Path) -> dict[str, Any]:
+    """The manifest as plain data, whatever its format; refused unless fcxplain wrote it."""
+    try:
+        found = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_without_twins, parse_constant=_no_constant, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as error:
+        raise refusal(path, f"is not sound JSON ({error})") from error
+    if not isinstance(found, dict) or not isinstance(found.get("fcxplain"), str) or "format" not in found:
+        raise refusal(path, "was not written by fcxplain", "Give the folder of something that fcxplain saved.")
+    return found
+
+
+def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
+    """A parsed manifest of this kind, nothing missing, nothing added, nothing changed since it was written."""
+    _check_format(found["format"], path)
+    faults = _wrong_keys(found, _KEYS, str(path))
+    if not faults:
+        faults = [*_file_faults(found["files"], str(path)), *_seal_faults(found, path)]
+    if faults:
+        raise FormatError("the saved folder is damaged", faults)
+    if found["kind"] != kind:
+        raise refusal(path, f"is of the kind {some([found['kind']])}, not {kind!r}", f"Give the folder of a {kind}.")
+    file = found["files"][WEIGHTS]
+    return Manifest(found["content"], file["bytes"], file["sha256"])
+
+
+def _check_format(number: object, path: Path) -> None:
+    if type(number) is not int or number < 1:
+        raise refusal(path, f"the format {some([number])} is not known")
+    if number > FORMAT:
+        problem = f"was written by a newer fcxplain (format {some([number])}, this one reads {FORMAT})"
+        raise refusal(path, problem, "Upgrade fcxplain.")
+
+
+def _wrong_keys(found: Mapping[str, Any], wanted: Mapping[str, type], place: str) -> list[Fault]:
+    faults = [Fault(place, f"has no {key!r}", AGAIN) for key in wanted if key not in found]
+    unknown = [key for key in found if key not in wanted]
+    faults += [Fault(place, f"has keys that are not known: {some(unknown)}", AGAIN)] if unknown else []
+    for key, kind in wanted.items():
+        # A bool is no number here, so the type must be the very one.
+        if key in found and type(found[key]) is not kind:
+            faults.append(Fault(place, f"{key!r} must be {_WORDS[kind]}, not {some([found[key]])}", AGAIN))
+    return faults
+
+
+def _file_faults(files: Mapping[str, Any], place: str) -> list[Fault]:
+    """Names are compared with the one name there is, so that no name of a file can lead out of the folder."""
+    strange = [name for name in files if name != WEIGHTS]
+    faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(strange)}", AGAIN)] if strange else []
+    entry = files.get(WEIGHTS)
+    if not isinstance(entry, dict):
+        return [*faults, Fault(place, f"does not say what {WEIGHTS!r} must be like", AGAIN)]
+    return faults + _wrong_keys(entry, _FILE_KEYS, f"{place}, {WEIGHTS!r}")
+
+
+def _seal_faults(found: Mapping[str, Any], path: Path) -> list[Fault]:
+    try:
+        seal = _seal({key: value for key, value in found.items() if key != "sha256"})
+    except (ValueError, RecursionError) as error:
+        return [Fault(str(path), f"is too deep to be checked ({error})", AGAIN)]
+    return [] if seal == found["sha256"] else [Fault(str(path), "was changed after it was written", AGAIN)]
+
+
+def _seal(parts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(parts).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    """One text for equal data: no blanks, ASCII, floats in the digits that give them back exactly.
+
+    Keys stay in their order, which may mean something: that of a table's columns, say.
+    """
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"keys that appear twice: {some(k for k in found if keys.count(k) > 1)}")
+    return found
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{some([text])} is too large a number")
+    return value
+
+
+DTYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
+# safetensors keeps this name for itself: a tensor of that name could not be read again.
+RESERVED = "__metadata__"
+
+
+def pack(tensors: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a safetensors file. Tensors must be free of `tensor_faults`; views and shared memory are copied."""
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
+    }
+    return save(plain)
+
+
+def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, Tensor]:
+    """The tensors in these bytes, which came from the file at `path`. Nothing is allocated on a header's word."""
+    try:
+        # By name: safetensors gives them in any order.
+        tensors = dict(sorted(load(data).items()))
+    # Beside its own error, safetensors lets through what torch says to types and shapes that torch does not have.
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
+        reason = str(error).partition("\n")[0]
+        raise refusal(path, f"is not a sound safetensors file ({reason})") from error
+    if faults := list(tensor_faults(tensors, non_finite)):
+        raise FormatError(str(path), faults)
+    return tensors
+
+
+def tensor_faults(tensors: Mapping[str, Tensor], non_finite: Collection[str]) -> Iterator[Fault]:
+    """What is not kept in files: other kinds of numbers, and inf or NaN in tensors not named in `non_finite`."""
+    for name, tensor in tensors.items():
+        place = f"tensor {name!r}"
+        if name == RESERVED:
+            yield Fault(place, "is a reserved name", "Give the tensor another name.")
+        if tensor.dtype not in DTYPES:
+            kinds = ", ".join(str(kind).removeprefix("torch.") for kind in DTYPES)
+            yield Fault(place, f"is of {tensor.dtype}", f"Only these are kept: {kinds}.")
+        elif tensor.is_floating_point() and name not in non_finite and not tensor.isfinite().all():
+            yield Fault(place, "has values that are not finite", AGAIN)
+        elif tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
+            yield Fault(place, "has values that are neither true nor false", AGAIN)
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, by what follows it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,166 @@
+"""A batch of rows with all that every step of the search needs: what is legal, whom to ask, what may be spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..region.codes import CodeRegion, code_region
+from ..region.repair import Repairer
+from ..rules import holds
+from .candidates import Candidates, within
+from .cost import CostWeights, price
+from .oracles import Oracle, Replies
+from .space import Bools, Codes, Floats, Rows, SearchSpace
+from .spending import Spending
+
+# Rules wider than a box need an integer program for each candidate, so only the first few of each row get one.
+WIDE_REPAIRS = 4
+# Steps that a value off the grid is moved at most, where a rule asks for another one.
+ASIDE = 32
+# Seconds for one such program.
+SECONDS = 0.5
+
+
+class Legal:
+    """The rules of a task, ready for batch after batch of candidates."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space = space
+        self.repairer = Repairer(space.task.rules, space.task.schema, space.task.units)
+        self.wide = any(group.wide for group in self.repairer.groups)
+        grouped = {name for group in self.repairer.groups for name in group.names}
+        self.ruled = np.array([n in grouped for n in space.names])
+        refs = frozenset(ref.name for rule in space.task.rules for ref in rule.refs)
+        self._names = refs
+        self._rules = [rule for rule in space.task.rules if not rule.freezes]
+
+    def leeway(self, present: Rows) -> CodeRegion | None:
+        """What the rules leave to rows, if that can be told once for all candidates."""
+        return code_region(self.repairer, present.natural, present.strange)
+
+    def keeps(self, present: Rows, row: Codes, codes: Codes, leeway: CodeRegion | None = None) -> Bools:
+        """Whether candidates keep all rules; with the leeway of the rows, if it is known, that is told quickly."""
+        if leeway is not None:
+            return leeway.keeps(row, codes)
+        if not self._rules or not len(row):
+            return np.ones(len(row), dtype=bool)
+        before = {n: present.natural[n][row] for n in self._names}
+        return np.asarray(holds(self._rules, before, self.space.natural(present, row, codes, self._names)))
+
+    def mend(self, present: Rows, row: Codes, codes: Codes, leeway: CodeRegion | None = None) -> tuple[Codes, Bools]:
+        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        if leeway is not None:
+            return leeway.mend(row, codes)
+        kept = self.keeps(present, row, codes)
+        broken = np.flatnonzero(~kept)
+        if self.wide:
+            broken = broken[within(row[broken]) < WIDE_REPAIRS]
+        if not len(broken):
+            return codes, kept
+        before = {n: v[row[broken]] for n, v in present.natural.items()}
+        wanted = self.space.natural(present, row[broken], codes[broken])
+        result = self.repairer.nearest(before, wanted, seconds=SECONDS, exact=False)
+        codes = codes.copy()
+        codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+        kept[broken] = result.found
+        if self.wide or any(present.strange) or present.is_snapped:
+            # A present value off the grid and the nearest on it have the same code, which stands for one of them.
+            kept[broken] &= self.keeps(present, row[broken], codes[broken])
+        return codes, kept
+
+    def base(self, present: Rows, leeway: CodeRegion | None = None) -> tuple[Codes, Bools]:
+        """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
+        row = np.arange(len(present))
+        if leeway is not None:
+            return leeway.mend(row, present.codes)
+        kept = self.keeps(present, row, present.codes)
+        codes, found = present.codes.copy(), kept.copy()
+        broken = np.flatnonzero(~kept)
+        if len(broken):
+            now = {n: v[broken] for n, v in present.natural.items()}
+            result = self.repairer.nearest(now, now)
+            codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+            found[broken] = result.found & self.keeps(present, broken, codes[broken])
+            self._step_aside(present, np.flatnonzero(~found & ~kept), codes, found)
+        return codes, found
+
+    def _step_aside(self, present: Rows, rows: Codes, codes: Codes, found: Bools) -> None:
+        """Where a value off the grid must change, and the nearest on it has the same code: the next one that does."""
+        hidden = present.off_grid[rows] & self.space.movable & (codes[rows] == present.codes[rows])
+        if not hidden.any():
+            return
+        near = codes[rows]
+        for step in (side * away for away in range(1, ASIDE + 1) for side in (1, -1)):
+            tried = self.space.inside(present, rows, near + step * hidden)
+            good = ~found[rows] & self.keeps(present, rows, tried)
+            codes[rows[good]], found[rows[good]] = tried[good], True
+            if found[rows].all():
+                return
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows under work: their present, what is legal, whom to ask, what may be spent, and what counts."""
+
+    space: SearchSpace
+    legal: Legal
+    oracle: Oracle
+    present: Rows
+    ledger: Spending
+    weights: CostWeights
+    leeway: CodeRegion | None = None
+    """What the rules leave to the rows, where that could be told (see `Legal.leeway`)."""
+
+    def keeps(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep all rules."""
+        return self.legal.keeps(self.present, row, codes, self.leeway)
+
+    def mend(self, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
+        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        return self.legal.mend(self.present, row, codes, self.leeway)
+
+    def ask(self, row: Codes, codes: Codes) -> Replies:
+        """What the model says of candidates."""
+        return self.oracle.ask(self.present, row, codes, self.ledger)
+
+    def good(self, row: Codes, codes: Codes) -> Bools:
+        """Whether candidates keep the rules and get the class wanted; the model is asked about the former only."""
+        kept = self.keeps(row, codes)
+        which = np.flatnonzero(kept)
+        kept[which] = self.ask(row[which], codes[which]).valid
+        return kept
+
+    def price(self, row: Codes, codes: Codes) -> Floats:
+        """Changes and distance."""
+        return price(self.space, self.weights, self.present, row, codes)
+
+    def priced(self, row: Codes, codes: Codes, how: Codes | int) -> Candidates:
+        """Candidates known to be good, with their price."""
+        told = np.full(len(row), how, dtype=np.int64) if isinstance(how, int) else how
+        return Candidates(row, codes, self.price(row, codes), told)
+
+    def tried(self, row: Codes, codes: Codes, how: int) -> Candidates:
+        """The good ones of proposals of any kind: put inside the domain, repaired, asked about."""
+        codes = self.space.inside(self.present, row, codes)
+        codes, kept = self.mend(row, codes)
+        row, codes = row[kept], codes[kept]
+        valid = self.ask(row, codes).valid
+        return self.priced(row[valid], codes[valid], how)
+
+    def of(self, rows: Codes) -> Batch:
+        """The same work on some of the rows, which rise; what they spend is told by `settle`."""
+        ledger = self.ledger.of(rows)
+        if len(rows) == len(self.present):
+            return replace(self, ledger=ledger)
+        leeway = None if self.leeway is None else self.leeway.take(rows)
+        return replace(self, present=self.present.take(rows), ledger=ledger, leeway=leeway)
+
+    def settle(self, part: Batch, rows: Codes) -> None:
+        """Take over what a part of the rows has spent."""
+        self.ledger.settle(part.ledger, rows)
+
+    def nothing(self) -> Candidates:
+        """A pool without candidates."""
+        return Candidates.empty(len(self.space.names))

@@ -1,0 +1,1 @@
+"""Where candidates come from: each file proposes, nothing here decides."""

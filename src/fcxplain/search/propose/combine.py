@@ -1,0 +1,473 @@
+"""Changes of several features together, chosen as if their gains added up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import Batch
+from ..candidates import DRAW, REPAIR, Candidates, joined
+from ..improve import shrunk
+from ..space import Bools, Codes, Floats, SearchSpace
+from .single import Axes, Moves, explore
+
+# On lines up to this length, counting what lies below is quicker than bisection.
+SHORT = 128
+
+
+@dataclass(frozen=True, eq=False)
+class Ladders:
+    """Ladders of each row, `rows x slots x rungs`. `move` is the place in `axes.codes` that a rung stands for.
+
+    The first `categories` slots are categories, the others numbers; `feature`, `rows x slots`, is -1 for an empty
+    slot. Past its last rung a ladder stays where it is; an empty one gains minus infinity.
+    """
+
+    gain: Floats
+    price: Floats
+    move: Codes
+    feature: Codes
+    categories: int
+
+
+def ladders_of(space: SearchSpace, axes: Axes, price: Floats, need: Floats, categories: int, numbers: int) -> Ladders:
+    """The most promising ladders of each row: at most so many of categories and so many of numbers.
+
+    `price` is told for each of the axes' candidates, `need` is the margin that each row lacks.
+    """
+    start = np.where(np.isfinite(axes.base_margin), axes.base_margin, 0.0)[:, None]
+    moves = _Moved(
+        axes.spread(axes.margin, -np.inf) - start,
+        axes.spread(price, np.inf),
+        axes.line,
+        axes.spread(axes.repaired.astype(np.float64), 0.0) > 0,
+    )
+    is_number = space.is_number[axes.moves.features]
+    kinds = (
+        (~is_number, min(categories, 2 * int((~is_number).sum()))),
+        (is_number, min(numbers, 2 * int(is_number.sum()))),
+    )
+    parts = [_chosen(_made(axes, moves, kind), need, most) for kind, most in kinds]
+    length = max(part.gain.shape[2] for part in parts)
+    gain, cost, line = (
+        np.concatenate([_padded(getattr(part, name), length) for part in parts], axis=1)
+        for name in ("gain", "price", "move")
+    )
+    feature = np.concatenate([part.feature for part in parts], axis=1)
+    return Ladders(gain, cost, line, feature, parts[0].feature.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """What each move brings and costs, its place among the candidates, and whether it was repaired, `rows x moves`."""
+
+    gain: Floats
+    price: Floats
+    line: Codes
+    repaired: Bools
+
+
+def _made(axes: Axes, moves: _Moved, kind: Bools) -> Ladders:
+    """The ladders of some features; where moves had to be repaired, these make a ladder of their own."""
+    rows, table = len(moves.gain), axes.moves.table[kind]
+    if not len(table):
+        none = np.empty((rows, 0, 1))
+        return Ladders(none, none, none.astype(np.int64), np.empty((rows, 0), dtype=np.int64), 0)
+    table = table[:, : int((table >= 0).sum(axis=1).max())]
+    there = (table >= 0) & (moves.line[:, table] >= 0)
+    repaired = moves.repaired[:, table]
+    # Of each feature two in turn: moves that keep the rules by themselves, and repaired ones if there are any.
+    some = np.stack([np.ones(len(table), dtype=bool), (there & repaired).any(axis=(0, 2))], axis=1)
+    which, is_second = np.nonzero(some)
+    fits = there[:, which] & (repaired[:, which] == is_second[:, None])
+    table = table[which]
+    gain, price, line = _rungs(
+        np.where(fits, moves.gain[:, table], -np.inf),
+        np.where(table >= 0, moves.price[:, table], np.inf),
+        moves.line[:, table],
+    )
+    feature = np.broadcast_to(axes.moves.features[kind][which], gain.shape[:2])
+    return Ladders(gain, price, line, feature, 0)
+
+
+def _rungs(gain: Floats, price: Floats, line: Codes) -> tuple[Floats, Floats, Codes]:
+    """Rungs in order of price, `rows x ladders x values`."""
+    order = np.argsort(price, axis=2, kind="stable")
+    highest = np.maximum.accumulate(np.take_along_axis(gain, order, axis=2), axis=2)
+    rises = np.ones(gain.shape, dtype=bool)
+    rises[..., 1:] = highest[..., 1:] > highest[..., :-1]
+    rung = np.maximum.accumulate(np.where(rises, np.arange(gain.shape[2]), 0), axis=2)
+    value = np.take_along_axis(order, rung, axis=2)
+    return highest, np.take_along_axis(price, value, axis=2), np.take_along_axis(line, value, axis=2)
+
+
+def _chosen(made: Ladders, need: Floats, most: int) -> Ladders:
+    """So many ladders of each row: those that bring half of what is needed at the lowest price.
+
+    What the other rows of a batch have must not show, so that they come in order even if none is left out, and empty
+    ones make up for those that are not there.
+    """
+    best = _promising(made.gain, made.price, need)[:, :most]
+    rows, spare = np.arange(len(need))[:, None], most - best.shape[1]
+    feature = _filled(made.feature[rows, best], spare, -1)
+    gain, price = _filled(made.gain[rows, best], spare, -np.inf), _filled(made.price[rows, best], spare, np.inf)
+    move = _filled(made.move[rows, best], spare, -1)
+    return Ladders(gain, price, move, np.where(np.isfinite(gain[:, :, -1]), feature, -1), 0)
+
+
+def _filled(values: NDArray[Any], spare: int, empty: float) -> NDArray[Any]:
+    """Slots and so many empty ones."""
+    more = np.full((len(values), max(spare, 0), *values.shape[2:]), empty, dtype=values.dtype)
+    return np.concatenate([values, more], axis=1)
+
+
+def _promising(gain: Floats, price: Floats, need: Floats) -> Codes:
+    """Slots in order of the price at which they bring half of what is needed, and then of what they bring at most."""
+    length = gain.shape[2]
+    half = reached(gain, need[:, None, None] / 2)[:, :, 0]
+    cost = np.take_along_axis(price, np.minimum(half, length - 1)[:, :, None], axis=2)[:, :, 0]
+    return np.lexsort((-np.round(gain[:, :, -1], 9), np.where(half >= length, np.inf, cost)), axis=1)
+
+
+def _padded(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """Ladders made longer by their last rung."""
+    more = length - values.shape[2]
+    return np.concatenate([values, np.repeat(values[:, :, -1:], more, axis=2)], axis=2) if more else values
+
+
+def reached(rising: Floats, need: Floats) -> Codes:
+    """The first place where rising lines reach what is needed, or their length: `... x n` in `... x length`."""
+    length = rising.shape[-1]
+    if length <= SHORT:
+        return np.asarray((rising[..., None, :] < need[..., None]).sum(axis=-1))
+    line = np.arange(rising.size // length).reshape(*rising.shape[:-1], 1)
+    return first_reached(rising.reshape(-1, length), line, np.broadcast_to(need, (*line.shape[:-1], need.shape[-1])))
+
+
+def first_at_least(rising: Floats, need: Floats) -> Codes:
+    """The same for needs `rows x n` on lines `rows x length`."""
+    return first_reached(rising, np.arange(len(rising))[:, None], need)
+
+
+def first_reached(rising: Floats, row: Codes, need: Floats) -> Codes:
+    """The same for needs of any shape, where `row` says on which of the lines each is to be met."""
+    length = rising.shape[1]
+    flat, start = rising.ravel(), row * length - 1
+    reached = np.zeros(need.shape, dtype=np.int64)
+    step = 1 << (length.bit_length() - 1)
+    while step:
+        probe = reached + step
+        below = (probe <= length) & (flat[start + np.minimum(probe, length)] < need)
+        reached = np.where(below, probe, reached)
+        step //= 2
+    return reached
+
+
+# Points of a number's ladder that may be combined, as shares of the most it gains.
+SHARES = (1.0, 0.66, 0.33)
+# A guess must be beyond the border by this much, so that rounding does not decide.
+BEYOND = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """Chosen combinations, `rows x n x parts`: places in `axes.codes`, or -1; the first `n` of a row are the best.
+
+    `gain` is what they should bring, `rows x n`; `price` is infinite where nothing was left to choose.
+    """
+
+    lines: Codes
+    gain: Floats
+    price: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Rungs that may be combined, `rows x points`; the last point is no change at all."""
+
+    gain: Floats
+    price: Floats
+    move: Codes
+
+
+def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
+    """The cheapest combinations that should bring what each row needs, or else those that bring the most."""
+    points, sets = _points(ladders), _sets(ladders.categories, ladders.gain.shape[1])
+    gain, price = sets.sums(points.gain), sets.sums(points.price)
+    same = _same(ladders)
+    price = np.where(_clash(same, sets), np.inf, price)
+    lacks = need[:, None] + BEYOND - gain
+    more, cost, move = _ended(
+        ladders, lacks, price, _dearest(price, lacks, most), _used(same, sets, ladders.categories)
+    )
+    shape = (len(need), move.shape[1] * len(sets))
+    gains = np.concatenate([gain, (gain[:, None] + more).reshape(shape)], axis=1)
+    prices = np.concatenate([price, (price[:, None] + cost).reshape(shape)], axis=1)
+    return _best(points, sets, move, gains, prices, need, most)
+
+
+def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
+    """A price of each row, `rows x 1`, which so many sets that do by themselves do not exceed."""
+    enough = np.where(lacks <= 0, price, np.inf)
+    if enough.shape[1] <= most:
+        return np.full((len(price), 1), np.inf)
+    return np.asarray(np.partition(enough, most - 1, axis=1)[:, most - 1 : most])
+
+
+def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> tuple[Floats, Floats, Codes]:
+    """Gain, price and move of the first rung of each number that makes up for what each set lacks.
+
+    All are `rows x numbers x sets`. Looked up only where there is such a rung and the whole is not too dear; elsewhere
+    the price is infinite.
+    """
+    first = ladders.categories
+    gain, cost, move = np.zeros(used.shape), np.full(used.shape, np.inf), np.full(used.shape, -1)
+    reach, lowest = ladders.gain[:, first:, -1:], ladders.price[:, first:, :1]
+    useful = (lacks > 0) & np.isfinite(price)
+    row, number, which = np.nonzero(
+        (lacks[:, None] <= reach) & (price[:, None] + lowest <= worth[:, None]) & useful[:, None] & ~used
+    )
+    slot, length = first + number, ladders.gain.shape[2]
+    line = row * ladders.gain.shape[1] + slot
+    rung = first_reached(ladders.gain.reshape(-1, length), line, lacks[row, which])
+    gain[row, number, which], cost[row, number, which] = ladders.gain[row, slot, rung], ladders.price[row, slot, rung]
+    move[row, number, which] = ladders.move[row, slot, rung]
+    return gain, cost, move
+
+
+def _best(
+    points: _Points, sets: _Sets, ends: Codes, gain: Floats, price: Floats, need: Floats, most: int
+) -> Combinations:
+    # Where nothing reaches far enough, what comes nearest is the best start for whatever follows.
+    short = np.where(np.isfinite(gain), np.maximum(need[:, None] - gain, 0.0), np.inf)
+    key = np.where(gain >= need[:, None] + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
+    rows, chosen = np.arange(len(need))[:, None], least(key, min(most, key.shape[1]))
+    last, which = np.divmod(chosen, len(sets))
+    lines = points.move[rows[:, :, None], sets.points[which]]
+    # Those without an end come first, so that the others count from one.
+    end = np.full(which.shape, -1)
+    ended = np.nonzero(last > 0)
+    end[ended] = ends[ended[0], last[ended] - 1, which[ended]]
+    picked = np.where(np.isfinite(key[rows, chosen]), price[rows, chosen], np.inf)
+    return Combinations(np.concatenate([lines, end[:, :, None]], axis=2), gain[rows, chosen], picked)
+
+
+def least(key: Floats, most: int) -> Codes:
+    """Places of the least of each row, in order, `rows x most`; among equals the first."""
+    highest = np.partition(key, most - 1, axis=1)[:, most - 1 : most]
+    below, level = key < highest, key == highest
+    taken = below | (level & (level.cumsum(axis=1) <= most - below.sum(axis=1, keepdims=True)))
+    places = np.nonzero(taken)[1].reshape(len(key), most)
+    order = np.argsort(np.take_along_axis(key, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
+
+
+def _points(ladders: Ladders) -> _Points:
+    """The best rung of each category, and for each number the rungs that bring shares of its best."""
+    first = ladders.categories
+    parts = [_shared(ladders, slice(None, first), SHARES[:1]), _shared(ladders, slice(first, None), SHARES)]
+    nothing = np.zeros((len(ladders.feature), 1))
+    gain, price = (np.concatenate([parts[0][i], parts[1][i], nothing], axis=1) for i in (0, 1))
+    return _Points(gain, price, np.concatenate([parts[0][2], parts[1][2], nothing.astype(np.int64) - 1], axis=1))
+
+
+def _shared(ladders: Ladders, slots: slice, shares: tuple[float, ...]) -> tuple[Floats, Floats, Codes]:
+    """Rungs of some slots, `rows x (slots x shares)`."""
+    gain, best = ladders.gain[:, slots], ladders.gain[:, slots, -1:]
+    rung = reached(gain, np.where(best > 0, best * np.array(shares), best))
+    there = np.take_along_axis(gain, rung, axis=2)
+    price = np.take_along_axis(ladders.price[:, slots], rung, axis=2)
+    move = np.take_along_axis(ladders.move[:, slots], rung, axis=2)
+    useless = ~(there > 0)
+    # A share that falls on the rung of a larger one is no point of its own.
+    useless[..., 1:] |= rung[..., 1:] == rung[..., :-1]
+    shape = (len(gain), gain.shape[1] * len(shares))
+    there, price = np.where(useless, 0.0, there), np.where(useless, np.inf, price)
+    return there.reshape(shape), price.reshape(shape), move.reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Sets of points of different slots; `points`, `sets x parts`, is padded with the point that is no change.
+
+    `by_size` has the points of the sets of each size, in order; `slots`, `sets x slots`, the slots that a set uses.
+    """
+
+    points: Codes
+    by_size: tuple[Codes, ...]
+    slots: Bools
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def sums(self, values: Floats) -> Floats:
+        """The sum of the points' values over each set, `rows x sets`."""
+        parts = []
+        for points in self.by_size:
+            total = np.zeros((len(values), len(points)))
+            for place in points.T:
+                total = total + values[:, place]
+            parts.append(total)
+        return np.concatenate(parts, axis=1)
+
+
+@lru_cache(maxsize=64)
+def _sets(categories: int, slots: int) -> _Sets:
+    """One point, two, three of them, ...: a category has one point, a number one for each share."""
+    slot_of = [s for s in range(slots) for _ in (SHARES if s >= categories else SHARES[:1])]
+    points, nothing = range(len(slot_of)), len(slot_of)
+    highest = [slot_of.index(s) for s in range(slots)]
+    found: list[tuple[int, ...]] = [(), *((p,) for p in points)]
+    found += [pair for pair in itertools.combinations(points, 2) if slot_of[pair[0]] != slot_of[pair[1]]]
+    for size in (3, 4):
+        found += list(itertools.combinations(highest, size))
+    found += [tuple(highest[:size]) for size in range(5, slots + 1)]
+    width = max(len(s) for s in found)
+    padded = np.array([(*s, *[nothing] * (width - len(s))) for s in found], dtype=np.int64)
+    groups = (list(own) for _, own in itertools.groupby(found, key=len))
+    by_size = tuple(np.array(own, dtype=np.int64).reshape(len(own), -1) for own in groups)
+    uses = [[slot in {slot_of[p] for p in s} for slot in range(slots)] for s in found]
+    return _Sets(padded, by_size, np.array(uses, dtype=bool).reshape(len(found), slots))
+
+
+def _same(ladders: Ladders) -> Bools:
+    """Which slots change the same feature, `rows x slots x slots`."""
+    feature = ladders.feature
+    return np.asarray((feature[:, :, None] == feature[:, None, :]) & (feature >= 0)[:, :, None])
+
+
+def _clash(same: Bools, sets: _Sets) -> Bools:
+    """Sets in which a feature stands twice, `rows x sets`."""
+    clash = np.zeros((len(same), len(sets)), dtype=bool)
+    for a, b in np.argwhere(np.triu(same.any(axis=0), 1)):
+        clash |= same[:, a, b, None] & (sets.slots[:, a] & sets.slots[:, b])
+    return clash
+
+
+def _used(same: Bools, sets: _Sets, categories: int) -> Bools:
+    """Sets that change the feature of each number already, `rows x numbers x sets`."""
+    used = np.zeros((len(same), same.shape[1] - categories, len(sets)), dtype=bool)
+    for number, other in np.argwhere(same[:, categories:].any(axis=0)):
+        used[:, number] |= same[:, categories + number, other, None] & sets.slots[:, other]
+    return used
+
+
+def applied(axes: Axes, row: Codes, lines: Codes) -> Codes:
+    """The base of each row with all the moves of a combination on it, later ones over earlier: `n x features`."""
+    base = axes.base[row]
+    codes = base.copy()
+    for part in lines.T:
+        there = np.flatnonzero(part >= 0)
+        moved = axes.codes[part[there]]
+        codes[there] = np.where(moved != base[there], moved, codes[there])
+    return codes
+
+
+Draws = Callable[[Codes, Codes, int], Codes]
+"""From rows as codes, `rows x features`, and places of the classes wanted to proposals, `rows x n x features`."""
+
+# Ladders of categories and of numbers that are combined.
+CATEGORIES, NUMBERS = 6, 4
+# Combinations asked about at a time, and how often.
+COMBINATIONS, ROUNDS = 12, 4
+# Single changes kept of each row, and of how many the values between those tried are looked at.
+SINGLES, BETWEEN = 24, 6
+
+
+def singles(bench: Batch, base: Codes, moves: Moves) -> tuple[Axes, Candidates]:
+    """Every single change from each row's base, and those that do."""
+    axes = explore(bench, base, moves)
+    rows, good = np.flatnonzero(axes.base_valid), np.flatnonzero(axes.valid)
+    found = bench.priced(axes.row[good], axes.codes[good], REPAIR).cheapest(SINGLES)
+    return axes, joined([bench.priced(rows, base[rows], REPAIR), found])
+
+
+def outright(bench: Batch, base: Codes, moves: Moves) -> Candidates:
+    """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
+    rows = np.flatnonzero((base != bench.present.codes).any(axis=1))
+    if not len(rows):
+        return bench.nothing()
+    place, move = np.nonzero(bench.present.codes[rows][:, moves.feature] != moves.code)
+    row, codes = rows[place], bench.present.codes[rows[place]]
+    codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
+    good = np.flatnonzero(bench.good(row, codes))
+    return bench.priced(row[good], codes[good], REPAIR).cheapest(SINGLES)
+
+
+def in_between(bench: Batch, axes: Axes, pool: Candidates) -> Candidates:
+    """Numbers whose grid was thinned, brought nearer than the values tried: the nearest of each on each side."""
+    if axes.moves.whole.all():
+        return bench.nothing()
+    pool = pool.cheapest(len(pool))
+    present = bench.present.codes[pool.row]
+    away = np.where(axes.moves.whole, 0, pool.codes - present)
+    feature = np.abs(away).argmax(axis=1)
+    side = np.sign(away[np.arange(len(pool)), feature])
+    _, first = np.unique(np.stack([pool.row, feature, side], axis=1), axis=0, return_index=True)
+    nearest = pool.take(np.sort(first[side[first] != 0])).cheapest(BETWEEN)
+    near = bench.present.codes[nearest.row]
+    for i in np.flatnonzero(~axes.moves.whole):
+        grid = axes.moves.code[axes.moves.feature == i]
+        near[:, i] = _neighbours(grid, nearest.codes[:, i], near[:, i])
+    return shrunk(bench, nearest, near)
+
+
+def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
+    """The next value tried on the way back to the present one, or the present one itself."""
+    place = np.searchsorted(grid, codes)
+    below, above = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
+    back = np.where(codes > present, np.maximum(below, present), np.minimum(above, present))
+    return np.asarray(np.where(codes == present, present, back))
+
+
+def ladders(bench: Batch, axes: Axes) -> Ladders:
+    """What more of each change buys, counted from each row's base."""
+    start = bench.price(np.arange(len(axes.base)), axes.base)
+    price = bench.price(axes.row, axes.codes) - start[axes.row]
+    return ladders_of(bench.space, axes, price, _lacking(axes), CATEGORIES, NUMBERS)
+
+
+def _lacking(axes: Axes) -> Floats:
+    return np.where(np.isfinite(axes.base_margin), -axes.base_margin, 0.0)
+
+
+def combinations(bench: Batch, axes: Axes, known: Ladders) -> Candidates:
+    """Changes of several features together; where the first guesses fail, the next ones reach further."""
+    lacking = _lacking(axes)
+    found, need, open_ = [], lacking.copy(), np.ones(len(lacking), dtype=bool)
+    for _ in range(ROUNDS):
+        new, short = _guessed(bench, axes, known, need, open_)
+        found.append(new)
+        open_ &= short > 0
+        if not open_.any():
+            break
+        need = need + np.where(open_, short, 0.0)
+    return joined(found)
+
+
+def _guessed(bench: Batch, axes: Axes, known: Ladders, need: Floats, rows: Bools) -> tuple[Candidates, Floats]:
+    """One round of guesses for some of the rows, and by how much the best guess of each fell short (0: it did not)."""
+    chosen = combine(known, need, COMBINATIONS)
+    there = np.isfinite(chosen.price) & rows[:, None] & (need > 0)[:, None]
+    row, place = np.nonzero(there)
+    codes, kept = bench.mend(row, applied(axes, row, chosen.lines[row, place]))
+    row, codes = row[kept], codes[kept]
+    asked = bench.ask(row, codes)
+    short = np.full(len(need), -np.inf)
+    np.maximum.at(short, row, np.where(asked.valid, np.inf, asked.margin))
+    short = np.where(short == np.inf, 0.0, np.where(np.isfinite(short), np.maximum(-short, 1e-6) * 1.1, 0.0))
+    good = asked.valid
+    return bench.priced(row[good], codes[good], REPAIR), short
+
+
+def drawn(bench: Batch, draws: Draws, count: int) -> Candidates:
+    """What somebody else proposes, e.g. a network: repaired and asked about."""
+    proposals = np.asarray(draws(bench.present.codes, bench.present.wanted, count), dtype=np.int64)
+    row = np.repeat(np.arange(len(bench.present)), proposals.shape[1])
+    return bench.tried(row, proposals.reshape(len(row), -1), DRAW)

@@ -1,0 +1,241 @@
+"""Search: verified counterfactuals for rows, by the user's own model, under the task's rules.
+
+Rows go through the search in batches (see `course`), and every answer is checked (see `answers`) before the next ones
+are searched, so that a model that breaks down later costs only the rows that were still to come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from ..causal import CausalGraph
+from ..classifier.distillation import Differentiable
+from ..errors import ClassifierError, DataError, Fault, whole
+from ..explanation import Effort, Explanation, Status
+from ..schema import Natural
+from ..task import Task
+from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
+from .candidates import SearchResult, one_after_the_other
+from .context import Context, Settings
+from .cost import CostWeights, weights_for
+from .oracles import Oracle
+from .propose.combine import Draws
+from .space import Codes, Rows, snaps
+from .spending import Budget, as_budget
+from .steps import DEEPEST, StepRunner
+
+# Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
+CHUNK, CHUNKS = 512, 16
+CHUNK_ASKING, CHUNKS_ASKING = 384, 1
+# The place of a class that a model could not say.
+UNKNOWN = -1
+
+OnBatch = Callable[[int, int], None]
+"""Told that so many more rows were searched, and how many of them have no answer."""
+
+
+class Search:
+    """Finds counterfactuals that pass every check, or says of a row that there is none to be found.
+
+    prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or "plausible"
+        (like rows that there are).
+    weights: what each part of the cost counts for, in place of the preference's; see `CostWeights`.
+    difficulty: what changing a feature costs in comparison with others, 1 by default.
+    draws: proposals of a network, if there is one; see `propose.Draws`.
+    n_draws: how many proposals of it are tried for each row. With 1, a row whose only draw is good gets it as it is,
+        which is fast, and only the others are searched.
+    budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
+    stand_in: the model with gradients, where it is known already.
+    graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        prefer: str = "balanced",
+        weights: CostWeights | Mapping[str, float] | None = None,
+        difficulty: Mapping[str, float] | None = None,
+        draws: Draws | None = None,
+        n_draws: int = 16,
+        seed: int = 0,
+        budget: Budget | Mapping[str, Any] | int | None = None,
+        stand_in: Differentiable | None = None,
+        graph: CausalGraph | None = None,
+    ) -> None:
+        _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
+        chosen = weights_for(prefer, weights)
+        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, stand_in, graph)
+        self.parts = Context(task, self.settings, difficulty)
+
+    @property
+    def task(self) -> Task:
+        """The problem."""
+        return self.parts.task
+
+    def narrowed(self, task: Task, difficulty: Mapping[str, float] | None = None) -> Self:
+        """The same search for a task with other rules or another target, or with other difficulties.
+
+        What depends on the table and the model alone is shared, so that this costs next to nothing; a task with
+        another table, other bounds or another model gets its own.
+        """
+        other = object.__new__(type(self))
+        other.settings, other.parts = self.settings, self.parts.narrowed(task, difficulty)
+        return other
+
+    def explain(
+        self,
+        rows: pd.DataFrame,
+        k: int = 1,
+        *,
+        best_effort: bool = False,
+        depth: int = DEEPEST,
+        on_batch: OnBatch | None = None,
+    ) -> Explanation:
+        """At most `k` verified counterfactuals for each row that does not have the class wanted.
+
+        With `best_effort`, rows without one get what came nearest, marked as such. An answer depends on its row, the
+        model, the rules and the seed, never on the rows beside it. With less `depth` (see `StepRunner`), rows are
+        given up earlier. `on_batch` hears of each batch when it was searched.
+        """
+        _refuse("explain", whole("k", k, 1))
+        tell = on_batch or _nobody
+        wall, cpu = time.perf_counter(), time.process_time()
+        table, natural = self.task.read(rows)
+        classes, failures = classes_by_halves(self.parts.oracle, table, natural)
+        known = pd.Index(self.task.classes, tupleize_cols=False).to_numpy()
+        wanted = self.task.wanted(known[classes])
+        asked = np.flatnonzero((known[classes] != wanted) & (classes != UNKNOWN))
+        inquiry = Inquiry(table, wanted, asked, failures)
+        tell(len(table) - len(asked), 0)
+        course = StepRunner(self.parts, k, depth)
+        parts = self._in_parts(course, self._question(inquiry, natural), tell, best_effort=best_effort)
+        drawn = 0 if self.settings.draws is None else self.settings.n_draws
+        made = reported(self.task, inquiry, parts, draws=drawn)
+        calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
+        spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
+        return replace(made, effort=spent, prices=self.parts.prices)
+
+    def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
+        """The rows that need an answer."""
+        asked = inquiry.asked
+        if len(asked) < len(inquiry.table):
+            natural = {n: v[asked] for n, v in natural.items()}
+        wanted = inquiry.wanted[asked]
+        places = {name: i for i, name in enumerate(self.task.classes)}
+        present = self.parts.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
+        return Question(present, wanted)
+
+    def _in_parts(self, course: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:
+        """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
+        k, cheap = course.k, self.parts.oracle.cheap
+        size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.present)
+        parts = []
+        for start in range(0, max(rows, 1), size):
+            part = question.take(slice(start, start + size))
+            found = self._searched(course, part.present, tell)
+            found, answers = self._snapped(course, part, found, checked(self.parts.space, part, found, k))
+            lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.present)) == 0)
+            if best_effort and len(lacking):
+                near = nearest(self.parts.space, part, found, lacking)
+                answers = answers.completed(near, lacking, len(part.present))
+            parts.append((found, answers))
+        failed = [message for part in parts for side in part for message in side.failures.values()]
+        if failed and len(failed) == rows:
+            raise ClassifierError(failed[0])
+        return parts
+
+    def _snapped(self, course: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
+        """Rows without an answer are searched again with values off the grid moved to the nearest on it.
+
+        In codes the two cannot be told apart, so that the first search leaves such values as they are or moves them on.
+        """
+        ways = snaps(part.present.off_grid & self.parts.space.movable)
+        for turn, which in enumerate(ways):
+            lacking = np.bincount(answers.row, minlength=len(part.present)) == 0
+            rows = np.flatnonzero(lacking & which.any(axis=1) & (found.status != Status.IMPOSSIBLE))
+            if not len(rows):
+                continue
+            own = part.take(rows)
+            left = np.maximum(self.settings.budget.calls - found.spent[rows], 0)
+            own = replace(own, present=own.present.snap(which[rows], left // (len(ways) - turn)))
+            more = found_by_halves(course.run, own.present)
+            more = replace(more, pool=course.ordered(own.present, more.pool))
+            answers = answers.completed(checked(self.parts.space, own, more, course.k), rows, len(part.present))
+            found = found.continued(more, rows)
+        return found, answers
+
+    def _searched(self, course: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+        """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
+        if not course.is_quick:
+            found = self._in_batches(course, present, tell)
+        else:
+            found = found_by_halves(course.quick, present)
+            left = np.flatnonzero(~found.pool.has(len(present)))
+            tell(len(present) - len(left), 0)
+            found = found.completed(self._in_batches(course, present.take(left), tell), left)
+        return replace(found, pool=course.ordered(present, found.pool))
+
+    def _in_batches(self, course: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+        size, found = CHUNK if self.parts.oracle.cheap else CHUNK_ASKING, []
+        for start in range(0, max(len(present), 1), size):
+            batch = present.take(slice(start, start + size))
+            found.append(found_by_halves(course.run, batch))
+            tell(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
+        return one_after_the_other(found, present.codes.shape[1])
+
+
+def _nobody(rows: int, without: int) -> None:
+    """Where nobody wants to know."""
+
+
+def _refuse(what: str, faults: list[Fault]) -> None:
+    if faults:
+        raise DataError(f"{what}: this cannot be used", faults)
+
+
+def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> SearchResult:
+    """What a search finds for rows; single rows on which the model fails are told as failures."""
+    features = present.codes.shape[1]
+    try:
+        return find(present)
+    except ClassifierError as error:
+        if len(present) == 1:
+            return SearchResult.failed(features, str(error))
+    half = len(present) // 2
+    parts = [present.take(slice(None, half)), present.take(slice(half, None))]
+    return one_after_the_other([found_by_halves(find, part) for part in parts], features)
+
+
+def classes_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> tuple[Codes, dict[int, str]]:
+    """Places of the classes that rows have, `UNKNOWN` for those on which the model fails; and what it said of these.
+
+    A model that fails on every row is an error.
+    """
+    classes, failures = np.full(len(rows), UNKNOWN), {}
+    left = [np.arange(len(rows))]
+    while left:
+        which = left.pop()
+        try:
+            some = rows if len(which) == len(rows) else rows.iloc[which]
+            classes[which] = oracle.classes(some, _taken(natural, which, len(rows)))
+        except ClassifierError as error:
+            if len(which) > 1:
+                left += [which[: len(which) // 2], which[len(which) // 2 :]]
+            else:
+                failures[int(which[0])] = str(error)
+    if failures and len(failures) == len(rows):
+        raise ClassifierError(failures[0])
+    return classes, failures
+
+
+def _taken(natural: Natural, which: NDArray[np.int64], rows: int) -> Natural:
+    return natural if len(which) == rows else {n: v[which] for n, v in natural.items()}

@@ -1,0 +1,285 @@
+"""Why a row has no counterfactual: which rules, bounds or fixed features stand in the way, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, islice
+from math import comb
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import ClassifierError, SchemaError
+from ..explanation import Explanation, Status
+from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
+from ..explanation.wording import plain_amount
+from ..proof.proof import Proof, prove
+from ..rules import Rule, holds, in_words
+from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
+from ..schema import Feature
+from ..schema.feature import plain
+from ..task import Task
+
+# A bound gives way by this share of the range between both.
+WIDER = 0.5
+
+
+def obstacles(task: Task, *, fixed: bool = False) -> tuple[Obstacle, ...]:
+    """All that may stand in the way: rules first, then bounds, then, if that is asked for, what is `fixed`."""
+    still = {*task.schema.immutable, *(name for rule in task.rules for name in _frozen(rule.formula))}
+    open_rules = [r for r in task.rules if r.freezes is None and (fixed or _may_give_way(r, still))]
+    moving = [f for f in task.schema if f.is_number and f.name not in still]
+    bounds = [_of_bound(f, side) for f in moving for side in ("low", "high") if _widened(f, side) is not None]
+    freezes = [
+        Obstacle("freeze", f.name, f"{f.title} cannot be changed", f.name) for f in task.schema if f.name in still
+    ]
+    # The same rule written twice is one obstacle.
+    return tuple(dict.fromkeys([*map(_of_rule, open_rules), *bounds, *(freezes if fixed else ())]))
+
+
+def _frozen(formula: Formula) -> Iterator[str]:
+    """Features that a rule keeps as they are, whatever else it says."""
+    for item in formula.items if isinstance(formula, And) else ():
+        yield from _frozen(item)
+    name = frozen_by(formula)
+    if name is not None:
+        yield name
+
+
+def _may_give_way(rule: Rule, still: set[str]) -> bool:
+    """Whether a rule keeps nothing fixed, and speaks of something that may change."""
+    primed = {ref.name for ref in rule.refs if ref.primed}
+    return still.isdisjoint(_frozen(rule.formula)) and not (primed and primed <= still)
+
+
+def without(task: Task, taken: Sequence[Obstacle]) -> Task:
+    """The task with some obstacles taken away."""
+    texts = {o.name for o in taken if o.kind == "rule"}
+    freed = {o.name for o in taken if o.kind == "freeze"}
+    rules = [r for r in task.rules if r.text not in texts and r.freezes not in freed]
+    schema = task.schema
+    for obstacle in taken:
+        if obstacle.kind == "freeze":
+            schema = schema.replace(obstacle.name, mutable=True)
+        elif obstacle.kind == "bound" and obstacle.side is not None:
+            schema = schema.replace(obstacle.name, **{obstacle.side: _widened(schema[obstacle.name], obstacle.side)})
+    return task.relaxed(rules=rules, schema=schema)
+
+
+def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which answers would not be allowed if the obstacle still stood."""
+    if obstacle.kind == "rule":
+        rule = next(r for r in task.rules if r.text == obstacle.name)
+        return ~holds(rule, before, after)
+    values = after[obstacle.name].to_numpy()
+    if obstacle.kind == "freeze":
+        return np.asarray(values != before[obstacle.name].to_numpy(), dtype=bool)
+    beyond = values < obstacle.limit if obstacle.side == "low" else values > obstacle.limit
+    return np.asarray(beyond, dtype=bool)
+
+
+def _of_rule(rule: Rule) -> Obstacle:
+    limit = _limit(rule)
+    if limit is None:
+        return Obstacle("rule", rule.text, in_words(rule))
+    feature, side, value = limit
+    return Obstacle("rule", rule.text, in_words(rule), feature, side, value)
+
+
+def _limit(rule: Rule) -> tuple[str, Side, float] | None:
+    """The feature, side and value of a rule that is nothing but a limit, such as `hours' <= 60`."""
+    if not isinstance(rule.formula, Compare):
+        return None
+    difference = rule.formula.left - rule.formula.right
+    if len(difference.terms) != 1 or rule.formula.op in ("==", "!="):
+        return None
+    weight, ref = difference.terms[0]
+    if not isinstance(ref, Ref) or not ref.primed or not ref.feature.is_number:
+        return None
+    op = rule.formula.op if weight > 0 else MIRRORED[rule.formula.op]
+    return ref.name, "high" if op in ("<", "<=") else "low", plain(-difference.constant / weight + 0.0)
+
+
+def _of_bound(feature: Feature, side: Side) -> Obstacle:
+    limit = feature.low if side == "low" else feature.high
+    turn = "below {} (lower bound)" if side == "low" else "above {} (upper bound)"
+    # "Cannot be" goes with names of one thing and of many.
+    words = f"{feature.title} cannot be {turn.format(plain_amount(feature, limit))}"
+    return Obstacle("bound", feature.name, words, feature.name, side, limit)
+
+
+def _widened(feature: Feature, side: Side) -> float | None:
+    """A bound moved outwards on the grid; what was never negative does not become so. None: it cannot move."""
+    steps = max(1, round(WIDER * (feature.top or 0)))
+    first, last = feature.at(np.array([0, feature.top or 0]))
+    step = float(feature.step or 1)
+    if side == "low":
+        steps = steps if first < 0 else min(steps, int(np.floor(first / step + 1e-9)))
+        return None if steps < 1 else plain(feature.at(np.array([-steps]))[0])
+    steps = steps if last >= 0 else min(steps, int(np.floor(-last / step + 1e-9)))
+    return None if steps < 1 else plain(feature.at(np.array([(feature.top or 0) + steps]))[0])
+
+
+Find = Callable[[Task, pd.DataFrame, int], Explanation]
+"""A search: verified counterfactuals of rows under a task; the last is how deep it goes, 1 to 3."""
+
+OnShare = Callable[[float], None]
+"""Told how much of the work is done, from 0 to 1."""
+
+# Looser tasks that are tried at most, with one obstacle gone and with several.
+TRIES, TRIES_TOGETHER = 200, 60
+# So many sets of obstacles are told of a row.
+TOLD = 5
+
+
+def why_not(
+    task: Task,
+    rows: pd.DataFrame,
+    wanted: NDArray[Any],
+    find: Find,
+    *,
+    most: int = 2,
+    fixed: bool = False,
+    on_share: OnShare | None = None,
+) -> list[WhyNot]:
+    """Say for each row what stands in the way of the class wanted.
+
+    At most `most` obstacles, 1 or 2, are taken away at once. Features that may not change are among them only if it is
+    asked what is `fixed`.
+    """
+    (rows, _), wanted = task.read(rows), np.asarray(wanted)
+    answers: dict[int, WhyNot] = {}
+    for name in dict.fromkeys(wanted.tolist()):
+        own = np.flatnonzero(wanted == name)
+        inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find, fixed=fixed)
+        before, here = len(answers) / len(rows), len(own) / len(rows)
+        tell = None if on_share is None else partial(_tell_part, on_share, before, here)
+        answers |= dict(zip(own.tolist(), inquiry.run(most, tell), strict=True))
+    return [answers[i] for i in range(len(rows))]
+
+
+def _tell_part(on_share: OnShare, before: float, here: float, share: float) -> None:
+    on_share(before + here * share)
+
+
+class _Inquiry:
+    """Rows with the same class wanted, and what was found out about each."""
+
+    def __init__(self, task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find, *, fixed: bool) -> None:
+        self.task, self.rows, self.wanted, self.find, self.fixed = task, rows, wanted, find, fixed
+        self.every = obstacles(task, fixed=fixed)
+        self.proof: Proof = prove(task, rows, wanted)
+        self.helps: list[list[Relaxation]] = [[] for _ in range(len(rows))]
+        self.all_tried = True
+        self.unasked: list[Obstacle] = []
+        """Bounds beyond which the model does not answer."""
+
+    def run(self, most: int, on_share: OnShare | None) -> list[WhyNot]:
+        every, tried, turns = self.every, 0, _turns(most)
+        tries = [min(_tries(size), comb(len(every), size)) for size, _ in turns]
+        self.all_tried = all(comb(len(every), size) <= _tries(size) for size, _ in turns)
+        for size, depth in turns:
+            # What asks for a fixed feature to change is no way out, so these rows are looked at further.
+            known = [_fewest([r for r in found if r.is_advice]) for found in self.helps]
+            for taken in islice(combinations([o for o in every if o not in self.unasked], size), _tries(size)):
+                left = np.flatnonzero([_is_open(sets, taken) for sets in known])
+                if len(left):
+                    self._try(taken, left, depth)
+                tried += 1
+                if on_share is not None:
+                    on_share(tried / sum(tries))
+        return [self._told(i, most) for i in range(len(self.rows))]
+
+    def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:
+        """Search again without some obstacles, for the rows of which that is not known to be in vain."""
+        try:
+            looser = without(self.task, taken)
+            hopeless = prove(looser, self.rows.iloc[left], self.wanted[left], limit=0).impossible
+            left = left[~hopeless]
+            answer = self.find(looser, self.rows.iloc[left], depth) if len(left) else None
+        except (ClassifierError, SchemaError):
+            # A model may refuse values beyond the bounds it knows.
+            if len(taken) > 1 or taken[0].kind != "bound":
+                raise
+            self.unasked.append(taken[0])
+            return
+        if answer is not None:
+            self._keep(answer, taken, left)
+
+    def _keep(self, answer: Explanation, taken: Sequence[Obstacle], left: NDArray[np.int64]) -> None:
+        need = np.stack([needed(self.task, o, answer.before, answer.answers) for o in taken], axis=1)
+        for i in np.flatnonzero(answer.checks.passed):
+            gone = tuple(o for o, yes in zip(taken, need[i], strict=True) if yes)
+            self.helps[left[answer.place[i]]].append(_relaxation(answer, int(i), gone))
+
+    def _told(self, i: int, most: int) -> WhyNot:
+        found = sorted(self.helps[i], key=_order)
+        sets = tuple(together for together in _fewest(found) if together)
+        status = Status.IMPOSSIBLE if self.proof.impossible[i] else Status.NOT_FOUND
+        label = self.rows.index[i]
+        label = tuple(map(plain, label)) if isinstance(label, tuple) else plain(label)
+        why = WhyNot(label, str(status), sets, found[0] if found else None, "")
+        return replace(why, words=self._words(why, most))
+
+    def _words(self, why: WhyNot, most: int) -> str:
+        if why.relaxation is None:
+            return " ".join(self._nothing(most))
+        way, said = moves(why.relaxation, self.task.schema), blocked(why, self.task.schema)
+        if said is None:
+            return f"Nothing stands in the way: a second look found an answer, {way}."
+        return said.sentences(way)
+
+    def _nothing(self, most: int) -> Iterator[str]:
+        kinds = "rule, fixed feature or bound" if self.fixed else "rule or bound"
+        together = f", or up to {most} of them together" if most > 1 else ""
+        yield "Nothing that was tried helps:" if self.fixed else "Nothing that may be changed was found to help:"
+        if self.every:
+            yield f"with any {kinds} gone{together}, no answer was found."
+        else:
+            yield f"there is no {kinds} that could give way."
+        if len(obstacles(self.task, fixed=True)) > len(self.every):
+            yield "What is fixed was left as it is."
+        if not self.all_tried:
+            yield "There are too many to try them all together; those that come first were tried."
+        if self.unasked:
+            titles = ", ".join(dict.fromkeys(self.task.schema[o.feature].title for o in self.unasked))
+            yield f"Beyond the bounds of {titles} the model gives no answer, so these were left alone."
+
+
+def _turns(most: int) -> list[tuple[int, int]]:
+    """How many obstacles are taken away at once, and how deep the search then goes; single ones once more at last.
+
+    So a pair is told only if the deepest search finds nothing with one of the two.
+    """
+    return [(1, 2), *((size, 1) for size in range(2, most + 1)), (1, 3)]
+
+
+def _fewest(found: Sequence[Relaxation]) -> tuple[tuple[Obstacle, ...], ...]:
+    """The smallest sets of obstacles among ways that were found, in order."""
+    fewest = min((len(r.gone) for r in found), default=0)
+    return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:TOLD]
+
+
+def _order(way: Relaxation) -> tuple[bool, int, int, float]:
+    """Advice first, then fewer obstacles, then rules, which somebody may loosen, before bounds, then the cheapest."""
+    bounds = sum(obstacle.kind == "bound" for obstacle in way.gone)
+    return not way.is_advice, len(way.gone), bounds, way.cost
+
+
+def _is_open(sets: Sequence[tuple[Obstacle, ...]], taken: Sequence[Obstacle]) -> bool:
+    """Whether obstacles are to be tried for a row that these sets are known of: all without any, else parts of them."""
+    return not sets or any(set(taken) < set(together) for together in sets)
+
+
+def _tries(size: int) -> int:
+    return TRIES if size == 1 else TRIES_TOGETHER
+
+
+def _relaxation(answer: Explanation, i: int, gone: tuple[Obstacle, ...]) -> Relaxation:
+    then = {n: plain(answer.answers[n].iloc[i]) for n in answer.task.schema.names}
+    checks = answer.checks
+    return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.probability[i]))

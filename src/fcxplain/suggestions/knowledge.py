@@ -1,0 +1,153 @@
+"""What is suggested without counting: by a feature's name, and along the edges of a causal graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ..causal import CausalGraph
+from ..schema import Feature
+from .columns import ValueColumn, generator
+from .suggestion import Candidate, Kind, Writer
+
+TIME = frozenset({"age", "tenure", "seniority", "experience"})
+# "years at company", "months employed": a stretch of time up to now, and not one that is agreed on, such as a loan's.
+STRETCHES = re.compile(
+    r"\b(years|months|yrs) (at|in|of|with|since|employed|working|worked)\b|\b(working|service) (years|months|yrs)\b"
+)
+ATTAINED = frozenset({"education", "educational", "educ", "edu", "schooling", "degree", "qualification", "diploma"})
+INBORN = frozenset(
+    {"sex", "gender", "male", "female", "race", "ethnicity", "ethnic", "ancestry", "caste", "hispanic", "native",
+     "birth", "born", "birthplace", "birthday", "birthdate"}
+)  # fmt: skip
+# With one of these beside it, "age" or "education" means something else: an average, a limit.
+NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+ONE_MOMENT = "rows of one moment cannot show it"
+
+
+def words_of(feature: Feature) -> tuple[str, ...]:
+    """The words of a feature's name, split at signs and at capitals."""
+    return tuple(w.lower() for w in _WORDS.findall(feature.name))
+
+
+def only_grows(feature: Feature) -> bool:
+    """Whether the name speaks of time that passes: age, tenure, years at something."""
+    words = words_of(feature)
+    is_time = bool(TIME & set(words)) or STRETCHES.search(" ".join(words)) is not None
+    return _is_ordered(feature) and is_time and not NOT & set(words)
+
+
+def is_attained(feature: Feature) -> bool:
+    """Whether the name speaks of something that, once attained, is not lost."""
+    words = set(words_of(feature))
+    return _is_ordered(feature) and bool(ATTAINED & words) and not NOT & words
+
+
+def is_inborn(feature: Feature) -> bool:
+    """Whether the name speaks of something that nobody can change."""
+    return bool(INBORN & set(words_of(feature)))
+
+
+def _is_ordered(feature: Feature) -> bool:
+    values = len(set(feature.ranks)) if feature.is_category else (feature.top or 0) + 1
+    return feature.kind != "categorical" and values > 2
+
+
+def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Candidate, str]]:
+    """Rules that names speak for, each with the reason."""
+    free = [f for f in features if f.mutable]
+    for f in free:
+        new, old = writer.name(f.name), writer.name(f.name, primed=False)
+        if is_inborn(f):
+            why = f"the name {f.name!r} suggests that nobody can change it; {ONE_MOMENT}"
+            yield _from_name(f"{new} == {old}", "frozen", f), why
+        elif only_grows(f):
+            why = f"the name {f.name!r} suggests time, which only passes; {ONE_MOMENT}"
+            yield _from_name(f"{new} >= {old}", "never falls", f), why
+        elif is_attained(f):
+            why = f"the name {f.name!r} suggests something that is not lost once attained; {ONE_MOMENT}"
+            yield _from_name(f"{new} >= {old}", "never falls", f), why
+    ages = [f for f in free if "age" in words_of(f) and only_grows(f)]
+    for f, age in product([f for f in free if is_attained(f)], ages):
+        why = f"the names suggest that {f.name!r} takes time to attain and that {age.name!r} is time; {ONE_MOMENT}"
+        yield _from_name(_rises(f, age, writer), "takes time", f, age), why
+
+
+def _from_name(text: str, kind: Kind, *features: Feature) -> Candidate:
+    names = frozenset(f.name for f in features)
+    return Candidate(text, kind, names, support=0, expected=0.0, share=0.0)
+
+
+def _rises(feature: Feature, time: Feature, writer: Writer) -> str:
+    first, second = (f"{writer.name(f.name)} > {writer.name(f.name, primed=False)}" for f in (feature, time))
+    return f"{first} => {second}"
+
+
+# Of pairs of rows that differ in both, this share must move the same way (or the other way).
+LEAST_AGREEMENT = 0.6
+# Standard errors by which agreement must differ from chance.
+LEAST_SURPRISE = 5.0
+
+
+def edge_rules(
+    graph: CausalGraph, columns: Mapping[str, ValueColumn], writer: Writer, seed: int
+) -> Iterator[tuple[Candidate, str]]:
+    """Rules that edges between numbers and ordinals speak for, each with the reason."""
+    known = {n: c for n, c in columns.items() if c.is_ordered and c.feature.mutable}
+    both_ways = [(b, a) for a, b in graph.undirected]
+    for cause, effect in (*graph.directed, *graph.undirected, *both_ways):
+        if cause in known and effect in known:
+            rising, falling = _moves(known[cause], known[effect], seed)
+            if _is_clear(rising, falling):
+                yield _told(Edge(cause, effect, (cause, effect) in graph.directed, rising, falling), writer)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Two features joined in the graph, and how pairs of rows move: in so many of them the cause rises, or falls."""
+
+    cause: str
+    effect: str
+    is_arrow: bool
+    rising: int
+    falling: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cause} -> {self.effect}" if self.is_arrow else f"{self.cause} -- {self.effect}, direction unknown"
+        )
+
+
+def _moves(cause: ValueColumn, effect: ValueColumn, seed: int) -> tuple[int, int]:
+    """Among pairs of rows of which the second has the higher effect, those in which the cause rises, and falls."""
+    names = (cause.feature.name, effect.feature.name)
+    drawn = generator("\n".join(names), seed).permutation(np.flatnonzero(cause.known & effect.known))
+    first, second = drawn[: len(drawn) // 2 * 2].reshape(2, -1)
+    steps = [np.sign(column.values[second] - column.values[first]) for column in (cause, effect)]
+    return int((steps[0] * steps[1] > 0).sum()), int((steps[0] * steps[1] < 0).sum())
+
+
+def _is_clear(rising: int, falling: int) -> bool:
+    """Whether one way is much more usual than the other, and not by chance."""
+    both = rising + falling
+    is_surprising = abs(rising - falling) > LEAST_SURPRISE * both**0.5
+    return is_surprising and max(rising, falling) >= LEAST_AGREEMENT * both
+
+
+def _told(edge: Edge, writer: Writer) -> tuple[Candidate, str]:
+    up = edge.rising > edge.falling
+    # Where the direction is unknown, less is claimed: not that the other one moves, only that it does not go against.
+    sign = (">" if up else "<") + "=" * (not edge.is_arrow)
+    premise = f"{writer.name(edge.effect)} > {writer.name(edge.effect, primed=False)}"
+    text = f"{premise} => {writer.name(edge.cause)} {sign} {writer.name(edge.cause, primed=False)}"
+    most = max(edge.rising, edge.falling)
+    share = f"{100 * most / (edge.rising + edge.falling):.0f} of 100 pairs"
+    seen = f"of two rows that with more {edge.effect} has {'more' if up else 'less'} {edge.cause} in {share}"
+    names = frozenset((edge.cause, edge.effect))
+    return Candidate(text, "moves with", names, most, 0.0, 0.0), f"the graph has {edge}; {seen}"

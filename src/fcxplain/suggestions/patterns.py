@@ -1,0 +1,254 @@
+"""What no training row breaks: numbers in order, levels that never meet, ranges that come with a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import Bar, Bools, Floats, ValueColumn
+from .suggestion import MOST_LISTED, Candidate, Writer
+
+
+def order_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
+    """That the first number is at most the second, or always the same, if no row says otherwise."""
+    a, b = first.feature, second.feature
+    if a.unit and b.unit and a.unit != b.unit:
+        return
+    known = first.known & second.known
+    x, y = first.values[known], second.values[known]
+    if not len(x) or (x > y).any():
+        return
+    same = bool((x == y).all())
+    if same and a.name > b.name:
+        # Said once, from the other side.
+        return
+    excluded = pairs_above(x, y) / len(x)
+    names = frozenset((a.name, b.name))
+    if bar.passes(np.asarray([len(x)]), np.asarray([int(excluded)]), len(x)).all():
+        text = f"{writer.name(a.name)} {'==' if same else '<='} {writer.name(b.name)}"
+        yield Candidate(text, "order", names, len(x), excluded, excluded / len(x))
+
+
+def pairs_above(x: Floats, y: Floats) -> float:
+    """Of all pairs of an x of one row and a y of any row, those in which x is greater."""
+    return float(np.searchsorted(np.sort(y), np.sort(x), side="left").sum())
+
+
+Counts = NDArray[np.int64]
+
+
+def meetings(first: ValueColumn, second: ValueColumn) -> Counts:
+    """How many rows have each pair of parts, `parts x parts`."""
+    both = (first.part_of >= 0) & (second.part_of >= 0)
+    width = len(second.parts)
+    places = first.part_of[both] * width + second.part_of[both]
+    return np.bincount(places, minlength=len(first.parts) * width).reshape(len(first.parts), width)
+
+
+def level_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
+    """Rules that let a condition on the first feature exclude levels of the second, a category."""
+    table = meetings(first, second)
+    rows, conditions = int(table.sum()), first.conditions
+    # A category's conditions are its levels, one by one.
+    seen, of_level = conditions @ table if first.is_ordered else table, table.sum(axis=0)
+    support = seen.sum(axis=1)
+    never = (seen == 0) & bar.passes(support[:, None], of_level[None, :], rows)
+    for chosen, allowed in _merged_levels(first, conditions, seen, never, of_level):
+        condition, consequence = writer.chosen(first, chosen), writer.chosen(second, allowed)
+        if condition is None or consequence is None:
+            continue
+        count = int(table[chosen].sum())
+        expected = count * float(of_level[~allowed].sum()) / rows
+        names = frozenset((first.feature.name, second.feature.name))
+        yield Candidate(f"{condition} => {consequence}", "levels", names, count, expected, expected / rows)
+
+
+def _merged_levels(
+    first: ValueColumn, conditions: Bools, seen: Counts, never: Bools, of_level: Counts
+) -> Iterator[tuple[Bools, Bools]]:
+    """Conditions and the levels they allow; levels of a category that allow the same stand together."""
+    together: dict[bytes, Bools] = {}
+    for chosen, met, excluded in zip(conditions, seen > 0, never, strict=True):
+        if not excluded.any():
+            continue
+        allowed = _allowed(met, excluded, of_level)
+        if first.is_ordered:
+            yield chosen, allowed
+        else:
+            together[allowed.tobytes()] = together.get(allowed.tobytes(), np.zeros_like(chosen)) | chosen
+    for packed, chosen in together.items():
+        yield chosen, np.frombuffer(packed, dtype=bool)
+
+
+def _allowed(met: Bools, excluded: Bools, of_level: Counts) -> Bools:
+    """The levels met, if they are few; else all but the most frequent of those that are clearly excluded."""
+    if met.sum() <= min(MOST_LISTED, excluded.sum()):
+        return met
+    allowed = ~excluded
+    spare = np.flatnonzero(excluded)
+    allowed[spare[np.argsort(-of_level[spare], kind="stable")][MOST_LISTED:]] = True
+    return allowed
+
+
+# As many rows on the near side of a bound are looked at as lie beyond it, but at most this share of all.
+ZONE = 0.05
+# A group that is less dense there than this part of its usual density thins out towards the bound.
+LEAST_SHARP = 0.15
+
+Ends = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A choice among the parts of a feature, the bounds that come with it, and what speaks for them."""
+
+    chosen: Bools
+    ends: Ends
+    support: int
+    excluded: int
+    sharp: float
+
+
+def range_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
+    """Rules that let a condition on the first feature bound the second, a number or an ordinal."""
+    pair = _Pair(first, second)
+    names = frozenset((first.feature.name, second.feature.name))
+    for chosen, ends in pair.bounded(bar):
+        found = pair.sharp(chosen, ends)
+        said = None if found is None else _written(first, second, found, writer)
+        if found is None or said is None:
+            continue
+        text, support = said
+        expected = found.support * found.excluded / pair.rows
+        yield Candidate(text, "range", names, support, expected, expected / pair.rows, found.sharp)
+
+
+def _written(first: ValueColumn, second: ValueColumn, found: _Found, writer: Writer) -> tuple[str, int] | None:
+    """The rule, and how many rows it speaks of."""
+    if _leaves_one(first, found.chosen):
+        # "Every level but one keeps within" reads better as "what goes beyond has that level".
+        condition, consequence = writer.beyond(second, *found.ends), writer.chosen(first, ~found.chosen)
+        support = found.excluded
+    else:
+        condition, consequence = writer.chosen(first, found.chosen), writer.between(second, *found.ends)
+        support = found.support
+    return None if condition is None or consequence is None else (f"{condition} => {consequence}", support)
+
+
+def _leaves_one(column: ValueColumn, chosen: Bools) -> bool:
+    """Whether a choice among more than two levels leaves out a single one."""
+    return not column.is_ordered and 1 == int((~chosen).sum()) < int(chosen.sum())
+
+
+class _Pair:
+    """Two columns, in the rows in which both are known."""
+
+    def __init__(self, first: ValueColumn, second: ValueColumn) -> None:
+        self.first, self.second = first, second
+        self.known = first.known & second.known
+        self.rows = int(self.known.sum())
+        whole = self.rows == len(second.in_order)
+        self.ordered = second.in_order if whole else np.sort(second.values[self.known])
+
+    def bounded(self, bar: Bar) -> Iterator[tuple[Bools, Ends]]:
+        """Choices among the parts of the first column, and the bounds of the second that say something."""
+        if not self.rows:
+            return
+        conditions = self.first.conditions
+        if not self.first.is_ordered and len(self.first.parts) > 2:
+            conditions = np.concatenate([conditions, ~conditions])
+        count, low, high = extremes(self.first, self.second)
+        support = conditions @ count
+        least = np.where(conditions, low, np.inf).min(axis=1)
+        most = np.where(conditions, high, -np.inf).max(axis=1)
+        below = np.searchsorted(self.ordered, least, side="left")
+        above = self.rows - np.searchsorted(self.ordered, most, side="right")
+        floors, ceilings = (bar.passes(support, beyond, self.rows) for beyond in (below, above))
+        found = [
+            (conditions[i], (float(least[i]) if floors[i] else None, float(most[i]) if ceilings[i] else None))
+            for i in np.flatnonzero(floors | ceilings)
+        ]
+        yield from found if self.first.is_ordered else _merged(self.first, found)
+
+    def sharp(self, chosen: Bools, ends: Ends) -> _Found | None:
+        """The bounds at which the data ends instead of thinning out; None if there are none."""
+        group = self.second.values[self.known & chosen[self.first.part_of]]
+        low, high = ends
+        kept, excluded, sharps = [], 0, []
+        for end, everyone, mine in ((low, self.ordered, group), (_minus(high), -self.ordered[::-1], -group)):
+            sharp = 0.0 if end is None else sharpness(everyone, mine, end)
+            kept.append(end if sharp >= LEAST_SHARP else None)
+            if end is not None and sharp >= LEAST_SHARP:
+                excluded += int(np.searchsorted(everyone, end, side="left"))
+                sharps.append(sharp)
+        if not sharps:
+            return None
+        return _Found(chosen, self._rounded(kept[0], _minus(kept[1])), len(group), excluded, min(sharps))
+
+    def _rounded(self, low: float | None, high: float | None) -> Ends:
+        """The bounds as round numbers, as far as no value that occurs lies between."""
+        if low == high or not self.second.feature.is_number:
+            return low, high
+        if low is not None:
+            before = np.searchsorted(self.ordered, low, side="left") - 1
+            low = roundest(low, float(self.ordered[before]))
+        if high is not None:
+            behind = np.searchsorted(self.ordered, high, side="right")
+            high = roundest(high, float(self.ordered[behind]))
+        return low, high
+
+
+def extremes(first: ValueColumn, second: ValueColumn) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """For each part of the first column: rows, least and greatest value of the second; infinite where there is none."""
+    parts, order = np.arange(len(first.parts)), first.by_part
+    codes, values = first.part_of[order], second.values[order]
+    starts, ends = np.searchsorted(codes, parts, side="left"), np.searchsorted(codes, parts, side="right")
+    rows = np.bincount(first.part_of[first.known & second.known], minlength=len(parts))
+    low, high, filled = np.full(len(parts), np.inf), np.full(len(parts), -np.inf), ends > starts
+    # Missing values give way to any other; a part that has nothing else is left out by its rows.
+    low[filled] = np.fmin.reduceat(values, starts[filled])
+    high[filled] = np.fmax.reduceat(values, starts[filled])
+    return rows, np.where(rows > 0, low, np.inf), np.where(rows > 0, high, -np.inf)
+
+
+def _merged(column: ValueColumn, found: list[tuple[Bools, Ends]]) -> Iterator[tuple[Bools, Ends]]:
+    """Levels that come with the same bounds stand together."""
+    together: dict[Ends, Bools] = {}
+    for chosen, ends in found:
+        if _leaves_one(column, chosen):
+            yield chosen, ends
+        else:
+            together[ends] = together.get(ends, np.zeros_like(chosen)) | chosen
+    yield from ((chosen, ends) for ends, chosen in together.items())
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def sharpness(everyone: Floats, group: Floats, bound: float) -> float:
+    """How dense a group is just above its least value, compared with all rows there; 1 if as dense as on the whole.
+
+    `everyone` is in rising order.
+    """
+    start = int(np.searchsorted(everyone, bound, side="left"))
+    width = max(1, min(start, int(ZONE * len(everyone))))
+    edge = everyone[min(start + width, len(everyone)) - 1]
+    inside = int(np.searchsorted(everyone, edge, side="right")) - start
+    expected = len(group) * inside / len(everyone)
+    return min(1.0, float((group <= edge).sum()) / expected)
+
+
+def roundest(value: float, other: float) -> float:
+    """The number with the fewest digits from a value towards another one, without reaching it."""
+    exact = Decimal(repr(value))
+    towards = ROUND_CEILING if other > value else ROUND_FLOOR
+    for digits in range(17):
+        found = float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits), rounding=towards))
+        if min(value, other) <= found <= max(value, other) and found != other:
+            return found
+    return value
