@@ -16,7 +16,7 @@ ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
     ("errors", "files", "hashing", "text"),
-    ("schema",),
+    ("schema", "training_loop"),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("region",),
     ("task",),

@@ -32,7 +32,7 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Schedule, Training
+from .generator.training import Callback, Training
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
 from .overrides import as_table
@@ -43,6 +43,7 @@ from .search import PREFERENCES, Budget, as_budget
 from .streaming import OnRows, Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
+from .training_loop import Schedule
 
 
 class FCx:

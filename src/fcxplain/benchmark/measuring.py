@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
-from ..classifier.networks import one_thread
 from ..datasets import Dataset, load_dataset
 from ..errors import DataError
 from ..explainer import FCx
@@ -27,6 +26,7 @@ from ..methods import Method
 from ..metrics import Figure, evaluate
 from ..metrics.optimum import optimality_gap
 from ..task import Task
+from ..training_loop import one_thread
 from .plan import RULE_SETS, Job, entry, part_seed
 from .results import BlackBox, Explaining, FitFigures, Result, Sizes, environment
 

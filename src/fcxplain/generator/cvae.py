@@ -12,13 +12,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from ..classifier.networks import seeded_linear
+from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import between, one_of, refuse, whole
 from .heads import Heads, head_width
 from .layout import Layout
 from .rule_layer import Allowed
-
-__all__ = ["Architecture", "ConditionalVAE", "Draw", "Layout", "SeededDropout", "stack", "weight_shapes"]
 
 Variance = Literal["sigmoid", "softplus"]
 SMALLEST_VARIANCE = 1e-6
@@ -135,21 +133,6 @@ class ConditionalVAE(nn.Module):
     def condition(self, y_target: Tensor, like: Tensor) -> Tensor:
         """The target class as network inputs, `n x (classes - 1)`."""
         return nn.functional.one_hot(y_target, self.layout.classes)[:, 1:].to(like.dtype)
-
-
-class SeededDropout(nn.Module):
-    """Dropout whose masks come from a generator of its own, never from torch's global state."""
-
-    def __init__(self, share: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.share, self.generator = share, generator
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
-        if not self.training or not self.share:
-            return x
-        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device)
-        return x * drawn.ge_(self.share).div_(1 - self.share).to(x.device)
 
 
 def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> nn.Sequential:

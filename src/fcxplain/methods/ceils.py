@@ -18,13 +18,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from ..causal import CausalGraph, Knowledge, as_graph, discover
-from ..classifier.networks import mlp, one_thread
+from ..classifier.networks import mlp
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
+from ..training_loop import Schedule, minimise, one_thread
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout
-from .training import minimise
 
 # Rows searched side by side.
 CHUNK = 1024
@@ -184,11 +184,8 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
             self.equations_,
             lambda x, _: (self.equations_.residuals(x)[:, self.equations_.caused] ** 2).sum(dim=1).mean(),
             [x],
-            epochs=self.epochs,
-            batch=self.batch,
-            learning_rate=self.fit_rate,
-            steps=STEPS,
-            generator=generator,
+            Schedule(self.epochs, self.batch, self.fit_rate, steps=STEPS),
+            generator,
         )
 
     def _check(self) -> None:

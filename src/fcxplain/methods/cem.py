@@ -18,13 +18,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from ..classifier.networks import mlp, one_thread
+from ..classifier.networks import mlp
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
+from ..training_loop import Schedule, minimise, one_thread
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout
-from .training import minimise
 
 # Rows searched side by side.
 CHUNK = 1024
@@ -203,15 +203,6 @@ def _autoencoder(task: Task, seed: int) -> nn.Module:
     generator, width = torch.Generator().manual_seed(seed), task.encoder.width_
     whole_way = (*WIDTHS, *WIDTHS[-2::-1])
     module = nn.Sequential(*mlp(width, width, generator, torch.float32, whole_way), nn.Sigmoid())
-    rows = [task.encoder.encode(task.train).float()]
-    minimise(
-        module,
-        lambda x, _: mse_loss(module(x), x),
-        rows,
-        epochs=5,
-        batch=32,
-        learning_rate=1e-3,
-        steps=1000,
-        generator=generator,
-    )
+    x, schedule = task.encoder.encode(task.train).float(), Schedule(epochs=5, batch=32, learning_rate=1e-3, steps=1000)
+    minimise(module, lambda x, _: mse_loss(module(x), x), [x], schedule, generator)
     return module.double().requires_grad_(False)

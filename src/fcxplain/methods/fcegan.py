@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ..classifier.networks import one_thread, seeded_linear
+from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import DataError, Fault, TrainingError, between, did_you_mean, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.cvae import SeededDropout
 from ..generator.inference import row_noise
 from ..generator.view import class_indices
 from ..task import Task
+from ..training_loop import TrainingLoop, adam, descend
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each, soft_rows
 
@@ -188,12 +188,13 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         self.columns_, self.task_ = ColumnLayout(task), task
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
-        with one_thread():
-            self.losses_ = [contest.step() for _ in range(self.steps)]
+        both = nn.ModuleList([contest.generator, contest.critic])
+        # An epoch is one batch, drawn anew.
+        self.losses_ = TrainingLoop(both, contest.batches, contest.step, epochs=self.steps).run().curve("total")
         if not np.isfinite(self.losses_[-1]):
             raise TrainingError(f"FCEGAN's loss is {self.losses_[-1]}. Lower the learning rate.")
         # In double precision, so that the size of a batch does not show.
-        self.generator_ = contest.generator.eval().double().requires_grad_(False)
+        self.generator_ = contest.generator.double().requires_grad_(False)
         return self
 
     @torch.no_grad()
@@ -267,22 +268,19 @@ class Contest:
         self.generator = Generator(self.columns, method.noise, method.temperature, random)
         self.critic = critic((layout.width + layout.classes) * method.packing, random)
         self._optimisers = [
-            torch.optim.Adam(
-                module.parameters(), lr=method.learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
-            )
-            for module in (self.critic, self.generator)
+            adam(module, method.learning_rate, WEIGHT_DECAY, betas=BETAS) for module in (self.critic, self.generator)
         ]
 
-    def step(self) -> float:
-        """One step of the critic and one of the generator, whose loss is told."""
-        part = torch.randint(len(self.x), (self.method.batch,), generator=self.random)
+    def batches(self) -> list[Tensor]:
+        """The places of the rows of one batch, drawn at random."""
+        return [torch.randint(len(self.x), (self.method.batch,), generator=self.random)]
+
+    def step(self, part: Tensor) -> dict[str, float]:
+        """One step of the critic and one of the generator, whose loss counts."""
         x, y, y_target = self.x[part], self.y[part], self.y_target[part]
         for optimiser, loss_of in zip(self._optimisers, (self.critic_loss, self.generator_loss), strict=True):
-            optimiser.zero_grad()
-            loss = loss_of(x, y, y_target)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        return float(loss.detach())
+            found = descend(optimiser, loss_of(x, y, y_target))
+        return found
 
     def critic_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
         """Scores of fakes less those of real rows, and by how much its slope between them differs from 1."""

@@ -25,9 +25,9 @@ from ..generator.losses import kl, proximity, validity
 from ..generator.objective import Penalty
 from ..generator.training import TrainingRows
 from ..task import Task
+from ..training_loop import Schedule, minimise
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each
-from .training import minimise
 
 Constraint = Literal["unary", "binary"]
 Unit = Literal["own", "range", "mad"]
@@ -144,12 +144,8 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
             network,
             lambda x, y_target, _: terms.total(network, x, y_target, generator),
             [rows.x, rows.y_target],
-            epochs=self.epochs,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            steps=self.steps,
-            generator=generator,
+            Schedule(self.epochs, self.batch, self.learning_rate, self.weight_decay, steps=self.steps),
+            generator,
         )
         return network, losses
 

@@ -25,9 +25,9 @@ from ..generator.inference import row_noise
 from ..generator.losses import kl
 from ..generator.view import class_indices
 from ..task import Task
+from ..training_loop import Schedule, minimise
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each, soft_rows
-from .training import minimise
 
 Form = Literal["post-hoc", "joint"]
 # Rows that are decoded for at a time.
@@ -79,15 +79,13 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         self._check()
         generator = torch.Generator().manual_seed(self.seed)
         network = VcnetNetwork(ColumnLayout(task), self, generator)
+        epochs = max(1, round(self.steps * self.batch / len(task.train)))
         self.losses_ = minimise(
             network,
             lambda x, answers, _: self._loss(network, x, answers, generator),
             [task.encoder.encode(task.train).float(), _answers(task, self.form)],
-            epochs=max(1, round(self.steps * self.batch / len(task.train))),
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            steps=self.steps,
-            generator=generator,
+            Schedule(epochs, self.batch, self.learning_rate, steps=self.steps),
+            generator,
         )
         # In double precision, so that the size of a batch does not show.
         self.network_, self.task_ = network.double().requires_grad_(False), task
