@@ -45,7 +45,7 @@ ONLY_IN = {
     "matplotlib": {"plots"},
     "typer": {"cli"},
     "rich": {"cli"},
-    "lark": {"rules"},
+    "lark": {"rules", "causal"},
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
 }

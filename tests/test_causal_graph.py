@@ -285,6 +285,22 @@ def test_broken_dot_is_refused(text: str):
         CausalGraph.from_dot(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("digraph {\n a;\n <b> }", ("line 3", "'<b> }'", "double quotes")),
+        ("digraph {\n a -> b [dir=none }", ("line 2", "never closed")),
+        ("digraph {\n a -> b [dir] }", ("line 2", "name=value")),
+        ("digraph {\n a;\n\n subgraph x { b } }", ("line 4", "Subgraphs")),
+        ("from,to\na,b\n", ("digraph { a -> b;",)),
+    ],
+)
+def test_broken_dot_is_told_with_its_line_and_a_remedy(text: str, told: tuple[str, ...]):
+    with pytest.raises(FormatError) as caught:
+        CausalGraph.from_dot(text)
+    assert all(part in str(caught.value) for part in told), str(caught.value)
+
+
 @given(st.text(alphabet='digraph{}[]->-;=",:\\ \nab', max_size=60))
 def test_any_text_is_read_or_refused_by_name(text: str):
     for read in (CausalGraph.from_dot, CausalGraph.from_csv):
