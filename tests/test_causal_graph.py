@@ -207,6 +207,7 @@ def test_scores_count_adjacencies_and_arrowheads_apart():
 
 
 @given(graphs())
+@settings(deadline=None)
 def test_every_form_gives_back_the_same_graph(graph: CausalGraph):
     assert CausalGraph.from_dict(json.loads(json.dumps(graph.to_dict()))) == graph
     assert CausalGraph.from_csv(graph.to_csv()) == graph

@@ -243,7 +243,7 @@ class FCx:
             return as_graph(task.graph, task.schema.names)
         if not self.weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
+        return discover(task.train, task.schema, significance=self.alpha, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""

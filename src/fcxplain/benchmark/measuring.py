@@ -218,7 +218,7 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
         return task
     known = (method.alpha, method.n_effective)
     if known not in prepared.graphs:
-        prepared.graphs[known] = discover(task.train, task.schema, alpha=known[0], n_effective=known[1])
+        prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
     with_graph = copy.copy(task)
     with_graph.graph = prepared.graphs[known]
     return with_graph

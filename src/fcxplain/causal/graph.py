@@ -225,9 +225,9 @@ class CausalGraph:
 
     def compare(self, truth: CausalGraph) -> EdgeScore:
         """How well this graph agrees with the true one, a DAG or its `cpdag()`."""
-        strange = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
-        if strange:
-            raise DataError("these graphs have different features", sorted(strange, key=str))
+        unshared = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
+        if unshared:
+            raise DataError("these graphs have different features", sorted(unshared, key=str))
         joined = _score({frozenset(e) for e in self.edges}, {frozenset(e) for e in truth.edges})
         return EdgeScore(*joined, *_score(set(self.directed), set(truth.directed)))
 
@@ -314,9 +314,9 @@ def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:
 def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
     """A graph over the features from a graph, an adjacency matrix, a networkx graph, or a CSV or DOT file."""
     graph = _read_given(given, names)
-    strange = [n for n in graph.nodes if n not in names]
-    if strange:
-        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in strange]
+    unknown = [n for n in graph.nodes if n not in names]
+    if unknown:
+        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in unknown]
         raise DataError("the causal graph does not fit the table", faults)
     return graph
 

@@ -75,7 +75,7 @@ class ConditionalVAE(nn.Module):
         columns = layout.mutable_columns
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
         a = architecture
-        # Two classes are told by one input, 0 or 1, as in the paper; more by one input each but the first.
+        # Two classes are one input, 0 or 1, as in the paper; more are one input each but the first.
         conditions = layout.classes - 1
         into = (len(columns) + conditions, *a.hidden)
         self.encoder = stack(into, a.dropout, generator)
@@ -145,7 +145,7 @@ def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> 
 
 
 def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of a `ConditionalVAE`'s weights, told without building one."""
+    """The names and shapes of a `ConditionalVAE`'s weights, without building one."""
     columns, conditions, a = len(layout.mutable_columns), layout.classes - 1, architecture
     into, out = (columns + conditions, *a.hidden), (_decoder_inputs(layout, a), *reversed(a.hidden))
     shapes: dict[str, tuple[int, ...]] = {}

@@ -214,7 +214,7 @@ Linear = tuple[Tensor, Tensor]
 
 
 def _through(layers: list[Linear], x: Floats) -> Floats:
-    """Linear layers with a ReLU between each two; by torch, which keeps to the number of threads that it was told."""
+    """Linear layers with a ReLU between each two; by torch, which keeps to the number of threads that it was given."""
     hidden = torch.from_numpy(x)
     for weight, bias in layers[:-1]:
         hidden = torch.addmm(bias, hidden, weight).relu_()

@@ -101,7 +101,7 @@ class Training(TrainingLoop):
             epochs=self.schedule.epochs,
             validate=self._validated,
             patience=self.schedule.patience,
-            notify=self._told,
+            notify=self._call_back,
         )
         self._parameters = list(model.parameters())
         self.device, self.dtype = self._parameters[0].device, self._parameters[0].dtype
@@ -185,7 +185,7 @@ class Training(TrainingLoop):
         super()._finish_epoch(train, validation)
         self._resting = self._snapshot()
 
-    def _told(self, hook: str, *details: object) -> None:
+    def _call_back(self, hook: str, *details: object) -> None:
         if hook == "on_epoch_begin":
             self._batch = 0
         for callback in self.callbacks:

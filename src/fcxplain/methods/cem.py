@@ -89,9 +89,9 @@ class CEM(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Take the model's gradients, and train the autoencoder if there is to be one."""
         self._check()
-        self.stand_in_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.low_, self.high_ = _ends(self.columns_)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
@@ -115,7 +115,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
             raw=raw[there],
             notes=("CEM gives one answer for each row",) if k > 1 else (),
         )
-        return answered(question, outputs, "CEM", self.stand_in_)
+        return answered(question, outputs, "CEM", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor) -> PertinentNegatives:
         """Bisect c for each row, `n x d`, and keep the best of all the descents."""

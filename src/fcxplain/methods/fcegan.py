@@ -1,4 +1,4 @@
-"""FCEGAN (Hellemans et al., 2025): a GAN that is told by a template which features it may change."""
+"""FCEGAN (Hellemans et al., 2025): a GAN with a template of which features it may change."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_template(template: Template | None, names: Sequence[str], rows: pd.Data
 
 
 def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> Bools:
-    faults = [*_length(len(table), rows), *_strange(list(table.columns), names)]
+    faults = [*_length(len(table), rows), *_unknown(list(table.columns), names)]
     mixed = [name for name in table.columns if table[name].dtype != bool]
     faults += [Fault(f"template: {name!r}", "holds other values than True and False") for name in mixed]
     by_place = table.index.equals(pd.RangeIndex(len(table)))
@@ -55,7 +55,7 @@ def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> 
 
 
 def _of_lists(lists: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
-    _refuse(_strange(list(dict.fromkeys(name for one in lists for name in one)), names))
+    _refuse(_unknown(list(dict.fromkeys(name for one in lists for name in one)), names))
     may = np.zeros((len(lists), len(names)), dtype=bool)
     place = {name: i for i, name in enumerate(names)}
     for line, one in zip(may, lists, strict=True):
@@ -74,7 +74,7 @@ def _no_lists(template: Sequence[object]) -> list[Fault]:
     return [Fault(f"template, line {i}", f"is {template[i]!r}", "Give a list of names.") for i in wrong]
 
 
-def _strange(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
+def _unknown(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
     return [Fault(f"template: {n!r}", "is no feature", did_you_mean(n, names)) for n in given if n not in names]
 
 
@@ -155,7 +155,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
     surrogate: whether a model without gradients is explained by way of a network that imitates it.
 
     The public code trains on all rows towards any other class; here only rows without the class wanted count. And the
-    generator is told which features are kept: in the original's templates a kept 0 looks like what may change.
+    generator sees which features are kept: in the original's templates a kept 0 looks like what may change.
     """
 
     reads_rules = False
@@ -184,7 +184,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Train generator and critic against each other."""
         self._check()
-        self.stand_in_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
         self.columns_, self.task_ = ColumnLayout(task), task
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
@@ -216,7 +216,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         x_cf, row = torch.cat([x for x, _ in drawn]), np.concatenate([r for _, r in drawn])
         stuck = np.setdiff1d(np.arange(len(question)), free)
         outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
-        return answered(question, outputs, "FCEGAN", self.stand_in_)
+        return answered(question, outputs, "FCEGAN", self.surrogate_)
 
     def _drawn(
         self, question: RowsAsked, may: Tensor, part: NDArray[np.int64], k: int
@@ -255,7 +255,7 @@ class Contest:
     """Generator and critic in training. All randomness comes from one generator of random numbers."""
 
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
-        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.stand_in_
+        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.surrogate_
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
         predicted = task.predict(task.train)
         wanted = task.wanted(predicted)

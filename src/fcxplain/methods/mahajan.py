@@ -96,7 +96,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Train on the training rows that have another class than the one wanted."""
         self._check()
-        self.stand_in_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
         rows, self.task_ = model_view.refused_rows(task, task.train), task
         if len(rows) < 2:
             few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
@@ -139,7 +139,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
         layout = model_view.layout(self.task_)
         # The original's encoder reads the whole row, immutable columns too.
         network = ConditionalVAE(replace(layout, mutable=(True,) * len(layout.mutable)), self.architecture, generator)
-        terms = Terms.of(self, self.task_, self.stand_in_)
+        terms = Terms.of(self, self.task_, self.surrogate_)
         losses = minimise(
             network,
             lambda x, y_target, _: terms.total(network, x, y_target, generator),
@@ -165,7 +165,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
         row = np.tile(np.arange(len(question)), k)
         x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(question))
         kept = best_of_each(row, number, columns.legal(x_cf, x.repeat(k, 1)), k)
-        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.stand_in_)
+        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.surrogate_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The variational autoencoder that REVISE and C-CHVAE search in, as CARLA's implementations of both have it.
 
-The encoder reads the columns that may change; the decoder is told a latent point and the columns that may not, so
+The encoder reads the columns that may change; the decoder reads a latent point and the columns that may not, so
 that whatever is decoded belongs to the same person. Both methods share one network for a task.
 """
 
