@@ -17,11 +17,12 @@ from torch import Tensor
 
 from ..classifier import Differentiable
 from ..explanation import Effort, Explanation, Status
+from ..hashing import row_noise
 from ..schema import Natural
 from ..task import Task
 from . import view as model_view
 from .cvae import ConditionalVAE
-from .inference import Inference, row_noise
+from .inference import Inference
 from .view import RuleBoxes
 
 # Rows that go through the network at a time.

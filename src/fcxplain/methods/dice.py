@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 
 from ..errors import DataError, Fault, between, did_you_mean, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
 from ..generator.view import layout
+from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
 from .base import Outputs, answered, asked, fitted

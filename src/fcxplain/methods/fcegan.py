@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy, one_hot
 from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import DataError, Fault, TrainingError, between, did_you_mean, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
 from ..generator.view import class_indices
+from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import TrainingLoop, adam, descend
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients

@@ -20,10 +20,10 @@ from ..errors import DataError, between, one_of, refuse_method, whole
 from ..explanation import Explanation, Status
 from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE
-from ..generator.inference import row_noise
 from ..generator.losses import kl, proximity, validity
 from ..generator.objective import Penalty
 from ..generator.training import TrainingRows
+from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
 from .base import Outputs, answered, asked, fitted, gradients

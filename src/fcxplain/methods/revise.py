@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
+from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import one_thread
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients

@@ -21,9 +21,9 @@ from torch.nn.functional import cross_entropy, one_hot, softplus
 from ..classifier.networks import seeded_linear
 from ..errors import DataError, Fault, between, one_of, refuse_method, some, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
 from ..generator.losses import kl
 from ..generator.view import class_indices
+from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
