@@ -41,7 +41,7 @@ HELD_BACK = 4
 PROVED = 64
 
 
-Rule = Callable[[Batch, Found], Bools]
+RowFilter = Callable[[Batch, Found], Bools]
 """Which rows of a batch a step is for."""
 
 
@@ -50,7 +50,7 @@ class SearchStep:
     """One step: what it proposes, for which rows, and from which depth on."""
 
     propose: Callable[[Batch, Found], Candidates]
-    rows: tuple[Rule, ...]
+    rows: tuple[RowFilter, ...]
     """All of these must hold."""
     depth: int = 1
     improves: bool = False
@@ -168,7 +168,7 @@ class StepRunner:
         return self._result(batch, self._shortlisted(batch, found.pool), found)
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
-        rows = np.flatnonzero(np.logical_and.reduce([rule(batch, found) for rule in step.rows]))
+        rows = np.flatnonzero(np.logical_and.reduce([applies(batch, found) for applies in step.rows]))
         if len(rows):
             part, known = batch.of(rows), found.of(rows)
             pool = step.propose(part, known)
