@@ -21,7 +21,6 @@ from ..datasets import Dataset, load_dataset
 from ..errors import DataError
 from ..explainer import FCx
 from ..explanation import Explanation
-from ..generator import view as model_view
 from ..generator.training import Callback, Training
 from ..methods import Method
 from ..metrics import Figure, evaluate
@@ -182,7 +181,7 @@ def _timed(method: Method, rows: pd.DataFrame) -> tuple[Explanation, Explaining]
 
 def _is_blind(method: Method, prepared: Prepared) -> bool:
     """Whether a method comes to the same answers under every rule set: it reads no rules but those that freeze."""
-    frozen = {model_view.layout(task).mutable for task in prepared.tasks.values()}
+    frozen = {task.frozen for task in prepared.tasks.values()}
     return not getattr(method, "reads_rules", True) and len(frozen) == 1
 
 

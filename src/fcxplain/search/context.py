@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 from torch import nn
 
 from ..causal import CausalGraph
@@ -117,13 +116,6 @@ class Context:
         graph = self.settings.graph
         known = self.task.graph if graph is None and isinstance(self.task.graph, CausalGraph) else graph
         return effects_of(self.space, known)
-
-    @cached_property
-    def names(self) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-        """The classes, as an array."""
-        names = np.empty(len(self.task.classes), dtype=object)
-        names[:] = self.task.classes
-        return names
 
     @property
     def prices(self) -> Prices | None:

@@ -130,8 +130,7 @@ class Search:
         if len(asked) < len(inquiry.table):
             natural = {n: v[asked] for n, v in natural.items()}
         wanted = inquiry.wanted[asked]
-        places = {name: i for i, name in enumerate(self.task.classes)}
-        present = self.parts.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
+        present = self.parts.space.present(natural, self.task.class_places(wanted))
         return Question(present, wanted)
 
     def _in_parts(self, course: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:

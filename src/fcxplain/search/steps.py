@@ -166,7 +166,7 @@ class StepRunner:
     def _proved_alike(self, bench: Batch, rows: Codes, status: NDArray[Any], limit: int) -> Candidates:
         part = bench.of(rows)
         table = self.parts.task.table(part.present.natural)
-        wanted, until = self.parts.names[part.present.wanted], bench.ledger.deadline
+        wanted, until = self.parts.task.class_names[part.present.wanted], bench.ledger.deadline
         proof = prove(self.parts.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=until)
         part.ledger.spent += proof.asked
         part.ledger.calls += proof.calls

@@ -115,7 +115,7 @@ class _Tongue:
     def understood(self, told: pd.DataFrame) -> pd.DataFrame:
         """The inverse of `told`, whatever types the columns have by now."""
         natural = {feature.name: _values(feature, told[feature.name]) for feature in self.task.schema}
-        return self.task.schema.table(natural, index=told.index, dtypes=self.task.encoder.dtypes_)
+        return self.task.table(natural, told.index)
 
     def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
         """Class probabilities, `n x classes`."""

@@ -88,8 +88,9 @@ class Donors:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         table = self.space.task.encoder.from_codes(self.train[order[: self.asked]])
         answers = self.space.task.predict(table)
-        classes = enumerate(self.space.task.classes)
-        return {i: self.train[order[: len(table)]][answers == name][:MOST_DONORS] for i, name in classes}
+        places = self.space.task.class_places(answers)
+        train, every = self.train[order[: len(table)]], range(len(self.space.task.classes))
+        return {i: train[places == i][:MOST_DONORS] for i in every}
 
     def moved(self, bench: Batch, rows: Codes) -> Candidates:
         """Donors for some rows, brought near."""

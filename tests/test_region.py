@@ -27,7 +27,7 @@ def natural_of(schema: Schema, codes: Codes) -> Natural:
 
 @calm
 @given(st.data())
-def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) -> None:
+def test_codes_say_what_the_rules_and_their_repair_say(data: st.DataObject) -> None:
     schema = data.draw(small_schemas())
     try:
         rules = parse_rules(data.draw(st.lists(rule_texts(schema), min_size=1, max_size=3)), schema)
@@ -41,24 +41,24 @@ def test_leeway_says_what_the_rules_and_their_repair_say(data: st.DataObject) ->
     off_grid = np.zeros(rows.shape, dtype=bool)
     present = Rows(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
     repairer = Repairer(rules, schema)
-    leeway = code_region(repairer, present)
-    assume(leeway is not None)
-    assert leeway is not None
+    region = code_region(repairer, present.natural, present.strange)
+    assume(region is not None)
+    assert region is not None
     row = random.integers(6, size=120)
     still = [i for i, f in enumerate(schema) if f.name in repairer.frozen]
     codes = every[random.integers(len(every), size=120)]
     codes[:, still] = rows[row][:, still]
     before, wanted = natural_of(schema, rows[row]), natural_of(schema, codes)
-    assert (leeway.keeps(row, codes) == holds(rules, before, wanted)).all()
+    assert (region.keeps(row, codes) == holds(rules, before, wanted)).all()
     expected = repairer.nearest(before, wanted)
-    mended, found = leeway.mend(row, codes)
+    mended, found = region.mend(row, codes)
     assert (found == expected.found).all()
     for i, feature in enumerate(schema):
         assert (mended[found, i] == feature.codes(expected.natural[feature.name])[found]).all(), feature.name
     some = np.array([1, 4])
     mine = np.flatnonzero(np.isin(row, some))
-    part = leeway.take(some).keeps(np.searchsorted(some, row[mine]), codes[mine])
-    assert (part == leeway.keeps(row, codes)[mine]).all()
+    part = region.take(some).keeps(np.searchsorted(some, row[mine]), codes[mine])
+    assert (part == region.keeps(row, codes)[mine]).all()
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_codes_cannot_tell_of_sums_nor_of_ruled_values_off_the_grid(rules: str, 
     task = loans.task(rules)
     rows = loans.table(5).assign(income=lambda t: t["income"] + shift)
     present = SearchSpace(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
-    assert (code_region(Repairer(task.rules, task.schema, task.units), present) is not None) == told
+    assert (code_region(task.repairer, present.natural, present.strange) is not None) == told
