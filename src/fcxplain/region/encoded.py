@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,18 +11,10 @@ from ..encoding import TableEncoder
 from ..rules.check import ROUNDING, Bools
 from ..rules.nodes import Affine
 from ..schema import Feature
-from .boxes import Box, Floats, Interval
+from .boxes import Box, Floats
 from .groups import Disjunct
 from .linear import at_most, parted
 from .region import Choice, Places, Region
-
-
-def ends(feature: Feature, limits: Interval, now: Floats) -> tuple[Floats, Floats]:
-    """The least and the largest value of an interval; a present value off the grid counts where it may stay."""
-    empty = limits.low > limits.high
-    low = np.where(empty, np.inf, feature.at(np.where(empty, 0, limits.low)))
-    high = np.where(empty, -np.inf, feature.at(np.where(empty, 0, limits.high)))
-    return np.where(limits.keeps, np.minimum(low, now), low), np.where(limits.keeps, np.maximum(high, now), high)
 
 
 @dataclass(frozen=True)
@@ -46,10 +38,8 @@ class EncodedRegion:
 
     def take(self, rows: Places) -> EncodedRegion:
         """The same choice for some rows, or for rows more than once."""
-        return EncodedRegion(
-            self.columns, self.numbers, self.spans, self.low[:, rows], self.high[:, rows], self.open[:, rows],
-            self.weights, self.rest[:, :, rows],
-        )  # fmt: skip
+        low, high, is_open = self.low[:, rows], self.high[:, rows], self.open[:, rows]
+        return replace(self, low=low, high=high, open=is_open, rest=self.rest[:, :, rows])
 
     def within(self, low: Floats, high: Floats) -> EncodedRegion:
         """The part between bounds on all encoded columns, `rows x width` each."""
@@ -57,7 +47,7 @@ class EncodedRegion:
         is_open = self.open & (low[..., self.numbers] <= high[..., self.numbers]).all(axis=-1)
         for span in self.spans:
             is_open = is_open & high[..., span].any(axis=-1)
-        return EncodedRegion(self.columns, self.numbers, self.spans, low, high, is_open, self.weights, self.rest)
+        return replace(self, low=low, high=high, open=is_open)
 
     def hull(self) -> tuple[Floats, Floats]:
         """The least box around all open ways, `rows x columns`; an empty one is a point at 0."""
@@ -96,7 +86,7 @@ def _area(choice: Choice, region: Region, encoder: TableEncoder) -> EncodedRegio
     for way, box in enumerate(choice.boxes):
         for feature, span in zip(features, local, strict=True):
             if feature.name in box.intervals:
-                _fill(low[way, :, span.start], high[way, :, span.start], feature, box, region, encoder)
+                low[way, :, span.start], high[way, :, span.start] = _ends(feature, box, region, encoder)
             elif feature.name in box.levels:
                 high[way, :, span] = box.levels[feature.name]
     is_open = np.asarray([b.open for b in choice.boxes], dtype=bool).reshape(shape[:2])
@@ -108,11 +98,15 @@ def _area(choice: Choice, region: Region, encoder: TableEncoder) -> EncodedRegio
     return EncodedRegion(columns, np.asarray(numbers, dtype=np.int64), categories, low, high, is_open, weights, rest)
 
 
-def _fill(low: Floats, high: Floats, feature: Feature, box: Box, region: Region, encoder: TableEncoder) -> None:
-    least, most = ends(feature, box.intervals[feature.name], region.before[feature.name])
+def _ends(feature: Feature, box: Box, region: Region, encoder: TableEncoder) -> tuple[Floats, Floats]:
+    """A number's least and largest column; a present value off the grid counts where it may stay."""
+    limits, now = box.intervals[feature.name], region.before[feature.name]
     start, spread = encoder.scale_[feature.name]
-    low[:] = np.where(box.open, (least - start) / spread, 0.0)
-    high[:] = np.where(box.open, (most - start) / spread, 0.0)
+    empty = limits.low > limits.high
+    low = np.where(empty, np.inf, feature.at(np.where(empty, 0, limits.low)))
+    high = np.where(empty, -np.inf, feature.at(np.where(empty, 0, limits.high)))
+    low, high = np.where(limits.keeps, np.minimum(low, now), low), np.where(limits.keeps, np.maximum(high, now), high)
+    return np.where(box.open, (low - start) / spread, 0.0), np.where(box.open, (high - start) / spread, 0.0)
 
 
 def _wide(choice: Choice, region: Region, encoder: TableEncoder, local: dict[str, slice]) -> tuple[Floats, Floats]:

@@ -88,9 +88,8 @@ class Donors:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         table = self.space.task.encoder.from_codes(self.train[order[: self.asked]])
         answers = self.space.task.predict(table)
-        places = self.space.task.class_places(answers)
-        train, every = self.train[order[: len(table)]], range(len(self.space.task.classes))
-        return {i: train[places == i][:MOST_DONORS] for i in every}
+        train, names = self.train[order[: len(table)]], self.space.task.class_names
+        return {i: train[answers == name][:MOST_DONORS] for i, name in enumerate(names)}
 
     def moved(self, bench: Batch, rows: Codes) -> Candidates:
         """Donors for some rows, brought near."""
