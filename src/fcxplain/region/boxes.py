@@ -36,57 +36,60 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """One way of keeping some rules, row by row: the codes of each number, the levels of each category.
+    """One way of keeping some rules, row by row; what nobody asks for is not worked out.
 
     Wide atoms are left out of account: nothing legal lies outside the box, but not all in it need be legal.
     """
 
     way: Disjunct
-    intervals: dict[str, Interval]
-    levels: dict[str, Bools]
-    """The allowed levels, `rows x levels`."""
-    given: Bools
-    """Whether what the way asks of the present row is so."""
+    limits: AtomLimits
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """The codes of each number."""
+        features = (self.limits.schema[name] for name in self.way.names)
+        return {f.name: self.limits.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
+
+    @cached_property
+    def levels(self) -> dict[str, Bools]:
+        """The levels of each category, `rows x levels`."""
+        features = (self.limits.schema[name] for name in self.way.names)
+        return {f.name: self.limits.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
+
+    @cached_property
+    def given(self) -> Bools:
+        """Whether what the way asks of the present row is so."""
+        found = np.ones(self.limits.rows, dtype=bool)
+        for atom in self.way.present:
+            found &= truth(atom, self.limits.before, self.limits.before)
+        return found
 
     @cached_property
     def open(self) -> Bools:
         """Whether the box holds anything for the row."""
         found = self.given.copy()
-        for limits in self.intervals.values():
-            found &= (limits.low <= limits.high) | limits.keeps
+        for interval in self.intervals.values():
+            found &= (interval.low <= interval.high) | interval.keeps
         for allowed in self.levels.values():
             found &= allowed.any(axis=1)
         return found
 
 
-class BatchBoxes:
-    """The boxes of a batch of rows; each is worked out once, and so is what an atom allows that stands in several."""
+class AtomLimits:
+    """What single atoms allow the rows of a batch; an atom may stand in many boxes, and is read once."""
 
     def __init__(self, schema: Schema, before: Natural) -> None:
         self.schema, self.before = schema, before
         self.rows = len(next(iter(before.values()))) if before else 0
-        self._boxes: dict[Disjunct, Box] = {}
         self._intervals: dict[Atom, Interval] = {}
         self._masks: dict[Atom, Bools] = {}
-
-    def of(self, way: Disjunct) -> Box:
-        """The box of a way of keeping rules."""
-        if way not in self._boxes:
-            features = [self.schema[name] for name in way.names]
-            intervals = {f.name: self._interval(f, way.alone[f.name]) for f in features if f.is_number}
-            levels = {f.name: self._levels(f, way.alone[f.name]) for f in features if f.is_category}
-            given = np.ones(self.rows, dtype=bool)
-            for atom in way.present:
-                given &= truth(atom, self.before, self.before)
-            self._boxes[way] = Box(way, intervals, levels, given)
-        return self._boxes[way]
 
     def in_bounds(self, feature: Feature) -> Bools:
         """Whether a number's present value lies within its bounds, and so may stay, on the grid or off it."""
         present = self.before[feature.name]
         return np.asarray((present >= _low(feature)) & (present <= _high(feature)))
 
-    def _interval(self, feature: Feature, atoms: Sequence[Atom]) -> Interval:
+    def interval(self, feature: Feature, atoms: Sequence[Atom]) -> Interval:
         """The codes of a number that all its atoms and its bounds allow."""
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
@@ -98,12 +101,9 @@ class BatchBoxes:
             keeps &= limits.keeps
         return Interval(low, high, keeps)
 
-    def _levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
-        """The levels of a category that all its atoms allow, `rows x levels`; without atoms that costs nothing."""
-        shape = self.rows, len(feature.levels)
-        if not atoms:
-            return np.broadcast_to(np.True_, shape)
-        allowed = np.ones(shape, dtype=bool)
+    def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
+        """The levels of a category that all its atoms allow, `rows x levels`."""
+        allowed = np.ones((self.rows, len(feature.levels)), dtype=bool)
         for atom in atoms:
             allowed &= self._mask(feature, atom)
         return allowed
@@ -164,6 +164,18 @@ class BatchBoxes:
         return weight, *evaluate(others, self.before, self.before)
 
 
+class BatchBoxes:
+    """The boxes of a batch of rows, each made once."""
+
+    def __init__(self, schema: Schema, before: Natural) -> None:
+        self.limits = AtomLimits(schema, before)
+        self._boxes: dict[Disjunct, Box] = {}
+
+    def of(self, way: Disjunct) -> Box:
+        """The box of a way of keeping rules."""
+        return self._boxes.setdefault(way, Box(way, self.limits))
+
+
 @dataclass(frozen=True)
 class Nearest:
     """For each row the nearest allowed values, their cost, and whether there are any."""
@@ -181,28 +193,28 @@ class Nearest:
 
 @dataclass(frozen=True, eq=False)
 class BoxSearch:
-    """The search of a batch's boxes for the points nearest to rows that are wanted."""
+    """The search of boxes for the points nearest to rows that are wanted."""
 
-    boxes: BatchBoxes
+    limits: AtomLimits
     after: Natural
     units: Mapping[str, float]
 
     @property
     def before(self) -> Natural:
         """The present rows."""
-        return self.boxes.before
+        return self.limits.before
 
     @property
     def rows(self) -> int:
         """How many there are."""
-        return self.boxes.rows
+        return self.limits.rows
 
     def nearest(self, box: Box) -> Nearest:
         """The nearest point of a box."""
         found, natural, cost = box.given, {}, np.zeros(self.rows)
         for name in box.way.names:
-            place = self._number if name in box.intervals else self._category
-            natural[name], part, possible = place(self.boxes.schema[name], box)
+            feature = self.limits.schema[name]
+            natural[name], part, possible = (self._number if feature.is_number else self._category)(feature, box)
             cost, found = cost + part, found & possible
         return Nearest(natural, np.where(found, cost, np.inf), found)
 
@@ -222,9 +234,10 @@ class BoxSearch:
         return values, np.where(possible, cost, 0.0), possible
 
     def _category(self, feature: Feature, box: Box) -> tuple[NDArray[Any], Floats, Bools]:
-        wanted, allowed = self.after[feature.name], box.levels[feature.name]
+        wanted = self.after[feature.name]
         if not box.way.alone[feature.name]:
             return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
+        allowed = box.levels[feature.name]
         moves = ~allowed[np.arange(self.rows), wanted]
         distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
         chosen = wanted.copy()

@@ -63,7 +63,7 @@ def encoded_regions(region: Region, encoder: TableEncoder) -> tuple[EncodedRegio
 
 
 def _point(region: Region, encoder: TableEncoder) -> EncodedRegion:
-    nothing = Box(Disjunct.of(region.fixed), {}, {}, np.ones(len(region), dtype=bool))
+    nothing = region.boxes.of(Disjunct.of(()))
     area = _area(Choice(region.fixed, (nothing,), None), region, encoder)
     start = 0
     for name in region.fixed:

@@ -91,15 +91,15 @@ class Repairer:
 
     def nearest_in(self, boxes: BatchBoxes, after: Natural, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """See `nearest`; the boxes of the present rows are known."""
-        search = BoxSearch(boxes, after, self.units)
+        search = BoxSearch(boxes.limits, after, self.units)
         free = search.nearest(boxes.of(self.free))
         natural, cost, found = dict(free.natural), free.cost, free.found
         undecided = np.zeros(search.rows, dtype=bool)
         for name in self.frozen:
-            natural[name] = boxes.before[name]
-            cost = cost + self._distance(name, boxes.before[name], after[name])
+            natural[name] = search.before[name]
+            cost = cost + self._distance(name, search.before[name], after[name])
         for group in self.groups:
-            part, unknown = self._nearest_of(group, search, seconds, exact)
+            part, unknown = self._nearest_of(group, boxes, search, seconds, exact)
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
@@ -110,13 +110,15 @@ class Repairer:
             return np.asarray(a != b, dtype=np.float64)
         return np.asarray(np.abs(a - b) / self.units[name])
 
-    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
+    def _nearest_of(
+        self, group: Group, boxes: BatchBoxes, search: BoxSearch, seconds: float, exact: bool
+    ) -> tuple[Nearest, Bools]:
         wanted = {n: search.after[n] for n in group.names}
         best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
         undecided = np.zeros(search.rows, dtype=bool)
         bounds = []
         for way in group.ways:
-            box = search.boxes.of(way)
+            box = boxes.of(way)
             point = search.nearest(box)
             if group.wide:
                 formula = group.formula if group.disjuncts is None else And(way.atoms)
@@ -163,7 +165,7 @@ class Repairer:
         for name in group.names:
             feature = self.schema[name]
             own, present = Ref(feature, primed=True), search.before[name][row]
-            if feature.is_number and search.boxes.in_bounds(feature)[row] and not feature.on_grid(present):
+            if feature.is_number and search.limits.in_bounds(feature)[row] and not feature.on_grid(present):
                 program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
