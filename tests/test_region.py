@@ -48,7 +48,7 @@ def test_codes_say_what_the_rules_and_their_repair_say(data: st.DataObject) -> N
     off_grid = np.zeros(rows.shape, dtype=bool)
     present = Rows(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
     repairer = Repairer(rules, schema)
-    region = code_region(repairer, present.natural, present.strange)
+    region = code_region(repairer, present.natural, present.off_grid_features)
     assume(region is not None)
     assert region is not None
     row = random.integers(6, size=120)
@@ -118,4 +118,4 @@ def test_codes_cannot_tell_of_sums_nor_of_ruled_values_off_the_grid(rules: str, 
     task = loans.task(rules)
     rows = loans.table(5).assign(income=lambda t: t["income"] + shift)
     present = SearchSpace(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
-    assert (code_region(task.repairer, present.natural, present.strange) is not None) == told
+    assert (code_region(task.repairer, present.natural, present.off_grid_features) is not None) == told
