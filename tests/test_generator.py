@@ -22,12 +22,12 @@ from fcxplain.generator import view as model_view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from fcxplain.generator.draws import Proposer
 from fcxplain.generator.heads import Heads
-from fcxplain.generator.inference import row_noise
 from fcxplain.generator.layout import Layout, Range
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
 from fcxplain.generator.rule_layer import Boxes, hull, nearest_box
 from fcxplain.generator.training import Callback, Schedule, Training
 from fcxplain.generator.view import MAX_BOXES, RuleBoxes
+from fcxplain.hashing import row_noise
 from fcxplain.rules import holds
 
 DEFAULT = Architecture(hidden=(32,), latent=4, variance="softplus", skip=True, gates=True)

@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
-from ..classifier.networks import one_thread
 from ..datasets import Dataset, load_dataset
 from ..errors import DataError
 from ..explainer import FCx
@@ -26,6 +25,7 @@ from ..methods import Method
 from ..metrics import Figure, evaluate
 from ..metrics.optimum import optimality_gap
 from ..task import Task
+from ..training_loop import one_thread
 from .plan import RULE_SETS, Job, entry, part_seed
 from .results import BlackBox, Explaining, FitFigures, Result, Sizes, environment
 
@@ -217,7 +217,7 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
         return task
     known = (method.alpha, method.n_effective)
     if known not in prepared.graphs:
-        prepared.graphs[known] = discover(task.train, task.schema, alpha=known[0], n_effective=known[1])
+        prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
     with_graph = copy.copy(task)
     with_graph.graph = prepared.graphs[known]
     return with_graph
