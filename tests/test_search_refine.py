@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -17,8 +14,10 @@ from fcxplain import Feature, Schema, Task
 from fcxplain.hashing import derived, keys_of, uniform
 from fcxplain.search import Search
 from fcxplain.search.batch import Batch
-from fcxplain.search.propose.last_resort import LENGTH, STEPS, ascended, wide
-from fcxplain.search.spending import Spending
+from fcxplain.search.candidates import Found
+from fcxplain.search.propose.last_resort import on_simplex, random_changes, uphill
+from fcxplain.search.propose.single import explore
+from fcxplain.search.steps import StepRunner
 
 pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
 NAMES = tuple("abcdefgh")
@@ -55,26 +54,24 @@ def cornered() -> Task:
     return Task(table(), corner, schema=SCHEMA, target=1, classes=(0, 1))
 
 
-def bench(search: Search, rows: pd.DataFrame, schema: Schema = SCHEMA) -> Batch:
-    parts = search.parts
-    present = parts.space.present(schema.checked(rows), np.ones(len(rows), dtype=np.int64))
-    ledger = Spending(1_000, np.zeros(len(rows), dtype=np.int64))
-    return Batch(parts.space, parts.legal, parts.oracle, present, ledger, search.settings.weights)
+def batch_and_found(search: Search, rows: pd.DataFrame) -> tuple[Batch, Found]:
+    present = search.context.space.present(SCHEMA.checked(rows), np.ones(len(rows), dtype=np.int64))
+    batch = StepRunner(search.context, 1).batch(present)
+    return batch, Found(explore(batch, present.codes), np.ones(len(rows), dtype=bool), batch.nothing())
 
 
 def test_the_slope_leads_where_many_features_must_move_together_and_nothing_else_does():
     search, rows = Search(needle(), prefer="sparse"), table().iloc[2:10]
     assert set(search.explain(rows).found_by) == {"refine"}
-    work, slope = bench(search, rows), search.parts.common.slope
-    assert slope is not None
-    assert ascended(work, work.present.codes, slope).has(len(rows)).all()
-    assert not wide(work, work.present.codes, search.parts.common.train, 0).has(len(rows)).any()
+    work = batch_and_found(search, rows)
+    assert uphill(*work).has(len(rows)).all()
+    assert not random_changes(*work).has(len(rows)).any()
 
 
 def test_wide_proposals_find_a_corner_to_which_nothing_leads():
     search, rows = Search(cornered(), prefer="sparse", budget=2_000), table().iloc[2:10]
     answer = search.explain(rows)
-    assert search.parts.common.slope is None
+    assert search.context.shared.slope is None
     assert answer.counts == {"verified": len(rows)}
     assert set(answer.found_by) == {"refine"}
     assert (answer.checks.changes == 3).all()
@@ -103,37 +100,15 @@ def test_wide_proposals_stay_within_the_calls_of_each_row():
     assert (answer.calls <= 400).all()
 
 
-class Overheard(nn.Module):
-    """A linear model of levels that keeps every place it is asked about."""
-
-    def __init__(self, slope: list[float]) -> None:
-        super().__init__()
-        self.slope, self.seen = torch.tensor(slope, dtype=torch.float64), []
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(x.detach().double())
-        score = (x * self.slope.to(x.dtype)).sum(dim=1)
-        return torch.stack([torch.zeros_like(score), score], dim=1)
-
-
-@cache
-def colours() -> Batch:
-    schema, rows = Schema((Feature("colour", "categorical", levels=LEVELS),)), pd.DataFrame({"colour": list(LEVELS)})
-    return bench(Search(Task(rows, Overheard([0.0, 0.0, 0.0, 1.0]), schema=schema, target=1)), rows, schema)
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.floats(-3, 3), min_size=len(LEVELS), max_size=len(LEVELS)).filter(lambda s: max(map(abs, s)) > 0.01))
-def test_mixtures_of_levels_on_the_way_up_are_the_nearest_ones(slope):
-    work, model = colours(), Overheard(slope)
-    ascended(work, work.present.codes, model)
+@given(st.lists(st.lists(st.floats(-3, 3), min_size=len(LEVELS), max_size=len(LEVELS)), min_size=1, max_size=5))
+def test_mixtures_of_levels_are_the_nearest_ones(lines):
+    x = torch.tensor(lines, dtype=torch.float64)
+    mixed = on_simplex(x)
+    assert (mixed >= 0).all()
+    assert mixed.sum(dim=1).numpy() == pytest.approx(np.ones(len(lines)))
     others = torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(len(LEVELS)), 200))
-    for step, (x, mixed) in enumerate(itertools.pairwise(model.seen[:STEPS])):
-        assert (mixed >= 0).all()
-        assert mixed.sum(dim=1).numpy() == pytest.approx(np.ones(len(LEVELS)))
-        aim = x + LENGTH * (1 - step / STEPS) * model.slope / model.slope.abs().max()
-        nearest = (others[None] - aim[:, None]).norm(dim=2).amin(dim=1)
-        assert ((mixed - aim).norm(dim=1) <= nearest + 1e-9).all()
+    nearest = (others[None] - x[:, None]).norm(dim=2).amin(dim=1)
+    assert ((mixed - x).norm(dim=1) <= nearest + 1e-9).all()
 
 
 def test_random_numbers_are_even_and_tell_rows_and_numbers_apart():
