@@ -158,6 +158,36 @@ def test_importing_the_package_is_light():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def private_names(tree: ast.Module) -> set[str]:
+    """Private names of others that a module imports, reads or replaces by name; not its own, and not notebooks' hooks."""
+    made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own = made | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names} | set((node.module or "").split("."))
+        elif isinstance(node, ast.Import):
+            found |= {part for alias in node.names for part in alias.name.split(".")}
+        elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("setattr", "getattr", "delattr"):
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            found |= {part for text in texts for part in text.split(".")}
+    return {name for name in found - own if name.startswith("_") and not name.endswith("_")}
+
+
+def test_no_test_uses_a_private_name():
+    tests = {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in Path(__file__).parent.glob("*.py")}
+    used = {name: private_names(tree) for name, tree in tests.items()}
+    # The way out of a process at once is no name of ours.
+    assert {name: found - {"_exit"} for name, found in used.items() if found - {"_exit"}} == {}
+    assert private_names(ast.parse("from fcxplain.rules import _a\nx._b()\npatch.setattr(x, '_c', 1)")) == {
+        "_a",
+        "_b",
+        "_c",
+    }
+
+
 def test_every_public_name_can_be_imported():
     for name in fcxplain.__all__:
         assert getattr(fcxplain, name) is not None
