@@ -157,19 +157,22 @@ class Explanation:
 
         A row without an answer has one line with its status and nothing else. Where a feature has the name of
         one of the first columns, that column is called `fcx_...` instead. `why_not` is there if reasons are.
+
+        The dtypes depend on the task alone, not on whether some row has no answer. Whole numbers are `Int64` and
+        truths `boolean`, which may be missing; all else is as in the training rows, text as pandas has it. `row` has
+        the dtype of the labels and `wanted` that of the classes, since neither is ever missing. Only a value that the
+        dtype cannot hold, such as a level that does not exist, gives its column another one.
         """
         return frame_of(self)
 
     @property
-    def bare(self) -> NDArray[np.int64]:
-        """Positions of the rows without an answer."""
-        return np.setdiff1d(np.arange(len(self)), self.place)
-
-    @property
-    def lines(self) -> NDArray[np.int64]:
-        """What stands on each line of `frame`: an answer by its number, or, counted on from these, a bare row."""
-        place, rank = np.concatenate([self.place, self.bare]), np.concatenate([self.rank, np.ones(len(self.bare))])
-        return np.lexsort((rank, place))
+    def lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each line of `frame`, the number of its answer (-1 for none) and the position of its row."""
+        without = np.setdiff1d(np.arange(len(self)), self.place)
+        row, rank = np.concatenate([self.place, without]), np.concatenate([self.rank, np.ones_like(without)])
+        answer = np.concatenate([np.arange(len(self.place)), np.full_like(without, -1)])
+        order = np.lexsort((rank, row))
+        return answer[order], row[order]
 
     def column(self, about: str) -> str:
         """What a column of `frame` that is no feature is called there."""

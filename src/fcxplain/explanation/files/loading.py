@@ -20,6 +20,7 @@ from ...errors import DataError, Fault, FormatError, some
 from ...overrides import Overrides
 from ...task import Task
 from ..explanation import Effort, Explanation
+from ..frame import as_trained
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
 from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
@@ -329,15 +330,4 @@ def _values(table: pa.Table, name: str) -> pd.Series:
 
 def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
     """Columns of the dtypes that the task's training rows had, so that the model is asked as before."""
-    return pd.DataFrame({name: _retyped(table[name], name, task) for name in task.schema.names})
-
-
-def _retyped(column: pd.Series, name: str, task: Task) -> pd.Series:
-    """The column in the training rows' dtype; in a wider one, where a value would not survive that."""
-    try:
-        found = column.astype(task.encoder.dtypes_[name])
-    except (TypeError, ValueError):
-        return column
-    before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))
-    same = np.array_equal(before, after, equal_nan=True) and (column.isna() == found.isna()).all()
-    return found if same else column
+    return pd.DataFrame({name: as_trained(table[name], task) for name in task.schema.names})

@@ -157,9 +157,8 @@ class _Lines:
 
     @classmethod
     def of(cls, answer: Explanation) -> _Lines:
-        order = answer.lines
-        rows = np.concatenate([answer.place, answer.bare])[order]
-        return cls(pa.array(order, mask=order >= len(answer.answers)), pa.array(rows))
+        number, row = answer.lines
+        return cls(pa.array(number, mask=number < 0), pa.array(row))
 
 
 def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
