@@ -1,13 +1,13 @@
 """The answer: counterfactuals for rows, what was checked of each, and the files they are kept in."""
 
 from .certificate import Certificate, Change, RuleVerdict, certificate_schema
+from .change_by_change import Step, Steps, steps_of
 from .checks import Checks, Prices, check
 from .explanation import Effort, Explanation
 from .files.loading import read_answers
 from .files.verification import Verification, verify
 from .joining import joined
 from .reasons import Obstacle, Relaxation, Status, WhyNot
-from .sequence import Step, Steps, steps_of
 
 __all__ = [
     "Certificate",

@@ -141,8 +141,8 @@ class Certificate:
     cost: float
     changes: tuple[Change, ...]
     rules: tuple[RuleVerdict, ...]
-    density: float | None = None
-    """Local outlier factor against training rows: 1 where it is as dense there as around its neighbours."""
+    lof: float | None = None
+    """Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours."""
     draws: int = 0
     """Proposals of the network for the row."""
     calls: int | None = None
@@ -181,7 +181,7 @@ class Certificate:
             "cost": written(self.cost),
             "changes": [change.to_dict() for change in self.changes],
             "rules": [rule.to_dict() for rule in self.rules],
-            "density": self.density,
+            "lof": self.lof,
             "draws": self.draws,
             "calls": self.calls,
             "model": self.model,
@@ -225,8 +225,8 @@ def _written(values: dict[str, Any]) -> dict[str, Any]:
 Columns = dict[str, list[Any]]
 
 
-def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[np.float64]) -> list[Certificate]:
-    """The certificates of some answers; `density` is told for each of these, NaN where it cannot be had."""
+def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.float64]) -> list[Certificate]:
+    """The certificates of some answers; `lof` is of each of these, NaN where it cannot be had."""
     e, place, checks = explanation, explanation.place[which], explanation.checks.take(which)
     before, after = e.rows.iloc[place], e.answers.iloc[which]
     rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
@@ -252,7 +252,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
             checks.cost.tolist(),
             changes_of(e.task.schema, before, after, checks.changed),
             _verdicts(e, place, first, second, checks.kept),
-            (None if math.isnan(score) else score for score in density.tolist()),
+            (None if math.isnan(score) else score for score in lof.tolist()),
             repeat(e.draws),
             calls,
             repeat(model_id(e.task)),
@@ -262,7 +262,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
     )
 
 
-def densities(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
+def lof_of(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
     """LOF against the training rows for some answers; NaN where a value is outside its domain."""
     found = np.full(len(which), np.nan)
     legal = explanation.checks.in_domain[which]

@@ -18,7 +18,7 @@ from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
-from .certificate import Certificate, Change, changes_of, densities, issued
+from .certificate import Certificate, Change, changes_of, issued, lof_of
 from .checks import Checks, Prices, check
 from .files.parquet import write_answers
 from .files.plain import data_of, without_nan
@@ -187,17 +187,17 @@ class Explanation:
         return pd.Series(words, index=self.rows.index, name="why_not", dtype=object)
 
     @cached_property
-    def density(self) -> NDArray[np.float64]:
+    def lof(self) -> NDArray[np.float64]:
         """Local outlier factor of each answer against the training rows; NaN where it cannot be had.
 
         Nothing is measured before somebody asks for this or for certificates.
         """
-        return densities(self, np.arange(len(self.answers)))
+        return lof_of(self, np.arange(len(self.answers)))
 
     @cached_property
     def certificates(self) -> list[Certificate]:
         """One certificate for each answer, in the order of `answers`."""
-        return issued(self, np.arange(len(self.answers)), self.density)
+        return issued(self, np.arange(len(self.answers)), self.lof)
 
     def certificate(self, which: Hashable) -> Certificate:
         """The certificate of one answer, without the work for all the others.
@@ -208,7 +208,7 @@ class Explanation:
         if "certificates" in vars(self):
             return self.certificates[i]
         one = np.array([i])
-        return issued(self, one, self.density[one] if "density" in vars(self) else densities(self, one))[0]
+        return issued(self, one, self.lof[one] if "lof" in vars(self) else lof_of(self, one))[0]
 
     def changes(self, which: Hashable) -> tuple[Change, ...]:
         """What differs between an answer and its row; which answer is said as in `certificate`."""

@@ -25,6 +25,8 @@ from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
 from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
 
+# Certificates of format 2 call `lof` "density"; only `verify` compares it. Format 1 has no digest and is refused.
+READ = (2, FORMAT)
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
 
 
@@ -138,7 +140,7 @@ class AnswerFile:
             self.about = json.loads(word)
             self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
             version = self.about["format"]
-        if version != FORMAT:
+        if version not in READ:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
             raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
         with reading(path):

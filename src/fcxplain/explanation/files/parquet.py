@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..explanation import Explanation
 
 # Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
-FORMAT = 2
+FORMAT = 3
 KEY = b"fcxplain"
 NOW = "now: "
 # Lines that are packed together, and so have to fit in memory together.
