@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterator
@@ -113,11 +112,6 @@ def _levels_apart(feature: Feature, now: Any, then: Any) -> str:
 LONE = re.compile("[\ud800-\udfff]")
 
 
-def escaped(text: object) -> str:
-    """Text for the inside of an element or of a quoted attribute."""
-    return html.escape(LONE.sub("\ufffd", str(text)))
-
-
 def label_text(label: Any) -> str:
     """A row's label; the parts of a label with several are told one after the other."""
     return short(", ".join(map(str, label)) if isinstance(label, tuple) else plain(label))
@@ -130,11 +124,6 @@ def percent(share: float) -> str:
     if 0.99 < share < 1:
         return "over 99%"
     return f"{share:.0%}"
-
-
-def counted(count: int, thing: str) -> str:
-    """So many things."""
-    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 # The one status that must not be read over.
