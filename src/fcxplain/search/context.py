@@ -1,6 +1,6 @@
-"""The parts of a search: what depends on table and model alone, and what on rules, target and difficulties too.
+"""What a search needs to know: of the table and the model, and of rules, target and difficulties.
 
-Parts that are dear to make are made when they are first needed, and are lent to narrower tasks.
+What is expensive to make is made when it is first needed, and shared with narrower tasks.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from .batch import Legal
 from .cost import CostWeights, effects_of
 from .density import Density
 from .oracles import NetworkOracle, Oracle, TableOracle, is_exact
-from .propose.combine import Draws
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
-from .propose.single import Grids, Moves, moves_of
-from .space import Bools, Codes, SearchSpace
+from .propose.draws import Draws
+from .space import Bools, Codes, Grids, Moves, SearchSpace, moves_of
 from .spending import Budget
 
-# Single changes asked about where questions are cheap; elsewhere half of the budget.
+# Single changes asked about where queries are cheap; elsewhere half of the budget.
 MOVES = 1_200
 
 
@@ -43,6 +42,10 @@ class Settings:
     seed: int
     stand_in: Differentiable | None
     graph: CausalGraph | None
+
+    def is_quick(self, k: int) -> bool:
+        """Whether each row has a single draw, and needs no search if that is good."""
+        return self.draws is not None and self.n_draws == 1 and k == 1
 
 
 class SharedContext:
@@ -93,12 +96,12 @@ class Context:
         task: Task,
         settings: Settings,
         difficulty: Mapping[str, float] | None,
-        common: SharedContext | None = None,
+        shared: SharedContext | None = None,
     ) -> None:
         self.task, self.settings = task, settings
         self.space = SearchSpace(task, difficulty)
-        self.common = SharedContext(self.space, settings) if common is None else common
-        self.oracle = self.common.oracle
+        self.shared = SharedContext(self.space, settings) if shared is None else shared
+        self.oracle = self.shared.oracle
 
     @cached_property
     def legal(self) -> Legal:
@@ -109,7 +112,7 @@ class Context:
     def moves(self) -> Moves:
         """Single changes that are tried for every row."""
         most = MOVES if self.oracle.cheap else max(self.settings.budget.calls // 2, 1)
-        return moves_of(self.space, self.common.grids, most)
+        return moves_of(self.space, self.shared.grids, most)
 
     @cached_property
     def effects(self) -> Bools:
@@ -136,8 +139,8 @@ class Context:
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
         """The parts for another task; on the same table and model, what depends on these alone is shared."""
-        return Context(task, self.settings, difficulty, self.common if self._shares(task) else None)
+        return Context(task, self.settings, difficulty, self.shared if self._shares(task) else None)
 
     def _shares(self, task: Task) -> bool:
-        own = self.common.space.task
+        own = self.shared.space.task
         return task.classifier is own.classifier and task.encoder is own.encoder and task.train is own.train
