@@ -26,9 +26,8 @@ from ..schema import Schema
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of
-from .glance import certificate_glance
 from .lof import lof_to_data, taken
-from .wording import headline, stated
+from .wording import certificate_glance, headline, stated
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
@@ -101,7 +100,7 @@ class RuleVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = _written(self.now), _written(self.then)
+        now, then = written(self.now), written(self.then)
         return {"rule": self.rule, "words": self.words, "kept": self.kept, "now": now, "then": then}
 
 
@@ -206,20 +205,18 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A value, class or label as JSON has it: what is no number is None, what JSON does not know is text."""
+    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [written(part) for part in value]
+    if isinstance(value, dict):
+        return {name: written(part) for name, part in value.items()}
     if isinstance(value, np.generic):
         return written(value.item())
     return None if value is pd.NA or value is pd.NaT else str(value)
-
-
-def _written(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if type(value) in PLAIN else written(value) for name, value in values.items()}
 
 
 Columns = dict[str, list[Any]]

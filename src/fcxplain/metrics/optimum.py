@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..explanation import Explanation, Prices
+from ..explanation import ChangeCosts, Explanation
 from ..rules import holds
 from ..schema import Feature, Natural, Schema
 from ..task import Task
@@ -115,7 +115,7 @@ ROUNDING = 1e-9
 def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
     """Mean cost above the cheapest counterfactual there is, in percent of that one's cost.
 
-    The cost is what the answers were chosen by, where they say so (`Explanation.prices`), else `Checks.cost`. That
+    The cost is what the answers were chosen by, where they say so (`Explanation.costs`), else `Checks.cost`. That
     several features change at all is left out of it where no single change will do.
 
     Every legal row is tried that keeps the immutables, so this exists only where there are at most `limit` of
@@ -135,7 +135,7 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
         # A product over many features is beyond what digits show, or a float holds.
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
         return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
-    prices = answer.prices or Prices()
+    prices = answer.costs or ChangeCosts()
     cost = _costs(task, prices, before, task.schema.natural(answer.answers.iloc[solved]))
     best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)
     necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
@@ -161,7 +161,7 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
 
 def _cheapest(
     task: Task,
-    prices: Prices,
+    prices: ChangeCosts,
     spaces: list[tuple[LegalRows, list[int]]],
     before: Natural,
     wanted: NDArray[Any],
@@ -179,7 +179,7 @@ def _cheapest(
     return best
 
 
-def _priced(task: Task, prices: Prices, space: LegalRows, before: Natural, row: int) -> Floats:
+def _priced(task: Task, prices: ChangeCosts, space: LegalRows, before: Natural, row: int) -> Floats:
     """What each row of a space costs one row to become."""
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for feature in task.schema:
@@ -188,7 +188,7 @@ def _priced(task: Task, prices: Prices, space: LegalRows, before: Natural, row: 
     return np.asarray(total + prices.several * (count > 1))
 
 
-def _costs(task: Task, prices: Prices, before: Natural, after: Natural) -> Floats:
+def _costs(task: Task, prices: ChangeCosts, before: Natural, after: Natural) -> Floats:
     """What it costs each row to become its counterfactual."""
     parts = [_price(task, prices, f, before[f.name], after[f.name]) for f in task.schema]
     count = np.sum([changed for _, changed in parts], axis=0)
@@ -196,7 +196,7 @@ def _costs(task: Task, prices: Prices, before: Natural, after: Natural) -> Float
 
 
 def _price(
-    task: Task, prices: Prices, feature: Feature, now: NDArray[Any], then: NDArray[Any]
+    task: Task, prices: ChangeCosts, feature: Feature, now: NDArray[Any], then: NDArray[Any]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """What one feature adds, and whether it changes."""
     changed = feature.changed(now, then)

@@ -17,9 +17,8 @@ import numpy as np
 from ... import __version__
 from ...rules import in_words
 from ...text import counted
-from ..glance import UNLIMITED, unlimited
 from ..reasons import Status
-from ..wording import LONE, percent, short
+from ..wording import LONE, UNLIMITED, percent, short, unlimited
 from .cards import Answer, Card, Deck
 from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
@@ -161,7 +160,7 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
             obstacles=obstacle_counts(e),
             proved=all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers),
             group="" if group is None else e.task.schema[group].title,
-        groups=[] if group is None else group_counts(e, group),
+            groups=[] if group is None else group_counts(e, group),
             cards=list(islice(deck, PLAIN)),
             more=max(0, len(deck) - PLAIN),
             data=json_block(_data(deck)),
