@@ -93,7 +93,7 @@ def measure(job: Job) -> Result:
             method, fitting, history = _fitted(job, prepared)
             answer, explaining = _explained(method, rows, job, prepared)
             taken = figures(answer, prepared.tasks, job.rules)
-            if answer.prices is not None:
+            if answer.costs is not None:
                 taken = _with_gap(
                     taken, optimality_gap(answer, prepared.tasks[job.rules], limit=LEGAL_ROWS, rows=COMPARED)
                 )

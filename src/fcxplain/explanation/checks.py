@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prices:
+class ChangeCosts:
     """What changes cost.
 
     several: that more than one feature changes. change: each feature that does; category: each category on top of
