@@ -199,44 +199,45 @@ def write(
     """
     path = locate(folder)
     weights, manifest = _files(path, kind, content, tensors, non_finite)
-    try:
+    with _refusing(path, "written", _RIGHTS):
         _check_parent(path.parent)
         with only_writer(path.parent) as alone:
             _check_present(path, kind, overwrite)
             if alone:
                 clear(path)
             put(path, {WEIGHTS: weights, MANIFEST: manifest})
-    except OSError as error:
-        raise refusal(path, f"cannot be written ({error})", _RIGHTS) from error
 
 
 def read(folder: str | Path, kind: str, *, non_finite: Collection[str] = ()) -> Saved:
     """What `write` saved there. `FormatError` for anything missing, added, changed, newer or of another kind."""
     path = locate(folder)
-    try:
+    with _refusing(path, "read", "Check the permissions."):
         return _steady(path, kind, non_finite)
-    except OSError as error:
-        raise refusal(path, f"cannot be read ({error})", "Check the permissions.") from error
 
 
 def check_target(folder: str | Path, kind: str, *, overwrite: bool = False) -> None:
     """Raise now what `write` would raise about the place: for those who write only after hours of work."""
     path = locate(folder)
-    try:
+    with _refusing(path, "written", _RIGHTS):
         _check_parent(path.parent)
         _check_present(path, kind, overwrite)
-    except OSError as error:
-        raise refusal(path, f"cannot be written ({error})", _RIGHTS) from error
 
 
 def is_there(folder: str | Path) -> bool:
     """Whether there is anything to read; an empty folder is nothing."""
     path = locate(folder)
-    try:
+    with _refusing(path, "read", "Check the permissions."):
         source = current(path)
         return source.exists() and (not source.is_dir() or any(source.iterdir()))
+
+
+@contextmanager
+def _refusing(path: Path, done: str, remedy: str) -> Iterator[None]:
+    """Whatever the system refuses is a `FormatError` that names the folder."""
+    try:
+        yield
     except OSError as error:
-        raise refusal(path, f"cannot be read ({error})", "Check the permissions.") from error
+        raise refusal(path, f"cannot be {done} ({error})", remedy) from error
 
 
 def _files(
@@ -351,12 +352,11 @@ def _entries(folder: Path) -> dict[str, bool]:
 def _strangers(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
     extra = sorted(name for name in entries if name not in (MANIFEST, WEIGHTS))
     odd = [name for name in (MANIFEST, WEIGHTS) if not entries.get(name, True)]
-    faults = (
-        [Fault(str(folder), f"has files that do not belong there: {some(extra)}", "Move them away.")] if extra else []
-    )
-    return faults + [
-        Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd
-    ]
+    faults = [Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd]
+    if extra:
+        problem = f"has files that do not belong there: {some(extra)}"
+        faults.insert(0, Fault(str(folder), problem, "Move them away."))
+    return faults
 
 
 def _contents(path: Path, limit: int) -> bytes:

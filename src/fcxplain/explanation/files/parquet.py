@@ -26,7 +26,7 @@ from ...schema.definition import is_missing
 from ...schema.feature import plain
 from ...task import Task
 from ..certificate import model_id, rules_id
-from ..frame import changed_names, column_name
+from ..frame import changed_names, column_named
 from .digest import checked_key, with_digest
 
 if TYPE_CHECKING:
@@ -66,11 +66,6 @@ def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = 
 
 
 # What the columns are
-
-
-def column_named(about: str, task: Task) -> str:
-    """What a column that is no feature is called beside the features."""
-    return column_name(about, task.schema)
 
 
 def file_schema(task: Task, row: pa.Field) -> pa.Schema:

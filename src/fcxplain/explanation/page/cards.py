@@ -139,7 +139,7 @@ class Deck:
             now=amount(feature, now),
             then=amount(feature, then),
             difference=difference(feature, now, then),
-            among=spread.told(now, then),
+            among=spread.words(now, then),
             at=(spread.at(now), spread.at(then)),
             names=(spread.named(now), spread.named(then)),
         )
