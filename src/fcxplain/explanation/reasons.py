@@ -193,8 +193,8 @@ class Blocked:
     def sentences(self, way: str) -> str:
         """All of it in a line; `way` is what would change."""
         several = [f"({number}) {thing}" for number, thing in enumerate(self.things, start=1)]
-        told = f"{self.title} {'; '.join(several if len(several) > 1 else self.things)}."
-        return " ".join(part for part in (told, self.unless and f"{self.unless} {way}.", self.remark) if part)
+        things = f"{self.title} {'; '.join(several if len(several) > 1 else self.things)}."
+        return " ".join(part for part in (things, self.unless and f"{self.unless} {way}.", self.remark) if part)
 
 
 def blocked(why: WhyNot, schema: Schema) -> Blocked | None:

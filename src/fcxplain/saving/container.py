@@ -268,7 +268,7 @@ def _check_parent(parent: Path) -> None:
 
 
 def _check_present(path: Path, kind: str, overwrite: bool) -> None:
-    """Refuse to replace anything but a saved thing of the same kind (or an empty folder), and that only if told."""
+    """Refuse to replace anything but a saved thing of the same kind (or an empty folder), and that only if asked."""
     source = current(path)
     if not os.path.lexists(source):
         return
@@ -283,7 +283,7 @@ def _check_present(path: Path, kind: str, overwrite: bool) -> None:
 
 def _check_ours(source: Path, entries: Mapping[str, bool], kind: str) -> None:
     remedy = "It is left as it is: choose another name, or remove it yourself if nobody needs it."
-    if faults := _strangers(source, entries):
+    if faults := _foreign(source, entries):
         raise FormatError(f"{source} is not overwritten", faults)
     if MANIFEST not in entries:
         raise refusal(source, "was not saved by fcxplain", remedy)
@@ -321,7 +321,7 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     place = source / MANIFEST
     manifest = check(parse(_contents(place, LARGEST), place), place, kind)
     missing = [] if WEIGHTS in entries else [Fault(str(source / WEIGHTS), "is missing", AGAIN)]
-    if faults := [*_strangers(source, entries), *missing]:
+    if faults := [*_foreign(source, entries), *missing]:
         raise FormatError("the saved folder is damaged", faults)
     data = _weights(source / WEIGHTS, manifest.size, manifest.sha256)
     return Saved(manifest.content, unpack(data, source / WEIGHTS, non_finite), source)
@@ -349,7 +349,7 @@ def _entries(folder: Path) -> dict[str, bool]:
         return {entry.name: entry.is_file(follow_symlinks=False) for entry in found}
 
 
-def _strangers(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
+def _foreign(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
     extra = sorted(name for name in entries if name not in (MANIFEST, WEIGHTS))
     odd = [name for name in (MANIFEST, WEIGHTS) if not entries.get(name, True)]
     faults = [Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd]

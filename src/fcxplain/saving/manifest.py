@@ -124,8 +124,8 @@ def _wrong_keys(found: Mapping[str, Any], wanted: Mapping[str, type], place: str
 
 def _file_faults(files: Mapping[str, Any], place: str) -> list[Fault]:
     """Names are compared with the one name there is, so that no name of a file can lead out of the folder."""
-    strange = [name for name in files if name != WEIGHTS]
-    faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(strange)}", AGAIN)] if strange else []
+    others = [name for name in files if name != WEIGHTS]
+    faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(others)}", AGAIN)] if others else []
     entry = files.get(WEIGHTS)
     if not isinstance(entry, dict):
         return [*faults, Fault(place, f"does not say what {WEIGHTS!r} must be like", AGAIN)]

@@ -134,8 +134,8 @@ def arrow_table(answer: Explanation) -> pa.Table:
     task, lines = answer.task, _Lines.of(answer)
     row, labels = label_column(answer.rows.index)
     schema = file_schema(task, row)
-    told = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
-    columns = {column_named(name, task): values for name, values in told.items()}
+    said = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
+    columns = {column_named(name, task): values for name, values in said.items()}
     for feature in task.schema:
         columns[feature.name] = _feature_array(feature, answer.answers, task).take(lines.answer)
         columns[NOW + feature.name] = _feature_array(feature, answer.rows, task).take(lines.row)

@@ -65,7 +65,7 @@ def _same(name: str, stored: Any, found: Any) -> bool:
     if name == "probability":
         return same_probability(stored, found)
     if name == "cut_short":
-        # Files of before it was told have none.
+        # Files of before it was written have none.
         return bool(stored in (found, ABSENT))
     if name == "lof":
         # One that names none has nothing that could be wrong; these are counted.
