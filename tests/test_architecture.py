@@ -15,7 +15,7 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "files", "hashing", "text"),
+    ("errors", "files", "hashing", "settings", "text"),
     ("schema",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("region",),
@@ -38,6 +38,7 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
 BESIDE = {
     ("files", "errors"),
+    ("settings", "errors"),
     ("rules", "encoding"),
     ("classifier", "encoding"),
 }

@@ -27,11 +27,12 @@ from fcxplain.benchmark.plan import METHODS
 from fcxplain.benchmark.speed.speed import ALONE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
-from fcxplain.cli import app, own_tables
+from fcxplain.cli import app
 from fcxplain.cli import console as completion
-from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, end
+from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, as_options, end
 from fcxplain.cli.progress import SILENCE, Work
 from fcxplain.datasets import DATASETS
+from fcxplain.datasets.source import load_features
 from fcxplain.errors import DataError
 from fcxplain.explainer import FCx
 from fcxplain.metrics import CONVENTIONS, METRICS
@@ -126,7 +127,7 @@ WRONG = {
     "explain": ("model nowhere.csv", "nowhere.csv"),
     "verify": ("model loans.csv nowhere.parquet --skip-missing", "nowhere.parquet"),
     "evaluate": ("model --metrics validty", "Did you mean 'validity'?"),
-    "graph": ("--data loans.csv --ignore opened --schema no.toml", "--ignore opened"),
+    "graph": ("--data loans.csv --ignore opend", "--ignore opend: is not a column. Did you mean 'opened'?"),
     "rules check": ("no.rules --data adlut", "Did you mean 'adult'?"),
     "rules suggest": ("--data nowhere.csv", "nowhere.csv"),
     "bench run": ("--data adlut --out results", "Did you mean 'adult'?"),
@@ -396,11 +397,22 @@ def test_columns_that_cannot_be_features_are_named_with_the_option_that_drops_th
     assert Schema.from_toml(tmp_path / "s.toml").names == ("number", "age", "monthly income", "home")
 
 
-def test_ignored_columns_must_be_there_and_not_the_label():
+def test_ignored_columns_must_be_there_and_not_the_label(bank: Path, tmp_path: Path):
     with pytest.raises(DataError) as error:
-        own_tables.without(table(), LABEL, ["opend", LABEL])
-    assert [fault.problem for fault in error.value.faults] == ["is no column of the table", "is the label"]
-    assert "Did you mean 'opened'?" in str(error.value)
+        load_features(str(bank / "loans.csv"), label=LABEL, ignore=["opend", LABEL])
+    assert [fault.place for fault in error.value.faults] == ["ignore 'opend'", f"ignore '{LABEL}'"]
+    done = run(*FIT, "--ignore", "opend", "--ignore", LABEL, "--out", tmp_path / "m", folder=bank)
+    assert "--ignore opend: is not a column. Did you mean 'opened'?" in done.words
+    assert f"--ignore {LABEL}: is named as the label" in done.words
+
+
+def test_messages_of_the_library_name_options_where_python_has_arguments():
+    assert as_options("Leave it out: ignore=['a b', 'c'].") == "Leave it out: --ignore 'a b' --ignore c."
+    assert as_options("pass overwrite=True or skip_missing=True") == "pass --overwrite or --skip-missing"
+    assert as_options("x.csv: index 'who': is not a column") == "x.csv: --index who: is not a column"
+    assert as_options("these settings: setting latent=5: no setting 'latent'").startswith(
+        "these settings: --set latent"
+    )
 
 
 def test_rows_with_missing_values_are_refused_or_skipped_as_asked(bank: Path, tmp_path: Path):

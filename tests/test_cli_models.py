@@ -23,14 +23,14 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli.fitting import read_settings
 from fcxplain.cli.progress import TrainingProgress
-from fcxplain.cli.sources import Source
+from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
 from fcxplain.generator.objective import LossWeights
 from fcxplain.metrics import METRICS
+from fcxplain.settings import read_settings
 
 OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
 QUICK = ("--epochs", "1", "--set", "schedule__steps=5")
@@ -109,7 +109,7 @@ def test_fit_tells_its_figures_as_json_and_keeps_where_the_data_came_from(shop: 
         "classifier": "paper",
         "schema": None,
         "sha256": sha256(shop / "loans.csv"),
-        "id": None,
+        "index": None,
     }
     assert len(Source(**kept.source_).load()) == 120
 

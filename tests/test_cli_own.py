@@ -23,6 +23,7 @@ from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.progress import Work
 from fcxplain.datasets import read_table
+from fcxplain.datasets.source import Source, read_rows
 from fcxplain.files import only_run
 from fcxplain.generator.presets import SCHEDULE
 from fcxplain.saving import manifest
@@ -153,11 +154,11 @@ def test_an_id_is_used_if_it_is_there_and_must_be_if_it_is_asked_for(desk: Path,
     numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, folder=desk).out)
     assert [row["row"] for row in numbered["rows"]][:2] == [0, 1]
     wrong = run("explain", "m", "rows.csv", *asked, "--id", "custmer", folder=desk)
-    assert (wrong.code, "--id custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
+    assert (wrong.code, "--index custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
     large = ("explain", "m", "rows.parquet", *asked, "--id", "custmer", "--out", tmp_path / "a.parquet")
     assert "is not a column. Did you mean 'customer'?" in run(*large, folder=desk).words
     twice = run("explain", "m", "rows.csv", *asked, "--id", "decision", folder=desk)
-    assert (twice.code, "--id decision: calls several rows the same" in twice.words) == (2, True)
+    assert (twice.code, "--index decision: calls several rows the same" in twice.words) == (2, True)
     assert "is for a table of your own" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
 
 
@@ -171,7 +172,7 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
     fitted = run("fit", *OWN, *QUICK, "--out", tmp_path / "m", folder=desk)
     assert fitted.code == 0, fitted.err
     assert fitted.err.count("'customer'") == 1
-    assert "If it names the rows, say --id customer; if it is of no use, --ignore customer." in fitted.err
+    assert "say so with --ignore customer, or call the rows by it with --index customer." in fitted.err
     assert list(FCx.load(tmp_path / "m").task_.schema.names) == names
     agreed = run("fit", *OWN, *QUICK, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
     assert "left out" not in agreed.err
@@ -223,6 +224,22 @@ def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: 
     assert "If it is a level, write it into `levels` of the schema that the model is fitted with." in refused.words
 
 
+def test_the_command_line_and_python_answer_the_same_odd_file_alike(desk: Path, tmp_path: Path):
+    odd = pd.read_csv(desk / "rows.csv").assign(income=lambda t: t["income"].map("{},0".format), note="gehört dazu")
+    odd.to_csv(tmp_path / "odd.csv", index=False, sep=";", encoding="cp1252")
+    asked = ("--classifier", "credit_model:model", "--json")
+    plain, told = (
+        json.loads(run("explain", "m", rows, *asked, folder=desk).out) for rows in ("rows.csv", tmp_path / "odd.csv")
+    )
+    fcx = FCx.load(desk / "m", classifier="credit_model:model")
+    streamed = fcx.explain(tmp_path / "odd.csv", out=tmp_path / "a.parquet", index="customer")
+    whole = fcx.explain(read_rows(tmp_path / "odd.csv", fcx.task_, Source.remembered(fcx.source_)))
+    for found in (told, whole.to_dict(), streamed.explanation(fcx.task_).to_dict()):
+        assert [row["status"] for row in found["rows"]] == [row["status"] for row in plain["rows"]]
+        assert [row["row"] for row in found["rows"]] == [row["row"] for row in plain["rows"]]
+        assert [a["counterfactual"] for a in found["answers"]] == [a["counterfactual"] for a in plain["answers"]]
+
+
 def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: Path):
     zeros = pd.read_csv(desk / "rows.csv").assign(customer=lambda table: [f"{i:06}" for i in range(len(table))])
     zeros.to_csv(tmp_path / "rows.csv", index=False)
@@ -235,7 +252,7 @@ def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: 
 
 def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
     assert re.search(r"city +categorical .* no, by a rule", told(desk)[1])
-    assert "Nobody can change city; for more: --freeze NAME." in told(desk)[1]
+    assert "Nobody can change city; for more: --immutable NAME." in told(desk)[1]
 
 
 def test_without_rules_it_is_said_that_everything_may_change(desk: Path, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -22,6 +23,7 @@ from torch import nn
 import loans
 import plain_answers
 from fcxplain.datasets.delimited import MAX_LINE
+from fcxplain.datasets.source import read_rows
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.files.digest import DIGEST
@@ -395,12 +397,10 @@ def test_rows_outside_the_schema_are_refused_before_any_is_explained_and_nothing
 
 def test_files_that_cannot_be_read_are_told(tmp_path):
     (tmp_path / "rows.parquet").write_bytes(b"PAR1 and nothing more")
-    (tmp_path / "latin.csv").write_bytes("age,income,degree,job,born\n30,1.0,none,cook,hère\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("age,age\n1,2\n")
     ROWS.iloc[:0].to_parquet(tmp_path / "none.parquet")
     for name, message in {
         "rows.parquet": "cannot be read",
-        "latin.csv": "not text in UTF-8",
         "twice.csv": "more than once",
         "none.parquet": "has no rows",
         "row.parquet": r"there is no file .*Did you mean 'rows.parquet'",
@@ -442,5 +442,96 @@ def test_a_packed_file_that_is_damaged_is_refused_as_such(tmp_path):
     packed = bytearray(gzip.compress(ROWS.to_csv(index=False).encode()))
     packed[40:60] = bytes(20)
     path.write_bytes(packed)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is a damaged gzip file"):
         run(path)
+
+
+# The same files as read whole
+
+
+def european(amount: float) -> str:
+    return f"{amount:,.1f}".translate(str.maketrans(",.", ".,"))
+
+
+def odd_files(folder: Path) -> dict[str, Path]:
+    """The same rows, each time written otherwise; every one has a number that rows are called by."""
+    rows = ROWS.reset_index(drop=True).assign(who=range(100, 195), note="à gauche")
+    written = rows.assign(income=rows["income"].map(european))
+    texts = {
+        "decimal commas": written.to_csv(index=False, sep=";"),
+        "cp1252": rows.to_csv(index=False),
+        "utf-16": rows.to_csv(index=False, sep="\t"),
+        "quoted": rows.assign(note="a;b,c\nd").to_csv(index=False, quoting=csv.QUOTE_ALL),
+        "gz": written.to_csv(index=False, sep="|"),
+        "sep=": "sep=;\n" + rows.to_csv(index=False, sep=";"),
+        "ends in separators": rows.to_csv(index=False).replace("\n", ",\n").replace(",\n", "\n", 1),
+        "capitals": rows.assign(job=rows["job"].str.upper()).to_csv(index=False),
+        "blanks and signs": rows.assign(income=rows["income"].map("  {:+} ".format)).to_csv(index=False),
+    }
+    for name, text in texts.items():
+        encoded = text.encode(name if name in ("cp1252", "utf-16") else "utf-8")
+        (folder / f"{name}.csv").write_bytes(gzip.compress(encoded) if name == "gz" else encoded)
+    return {name: folder / f"{name}.csv" for name in texts}
+
+
+def test_odd_files_are_read_alike_whole_and_in_chunks(tmp_path):
+    expected = ROWS.set_axis(pd.RangeIndex(100, 195), axis=0)
+    for name, path in odd_files(tmp_path).items():
+        whole = read_rows(path, TASK, index="who")
+        chunks = pd.concat(list(RowFile(path, TASK, "who").chunks(7)))
+        for found in (whole, chunks):
+            pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False, check_names=False)
+            assert found.index.dtype == np.int64, name
+        assert chunks.dtypes.equals(ROWS.dtypes), name
+        assert [*RowFile(path, TASK, "who").labels(50)][1].tolist() == list(range(150, 195)), name
+
+
+@pytest.mark.parametrize("name", ["decimal commas", "cp1252", "gz"])
+def test_odd_files_get_the_answers_of_plain_ones(name, source, tmp_path):
+    expected, told = content(run(source).path), content(run(odd_files(tmp_path)[name]).path)
+    for column in ("income", "age", "now: income", "now: job", "probability", "status"):
+        assert told[column] == expected[column], column
+
+
+def test_what_is_wrong_is_told_alike_whole_and_in_chunks(tmp_path):
+    path = tmp_path / "rows.csv"
+    for change in (
+        {"age": "old"},
+        {"job": "pilot"},
+        {"job": "n/a"},
+        {"born": "here,there"},
+        {"income": "12 %"},
+        {"age": "-"},
+    ):
+        (name, text), table = *change.items(), ROWS.reset_index(drop=True).astype(object)
+        table.loc[60, name] = text
+        path.write_text(table.to_csv(index=False).replace('"', "" if name == "born" else '"'))
+        told = []
+        for read in (lambda: read_rows(path, TASK), lambda: run(path, chunk=9)):
+            with pytest.raises((DataError, SchemaError)) as error:
+                read()
+            told.append([(fault.place, fault.rows, fault.first) for fault in error.value.faults])
+        assert told[0] == told[1], change
+        assert name == "born" or told[0] == [(f"column {name!r}", 1, 60)], change
+    path.write_text(ROWS.assign(income=["1,5", *["2.5"] * 94]).to_csv(index=False, sep=";"))
+    for read in (lambda: read_rows(path, TASK), lambda: run(path)):
+        with pytest.raises(DataError, match="'income': mixes decimal points and commas, e.g. '1,5', '2.5'"):
+            read()
+
+
+def test_a_notation_that_the_last_row_tells_holds_for_the_first(tmp_path):
+    rows = ROWS.reset_index(drop=True).iloc[:40].assign(income=["1.234"] * 39 + ["2.500,5"], age=30)
+    rows.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    (first, *_) = RowFile(tmp_path / "rows.csv", TASK).chunks(5)
+    assert first["income"].tolist() == [1234.0] * 5 == read_rows(tmp_path / "rows.csv", TASK)["income"].tolist()[:5]
+
+
+def test_numbers_that_can_be_read_in_two_ways_are_read_as_the_schema_allows(tmp_path):
+    rows = ROWS.reset_index(drop=True).iloc[:40]
+    rows.assign(income="9.500").to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    (chunk,) = RowFile(tmp_path / "rows.csv", TASK).chunks(40)
+    assert set(chunk["income"]) == {9.5} == set(read_rows(tmp_path / "rows.csv", TASK)["income"])
+    rows.assign(income="8.500").to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    for read in (lambda: read_rows(tmp_path / "rows.csv", TASK), lambda: run(tmp_path / "rows.csv")):
+        with pytest.raises(DataError, match="numbers that can be read in two ways"):
+            read()

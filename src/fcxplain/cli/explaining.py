@@ -10,19 +10,20 @@ import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
+from ..files import check_output
 from ..text import counted
 from . import console as completion
-from .console import Json, SkipMissing, note, one_line, out, print_json, table_of, written
+from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .progress import Work, working
 
 if TYPE_CHECKING:
+    from ..datasets.source import Source
     from ..explainer import FCx
     from ..explanation import Certificate, Explanation
     from ..streaming import Streamed
     from ..streaming import StreamProgress as Streaming
     from ..task import Task
-    from .sources import Source
 
 # Answers, and rows without one, that are shown when they go to no file.
 SHOWN = 5
@@ -160,8 +161,8 @@ WhyNotAll = Annotated[
 OverridesFile = Annotated[
     Path | None,
     typer.Option(
-        help="What holds for single rows: a file with a column `row` (what the row is called: its number, or its --id) "
-        "and freeze, target, rules, ..."
+        help="What holds for single rows: a file with a column `row` (what the row is called: its number, or by "
+        "--index) and freeze, target, rules, ..."
     ),
 ]
 KeyFile = Annotated[
@@ -207,7 +208,7 @@ def explain(
     draws: Draws = 16,
     chunk: Chunk = None,
     best_effort: BestEffort = False,
-    row_id: CalledBy = None,
+    index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     strict: Strict = False,
@@ -222,39 +223,35 @@ def explain(
 
     Example: fcxplain explain model rows.csv --why-not --html report.html --out answers.parquet
     """
-    from .saved import load_model, remembered
-    from .sources import rows_to_explain
+    from ..datasets.source import Source, index_in, read_rows
+    from ..datasets.tables import columns_of
+    from ..explainer import FCx
 
-    _check_outputs(output, html)
-    secret = read_key(key)
-    if secret is not None and (output is None or not _is_parquet(str(output))):
-        raise DataError(
-            "", [Fault(f"--key {key}", "is for answers in parquet", "Write them with --out answers.parquet.")]
-        )
+    secret = _checked(output, html, key)
     with working("loading the model"):
-        fcx, source = load_model(model, classifier), remembered(model)
+        fcx = FCx.load(model, classifier)
+    source = Source.remembered(fcx.source_)
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
-    wishes: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
-    wishes |= {"draws": draws} if draws != 16 else {}
-    wishes |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
+    asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
+    asked |= {"draws": draws} if draws != 16 else {}
+    asked |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
-        named = _name_in_parquet(rows, source, row_id)
-        found = _streamed(fcx, Path(rows), output, wishes | {"index": named, "chunk": chunk, "key": secret})
-        _finish(found, fcx, as_json, strict=strict)
-        return
+        named = index_in(columns_of(Path(rows)), source, index)
+        found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
+        return _finish(found, fcx, as_json, strict=strict)
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     with working("loading the rows"):
-        table = rows_to_explain(rows, fcx.task_, source, skip_missing=skip_missing, called_by=row_id)
+        table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
     with working(EXPLAINING, len(table)) as work:
-        answer = fcx.explain(table, **_watched(work), **wishes)
+        answer = fcx.explain(table, **_watched(work), **asked)
     _write(answer, output, html, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
         print_answers(answer, output, html, asked_why=bool(why))
-    _end(answer.counts, strict=strict)
+    return _end(answer.counts, strict=strict)
 
 
 def _watched(work: Work) -> dict[str, Any]:
@@ -280,24 +277,20 @@ def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
     note(f"{FREE} Rules to choose from: {command}; then fit again with --rules.")
 
 
-def _name_in_parquet(rows: str, source: Source | None, row_id: str | None) -> str | None:
-    """The column that calls the rows of a large file by name."""
-    from ..streaming.rows import columns_of
-    from .sources import names_rows
-
-    return row_id if row_id is not None or source is None else names_rows(columns_of(Path(rows)), source, None)
-
-
-def _check_outputs(output: Path | None, html: Path | None) -> None:
-    from .outputs import ANSWERS, check_output
-
+def _checked(output: Path | None, html: Path | None, key: Path | None) -> bytes | None:
+    """The secret bytes, if a file of them is named; what could not be written is refused before the work."""
     for path, endings, option in ((output, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
             check_output(path, endings, option)
+    secret = read_key(key)
+    if secret is not None and (output is None or not _is_parquet(str(output))):
+        problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
+        raise DataError("", [Fault(f"--key {key}", problem, remedy)])
+    return secret
 
 
 def _write(answer: Explanation, output: Path | None, html: Path | None, key: bytes | None) -> None:
-    from .outputs import write_answers
+    from ..explanation.files.plain import write_answers
 
     with working("writing"):
         if output is not None:
@@ -333,7 +326,7 @@ def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
-def _streamed(fcx: FCx, rows: Path, output: Path, wishes: dict[str, Any]) -> Streamed:
+def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Streamed:
     with working(EXPLAINING) as work:
 
         def move(step: Streaming) -> None:
@@ -341,10 +334,10 @@ def _streamed(fcx: FCx, rows: Path, output: Path, wishes: dict[str, Any]) -> Str
 
         try:
             heard = {"on_chunk": move, "on_resume": _tell_resumed, **_watched(work)}
-            found: Streamed = fcx.explain(rows, out=output, **heard, **wishes)
+            found: Streamed = fcx.explain(rows, out=output, **heard, **asked)
             return found
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_kept(fcx, output, wishes["chunk"])) from None
+            raise KeyboardInterrupt(_kept(fcx, output, asked["chunk"])) from None
 
 
 def _tell_resumed(done: int) -> None:

@@ -1,10 +1,15 @@
-"""An explanation as plain data, as it stands in JSON."""
+"""An explanation as plain data, as it stands in JSON and in CSV."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pandas.api.types import is_numeric_dtype
+
+from ...datasets.delimited import guarded
+from ...files import write_whole
 from ..certificate import labels, written
 
 if TYPE_CHECKING:
@@ -47,3 +52,15 @@ def without_nan(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [without_nan(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def write_answers(explanation: Explanation, path: Path, key: bytes | None = None) -> None:
+    """Answers as parquet or JSON, with their certificates, or as CSV that no spreadsheet takes for formulas."""
+    if path.suffix.lower() == ".parquet":
+        explanation.to_parquet(path, key=key)
+    elif path.suffix.lower() == ".json":
+        explanation.to_json(path)
+    else:
+        # Our own readers take the guards off again.
+        safe = explanation.frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(guarded))
+        write_whole(path, str(safe.rename(columns=guarded).to_csv(index=False, lineterminator="\n")))
