@@ -19,15 +19,15 @@ from rich.console import Console
 from commands import run
 from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
-from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
+from fcxplain.cli.explaining import kept_so_far, watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.progress import Work
 from fcxplain.datasets import read_table
 from fcxplain.datasets.source import Source, read_rows
 from fcxplain.files import only_run
 from fcxplain.generator.presets import SCHEDULE
+from fcxplain.progress import EXPLAINING, Progress
 from fcxplain.saving import manifest
-from fcxplain.streaming import StreamProgress
 
 MODEL = """
 import numpy as np
@@ -103,6 +103,18 @@ def test_a_target_in_the_labels_words_is_answered_with_the_option_that_names_cla
     fit = ("fit", *OWN, "--id", "customer", "--classifier", "credit_model:model", "--out", tmp_path / "m")
     done = run(*fit, "--target", "granted", folder=desk)
     assert (done.code, "--classes rejected,granted" in done.words) == (2, True)
+
+
+def test_a_threshold_decides_from_where_on_the_answer_is_the_second_class(desk: Path, tmp_path: Path):
+    fit = ("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--threshold", 0.7, "--out", tmp_path / "m")
+    done = run(*fit, folder=desk)
+    assert done.code == 0, done.err
+    task = FCx.load(tmp_path / "m", classifier="credit_model:model").task_
+    assert task.classifier.threshold == 0.7
+    rows = pd.read_csv(desk / "rows.csv")
+    assert (task.predict(rows) == "granted").tolist() == (
+        rows["income"] - rows["debt"] - 20 >= 10 * np.log(7 / 3)
+    ).tolist()
 
 
 def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp_path: Path):
@@ -287,15 +299,17 @@ def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_go
     asked = ("explain", "m", "rows.parquet", "--classifier", "credit_model:model", "--id", "customer", "--out", answers)
     fcx, rows = FCx.load(desk / "m", sys.modules["credit_model"].model), desk / "rows.parquet"
 
-    def stop(step: StreamProgress) -> None:
-        if step.chunks == 2:
+    def stop(event: Progress) -> None:
+        if event.done > 20:
             raise KeyboardInterrupt
 
-    assert _kept(fcx, answers, None).startswith("nothing is kept yet, since answers are kept 1,000 rows at a time")
+    assert kept_so_far(fcx, answers, None).startswith(
+        "nothing is kept yet, since answers are kept 1,000 rows at a time"
+    )
     with pytest.raises(KeyboardInterrupt):
-        fcx.explain(rows, out=answers, index="customer", chunk=10, on_chunk=stop)
+        fcx.explain(rows, out=answers, index="customer", chunk=10, on_progress=stop)
     told = f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there"
-    assert _kept(fcx, answers, 10) == told
+    assert kept_so_far(fcx, answers, 10) == told
     other = run(*asked, folder=desk)
     assert (other.code, "parts of another run" in other.err) == (2, True)
     done = run(*asked, "--chunk", 10, folder=desk)
@@ -315,7 +329,7 @@ def test_rows_without_an_answer_are_named_for_a_file_too(desk: Path, tmp_path: P
 
 def test_the_bar_moves_while_reasons_are_looked_for():
     work = Work(EXPLAINING, 3, console=Console(file=io.StringIO()))
-    heard = _watched(work)
+    heard = watched(work)
     heard["on_why"](3, 0.25)
     assert work.what == "looking for what stands in the way of 3 rows"
     assert work.state() == "25%", "the time of the search says nothing of what is left now"

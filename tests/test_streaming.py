@@ -29,7 +29,8 @@ from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.files.digest import DIGEST
 from fcxplain.explanation.files.parquet import KEY, arrow_table
 from fcxplain.explanation.files.verification import verify
-from fcxplain.streaming import StreamProgress, chunk_for, kept_rows, matched, stream
+from fcxplain.progress import EXPLAINING, FOUND, Progress
+from fcxplain.streaming import chunk_for, kept_rows, matched, stream
 from fcxplain.streaming.rows import RowFile
 from fcxplain.task import Task
 
@@ -117,20 +118,11 @@ def test_a_run_that_goes_on_is_written_with_the_key_given_then(source):
         run(source, key=b"short")
 
 
-def test_each_chunk_is_told(source):
-    seen: list[StreamProgress] = []
-    run(source, on_chunk=seen.append)
-    assert [p.rows for p in seen] == [40, 80, 95]
-    assert {p.total for p in seen} == {95}
-    assert [p.chunks for p in seen] == [1, 2, 3]
-    assert sum(seen[-1].counts.values()) == 95
-    assert not any(p.resumed for p in seen)
-
-
-def test_rows_are_told_within_chunks_as_rows_of_the_file(source):
-    seen: list[tuple[int, int | None]] = []
-    run(source, on_rows=lambda done, total: seen.append((done, total)))
-    assert seen == [(20, 95), (40, 95), (60, 95), (80, 95), (87, 95), (95, 95)]
+def test_rows_are_told_within_chunks_and_again_when_they_are_kept(source):
+    seen: list[Progress] = []
+    run(source, on_progress=seen.append)
+    assert [event.done for event in seen] == [20, 40, 40, 60, 80, 80, 87, 95, 95]
+    assert {(event.stage, event.total, event.note) for event in seen} == {(EXPLAINING, 95, "")}
 
 
 class Stops:
@@ -159,12 +151,13 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     parts = sorted(p.name for p in source.parent.glob("answers.parquet.parts/*"))
     assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))][: 9 * after]
     assert kept_rows(source.with_name("answers.parquet")) == 40 * after
-    rest, seen, resumed = Stops(9, error), [], []
-    found = run(source, explain=rest, on_chunk=seen.append, on_resume=resumed.append)
+    rest, seen = Stops(9, error), []
+    found = run(source, explain=rest, on_progress=seen.append)
     assert content(found.path) == expected
-    assert resumed == [40 * after] * (after > 0)
+    notes = [f"going on after row {event.done}" for event in seen if event.note]
+    assert notes == [event.note.partition(":")[0] for event in seen if event.note] == notes[: after > 0]
     assert rest.asked == 95 - 40 * after
-    assert [p.resumed for p in seen] == [True] * after + [False] * (3 - after)
+    assert [e.stage for e in seen if not e.note] == [FOUND] * after + [EXPLAINING] * (3 - after)
     assert not source.with_name("answers.parquet.parts").exists()
 
 
@@ -177,14 +170,14 @@ class Module(nn.Module):
 
 def test_answers_of_a_model_that_is_dear_to_ask_are_kept_more_often(tmp_path):
     loans.table(2100, seed=8).to_parquet(tmp_path / "rows.parquet")
-    sizes: list[int] = []
+    seen: list[Progress] = []
     stops, target = Stops(2, KeyboardInterrupt()), tmp_path / "answers.parquet"
     with pytest.raises(KeyboardInterrupt):
         stream(stops, tmp_path / "rows.parquet", target, task=TASK, identity="a")
     assert kept_rows(target) == stops.asked == 2000
     rest = Stops(9, KeyboardInterrupt())
-    stream(rest, tmp_path / "rows.parquet", target, task=TASK, identity="a", on_resume=sizes.append)
-    assert (sizes, rest.asked) == ([2000], 100)
+    stream(rest, tmp_path / "rows.parquet", target, task=TASK, identity="a", on_progress=seen.append)
+    assert ([e.done for e in seen if e.note], rest.asked) == ([2000], 100)
     assert pq.read_metadata(target).num_row_groups == 1, "small parts go together"
     assert chunk_for(Task(ROWS, Module(), schema=loans.SCHEMA, target=1)) == 20_000
 
@@ -221,9 +214,10 @@ def test_damaged_parts_are_made_again(source):
     folder = cut_off(source)
     (folder / "part-000000.parquet").write_bytes(b"PAR1")
     (folder / ".part-000001.parquet.x").write_bytes(b"half")
-    seen: list[StreamProgress] = []
-    assert content(run(source, on_chunk=seen.append).path) == expected
-    assert [p.resumed for p in seen] == [False, True, False]
+    seen: list[Progress] = []
+    assert content(run(source, on_progress=seen.append).path) == expected
+    assert [event.done for event in seen if event.stage == FOUND] == [80]
+    assert not any(event.note for event in seen), "what was there is not the beginning"
     assert not folder.exists()
 
 
@@ -262,9 +256,9 @@ def test_a_killed_process_leaves_whole_parts_only(source):
     parts = sorted(source.with_name("answers.parquet.parts").glob("part-*"))
     assert len(parts) >= 2
     assert all(pq.read_metadata(p).num_rows >= 40 for p in parts)
-    seen: list[StreamProgress] = []
-    found = run(source, on_chunk=seen.append)
-    assert seen[1].resumed
+    seen: list[Progress] = []
+    found = run(source, on_progress=seen.append)
+    assert seen[1].stage == FOUND
     assert verify(TASK, ROWS, found.path).passed
 
 
@@ -515,7 +509,7 @@ def test_what_is_wrong_is_told_alike_whole_and_in_chunks(tmp_path):
         assert name == "born" or told[0] == [(f"column {name!r}", 1, 60)], change
     path.write_text(ROWS.assign(income=["1,5", *["2.5"] * 94]).to_csv(index=False, sep=";"))
     for read in (lambda: read_rows(path, TASK), lambda: run(path)):
-        with pytest.raises(DataError, match="'income': mixes decimal points and commas, e.g. '1,5', '2.5'"):
+        with pytest.raises(DataError, match=r"'income': mixes decimal points and commas, e.g. '1,5', '2.5'"):
             read()
 
 

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..files import check_output
+from ..progress import EXPLAINING, counting
 from ..text import counted
 from . import console as completion
 from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..explainer import FCx
     from ..explanation import Certificate, Explanation
     from ..streaming import Streamed
-    from ..streaming import StreamProgress as Streaming
     from ..task import Task
 
 # Answers, and rows without one, that are shown when they go to no file.
@@ -53,7 +53,7 @@ def print_answers(answer: Explanation, output: Path | None, html: Path | None, *
     _print_cut_short(answer)
     if asked_why and answer.counts.get("timed_out"):
         told = "Why the rows that are timed_out have no answer was not looked into: their budget was spent before."
-        out.print(f"{told} Give them more with --calls or --seconds.", highlight=False, soft_wrap=True)
+        out.print(f"{told} Give them more with --budget or --seconds.", highlight=False, soft_wrap=True)
     written(output, html)
 
 
@@ -94,7 +94,7 @@ def _print_cut_short(answer: Explanation) -> None:
         return
     count = int((answer.cut_short & (answer.row_status == "verified")).sum())
     if count:
-        told = "their budget ended before the search did; with more (--calls, --seconds) there may be better ones"
+        told = "their budget ended before the search did; with more (--budget, --seconds) there may be better ones"
         out.print(f"{count:,} of the verified answers are the best so far: {told}", highlight=False, soft_wrap=True)
 
 
@@ -132,7 +132,6 @@ def _failures(c: Certificate) -> list[str]:
     return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
 
 
-EXPLAINING = "explaining rows"
 Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
 Many = Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")]
@@ -173,7 +172,10 @@ KeyFile = Annotated[
         "then one that only who has the key can make.",
     ),
 ]
-Calls = Annotated[int | None, typer.Option(min=1, help="Ask a model that is no network so often for a row.")]
+Calls = Annotated[
+    int | None,
+    typer.Option("--budget", "--calls", min=1, help="Ask a model that is no network so often for a row."),
+]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row; 1 is fastest.")]
 Chunk = Annotated[
@@ -203,7 +205,7 @@ def explain(
     why_not_all: WhyNotAll = False,
     overrides: OverridesFile = None,
     key: KeyFile = None,
-    calls: Calls = None,
+    budget: Calls = None,
     seconds: Seconds = None,
     draws: Draws = 16,
     chunk: Chunk = None,
@@ -235,7 +237,7 @@ def explain(
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
     asked |= {"draws": draws} if draws != 16 else {}
-    asked |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
+    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
@@ -245,7 +247,7 @@ def explain(
     with working("loading the rows"):
         table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
     with working(EXPLAINING, len(table)) as work:
-        answer = fcx.explain(table, **_watched(work), **asked)
+        answer = fcx.explain(table, **watched(work), **asked)
     _write(answer, output, html, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
@@ -254,17 +256,14 @@ def explain(
     return _end(answer.counts, strict=strict)
 
 
-def _watched(work: Work) -> dict[str, Any]:
+def watched(work: Work) -> dict[str, Any]:
     """What to call with how far it is: rows that are done, and how far the looking for reasons is."""
-
-    def on_rows(done: int, total: int | None) -> None:
-        work.move(done, total, what=EXPLAINING)
 
     def on_why(rows: int, share: float) -> None:
         what = f"looking for what stands in the way of {counted(rows, 'row')}"
         work.move(int(share * 1000), 1000, what=what, in_percent=True)
 
-    return {"on_rows": on_rows, "on_why": on_why}
+    return {"on_rows": counting(EXPLAINING, work.tell), "on_why": on_why}
 
 
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
@@ -328,23 +327,15 @@ def _is_parquet(path: str) -> bool:
 
 def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Streamed:
     with working(EXPLAINING) as work:
-
-        def move(step: Streaming) -> None:
-            work.move(step.rows, step.total, what=EXPLAINING, fresh=not step.resumed)
-
         try:
-            heard = {"on_chunk": move, "on_resume": _tell_resumed, **_watched(work)}
+            heard = {"on_progress": work.tell, "on_why": watched(work)["on_why"]}
             found: Streamed = fcx.explain(rows, out=output, **heard, **asked)
             return found
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_kept(fcx, output, asked["chunk"])) from None
+            raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
 
 
-def _tell_resumed(done: int) -> None:
-    note(f"going on after row {done:,}: the answers before it are kept from the run that was stopped")
-
-
-def _kept(fcx: FCx, output: Path, chunk: int | None) -> str:
+def kept_so_far(fcx: FCx, output: Path, chunk: int | None) -> str:
     """What to say of the parts of a run that was stopped."""
     from ..streaming import chunk_for, kept_rows
 

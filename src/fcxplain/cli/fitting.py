@@ -60,6 +60,10 @@ Classes = Annotated[
         help="What your own model's classes are called, in its order: no,yes for a model that answers 0 and 1.",
     ),
 ]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Of two classes, the second is the answer from this probability on; 0.5 by default."),
+]
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
 ]
@@ -105,6 +109,7 @@ def fit(
     immutable: Immutable = None,
     classifier: ToExplain = "paper",
     classes: Classes = None,
+    threshold: Threshold = None,
     as_published: AsPublished = False,
     constraint: Constrained = None,
     rows: MostRows = None,
@@ -138,15 +143,13 @@ def fit(
     check_target(output, KIND, overwrite=overwrite)
     with only_run(output):
         _check_options(constraint, as_published, history, write_schema)
-        how: dict[str, Any] = {"label": label, "rows": rows, "seed": seed, "index": index}
-        source = Source.of(data, classifier=classifier, schema=schema_file, **how)
+        chosen = {"label": label, "rows": rows, "seed": seed, "index": index}
+        source = Source.of(data, classifier=classifier, schema=schema_file, **chosen)
         fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
         _set(fcx, epochs, learning_rate, setting or [])
         own = _own_classifier(classifier, classes)
         loaded = _loaded(source, own, target, ignore or [], immutable or [])
-        asked = _asked(loaded, rules, target, classes, graph)
-        if write_schema is not None:
-            loaded.schema.to_toml(write_schema)
+        asked = _asked(loaded, rules, target, classes, threshold, graph)
         _introduce(loaded, source, asked, write_schema)
         task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _beside(output))
         fcx.save(output, overwrite=overwrite, source=source.to_dict())
@@ -157,16 +160,22 @@ def fit(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to hold: the rules, the class wanted, what the model's classes are called, and the causes."""
+    """What is to hold: the rules, the class wanted, the model's classes and from where on it answers the second."""
 
     rules: tuple[Rule, ...]
     target: Any
     classes: tuple[Any, ...] | None
+    threshold: float | None
     graph: CausalGraph | None
 
 
 def _asked(
-    data: Dataset, rules: str | None, target: str | None, classes: list[str] | None, graph: Path | None
+    data: Dataset,
+    rules: str | None,
+    target: str | None,
+    classes: list[str] | None,
+    threshold: float | None,
+    graph: Path | None,
 ) -> _Asked:
     """What was asked for, read before any work begins, so that mistakes are told at once."""
     from ..causal import as_graph
@@ -176,7 +185,7 @@ def _asked(
 
     known = None if graph is None else as_graph(graph, data.schema.names)
     names = [level_named(name, data.classes) or name for name in split(classes)]
-    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, known)
+    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, threshold, known)
 
 
 def _check_options(constraint: str | None, as_published: bool, history: Path | None, write_schema: Path | None) -> None:
@@ -208,8 +217,8 @@ def _loaded(source: Source, own: Any, target: str | None, ignore: list[str], imm
 
     # The classes of a model of one's own may be called otherwise than those of the label.
     wanted = target if own is None else None
-    with working(f"loading {source.data}"):
-        loaded = source.load(target=wanted, ignore=ignore, immutable=immutable)
+    with working(f"loading {source.data}") as work:
+        loaded = source.load(target=wanted, ignore=ignore, immutable=immutable, on_progress=work.tell)
     if own is None:
         checked_target(loaded.target, loaded.classes)
     return loaded
@@ -238,9 +247,11 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
 
 
 def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) -> None:
-    """Show what there is to learn from before anything is learnt, if it is a table that we do not know."""
+    """Show what there is to learn from before anything is learnt; a schema that is to be kept is written."""
     from .guide import show_freedom, show_own_table
 
+    if kept is not None:
+        data.schema.to_toml(kept)
     if err.quiet:
         return
     if source.is_built_in:
@@ -260,7 +271,7 @@ def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
         how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
         # A class of the label is known as such; a model of one's own may call its classes otherwise.
         wanted = data.target if source.classifier in KINDS or asked.target is None else asked.target
-        how |= {"target": wanted, "classes": asked.classes}
+        how |= {"target": wanted, "classes": asked.classes, "threshold": asked.threshold}
         return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
 
 

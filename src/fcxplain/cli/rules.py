@@ -118,7 +118,7 @@ def rules_suggest(
     output: Annotated[
         Path | None, typer.Option("--out", help="The rule file for accepted rules (.txt, .rules).")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--force", "--overwrite", help="Replace a file of that name.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file of that name.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many to show, strongest first.")] = 20,
     support: Annotated[int, typer.Option(LEAST, min=1, help="Rows that must speak for a rule.")] = 30,
     seed: Seed = 0,
@@ -166,7 +166,7 @@ def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
         raise DataError("", [Fault(f"--out {output}", "would hold nothing: no rule is accepted", remedy)])
     check_output(output, ENDINGS, "--out")
     if output.exists() and not overwrite:
-        remedy = "Pass --force to replace it, or choose another name."
+        remedy = "Pass --overwrite to replace it, or choose another name."
         raise DataError("", [Fault(f"--out {output}", "exists already", remedy)])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
+from ..progress import OnProgress, nobody
 from ..schema import Schema
 from ..schema.roles import without_ignored
 from ..schema.validation import EMPTY
@@ -78,13 +79,14 @@ class Source:
         target: Any = None,
         ignore: Sequence[str] = (),
         immutable: Sequence[str] = (),
+        on_progress: OnProgress = nobody,
     ) -> Dataset:
         """The data in its parts; `schema` stands in for the schema file, and for `ignore` and `immutable`."""
         if self.is_built_in:
             own = [name for name, given in (("ignore", ignore), ("index", self.index)) if given]
             if own:
                 raise DataError("", [Fault(name, "is for a table of your own", "Leave it out.") for name in own])
-            loaded = load_dataset(self.data, seed=self.seed, rows=self.rows)
+            loaded = load_dataset(self.data, seed=self.seed, rows=self.rows, on_progress=on_progress)
             loaded = replace(loaded, schema=loaded.schema.freeze(*immutable))
             return loaded if target is None else replace(loaded, target=target)
         if self.label is None:

@@ -13,6 +13,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from ..classifier.networks import one_thread
 from ..errors import Fault, TrainingError, between, refuse, whole
+from ..progress import ProgressLines
+from ..text import counted
 from .cvae import ConditionalVAE, SeededDropout
 from .heads import Heads
 from .objective import Objective
@@ -381,3 +383,21 @@ def _copy(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _copied_optimiser(state: dict[str, Any]) -> dict[str, Any]:
     return state | {"state": {index: _copy(kept) for index, kept in state["state"].items()}}
+
+
+class TrainingLines(Callback):
+    """Lines about a training."""
+
+    def __init__(self, lines: ProgressLines) -> None:
+        self.lines, self.before = lines, 0
+
+    def on_train_begin(self, training: Training) -> None:
+        """Say how much there is to do."""
+        self.before = training.epoch
+        self.lines.say(
+            f"{counted(len(training.train), 'row')}, in at most {counted(training.schedule.epochs, 'epoch')}"
+        )
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Say how far it is. What was there already took no time, and is not counted."""
+        self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epoch")
