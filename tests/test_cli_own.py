@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from commands import run
 from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
-from fcxplain.cli.explaining import kept_so_far, watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.progress import Work
 from fcxplain.datasets import read_table
 from fcxplain.datasets.source import Source, read_rows
 from fcxplain.files import only_run
 from fcxplain.generator.presets import SCHEDULE
-from fcxplain.progress import EXPLAINING, Progress
+from fcxplain.progress import EXPLAINING
 from fcxplain.saving import manifest
 
 MODEL = """
@@ -294,22 +292,27 @@ def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Pa
     assert "Why the rows that are timed_out have no answer was not looked into" in late.words
 
 
-def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(desk: Path, tmp_path: Path):
-    answers = tmp_path / "a.parquet"
+def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answers, move = tmp_path / "a.parquet", Work.move
     asked = ("explain", "m", "rows.parquet", "--classifier", "credit_model:model", "--id", "customer", "--out", answers)
-    fcx, rows = FCx.load(desk / "m", sys.modules["credit_model"].model), desk / "rows.parquet"
 
-    def stop(event: Progress) -> None:
-        if event.done > 20:
+    def stopped(work: Work, done: float, total: int | None = None, **more: Any) -> None:
+        move(work, done, total, **more)
+        # Somebody stops it when the bar says so.
+        if more["what"] == EXPLAINING and (stop_early or done > 20):
             raise KeyboardInterrupt
 
-    assert kept_so_far(fcx, answers, None).startswith(
-        "nothing is kept yet, since answers are kept 1,000 rows at a time"
-    )
-    with pytest.raises(KeyboardInterrupt):
-        fcx.explain(rows, out=answers, index="customer", chunk=10, on_progress=stop)
-    told = f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there"
-    assert kept_so_far(fcx, answers, 10) == told
+    with monkeypatch.context() as patched:
+        patched.setattr(Work, "move", stopped)
+        stop_early = True
+        early = run(*asked, folder=desk)
+        stop_early = False
+        late = run(*asked, "--chunk", 10, folder=desk)
+    assert (early.code, late.code) == (130, 130)
+    assert "nothing is kept yet, since answers are kept 1,000 rows at a time" in early.words
+    assert f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there" in late.words
     other = run(*asked, folder=desk)
     assert (other.code, "parts of another run" in other.err) == (2, True)
     done = run(*asked, "--chunk", 10, folder=desk)
@@ -327,14 +330,26 @@ def test_rows_without_an_answer_are_named_for_a_file_too(desk: Path, tmp_path: P
     assert re.search(named, file.words)[1] == re.search(named, table.words)[1]
 
 
-def test_the_bar_moves_while_reasons_are_looked_for():
-    work = Work(EXPLAINING, 3, console=Console(file=io.StringIO()))
-    heard = watched(work)
-    heard["on_why"](3, 0.25)
-    assert work.what == "looking for what stands in the way of 3 rows"
-    assert work.state() == "25%", "the time of the search says nothing of what is left now"
-    heard["on_rows"](3, 3)
-    assert (work.what, work.state()) == (EXPLAINING, "3 of 3")
+def test_the_bar_moves_while_reasons_are_looked_for(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen, move = [], Work.move
+
+    def watched(work: Work, *done: float, **more: Any) -> None:
+        move(work, *done, **more)
+        seen.append((work.what, work.state()))
+
+    table = pd.read_csv(desk / "rows.csv").set_index("customer")
+    rejected = table.index[table["income"] - table["debt"] < 10].tolist()[:2]
+    (tmp_path / "own.csv").write_text(
+        "row,rules\n" + "".join(f"{n},income' <= income; debt' >= debt\n" for n in rejected)
+    )
+    monkeypatch.setattr(Work, "move", watched)
+    asked = ("--classifier", "credit_model:model", "--why-not", "--overrides", tmp_path / "own.csv")
+    assert run("explain", "m", "rows.csv", *asked, folder=desk).code == 0
+    reasons = [state for what, state in seen if what.startswith("looking for what stands in the way of ")]
+    # The time of the search says nothing of what is left now.
+    assert reasons
+    assert re.fullmatch(r"\d+%", reasons[0])
+    assert seen[-1] == (EXPLAINING, f"{len(table)} of {len(table)}")
 
 
 def test_rules_are_checked_on_a_table_that_was_named(desk: Path):

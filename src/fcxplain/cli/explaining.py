@@ -134,6 +134,9 @@ def _failures(c: Certificate) -> list[str]:
 
 Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
+Group = Annotated[
+    str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
+]
 Many = Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")]
 Prefer = Annotated[
     str | None,
@@ -199,6 +202,7 @@ def explain(
     rows: Rows,
     output: Output = None,
     html: Page = None,
+    group: Group = None,
     k: Many = 1,
     prefer: Prefer = None,
     why_not: WhyNot = False,
@@ -229,15 +233,14 @@ def explain(
     from ..datasets.tables import columns_of
     from ..explainer import FCx
 
-    secret = _checked(output, html, key)
+    secret = _checked(output, html, group, key)
     with working("loading the model"):
         fcx = FCx.load(model, classifier)
     source = Source.remembered(fcx.source_)
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
-    asked |= {"draws": draws} if draws != 16 else {}
-    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)}
+    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws)
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
@@ -248,7 +251,7 @@ def explain(
         table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, **watched(work), **asked)
-    _write(answer, output, html, secret)
+    _write(answer, output, html, group, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
@@ -276,11 +279,13 @@ def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
     note(f"{FREE} Rules to choose from: {command}; then fit again with --rules.")
 
 
-def _checked(output: Path | None, html: Path | None, key: Path | None) -> bytes | None:
+def _checked(output: Path | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
     """The secret bytes, if a file of them is named; what could not be written is refused before the work."""
     for path, endings, option in ((output, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
             check_output(path, endings, option)
+    if group is not None and html is None:
+        raise DataError("", [Fault(f"--group {group}", "is for a page", "Write one with --html report.html.")])
     secret = read_key(key)
     if secret is not None and (output is None or not _is_parquet(str(output))):
         problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
@@ -288,14 +293,17 @@ def _checked(output: Path | None, html: Path | None, key: Path | None) -> bytes 
     return secret
 
 
-def _write(answer: Explanation, output: Path | None, html: Path | None, key: bytes | None) -> None:
-    from ..explanation.files.plain import write_answers
-
+def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:
     with working("writing"):
-        if output is not None:
-            write_answers(answer, output, key)
+        match None if output is None else output.suffix.lower():
+            case ".parquet":
+                answer.to_parquet(str(output), key=key)
+            case ".json":
+                answer.to_json(output)
+            case ".csv":
+                answer.to_csv(str(output))
         if html is not None:
-            answer.to_html(html)
+            answer.to_html(html, group=group)
 
 
 def given_overrides(path: Path | None) -> Any:
@@ -319,6 +327,11 @@ def read_key(path: Path | None) -> bytes | None:
 def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:
     given = {name: value for name, value in (("calls", calls), ("seconds", seconds)) if value is not None}
     return given or None
+
+
+def _drawn(draws: int) -> dict[str, int]:
+    """What FCx as published refuses is passed on only if it is asked for."""
+    return {"draws": draws} if draws != 16 else {}
 
 
 def _is_parquet(path: str) -> bool:

@@ -133,7 +133,12 @@ def graph(
     label: Label = None,
     schema_file: SchemaFile = None,
     ignore: Ignore = None,
-    alpha: Annotated[float | None, typer.Option(help="Level of the tests, 0.01 by default; less joins less.")] = None,
+    significance: Annotated[
+        float | None,
+        typer.Option(
+            "--significance", "--alpha", help="Level of the tests, 0.01 by default; less joins less. Also --alpha."
+        ),
+    ] = None,
     n_effective: Annotated[
         int | None, typer.Option(min=0, help="The most rows that significance counts on, 5000 by default; 0 for all.")
     ] = None,
@@ -148,7 +153,8 @@ def graph(
 
     Example: fcxplain graph --data adult --bootstrap 20 --out graph.svg
     """
-    chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--alpha": alpha, "--n-effective": n_effective}
+    chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--significance": significance}
+    chosen |= {"--n-effective": n_effective}
     _check_choice(model, data, chosen | {"--ignore": ignore})
     if output is not None:
         check_output(output, (*PICTURES, ".csv", ".dot"), "--out")
@@ -161,7 +167,7 @@ def graph(
             found = _model_graph(Path(str(model)), classifier, bootstrap, move)
         else:
             settings: dict[str, Any] = {"bootstrap": bootstrap, "on_resample": move}
-            settings |= {} if alpha is None else {"alpha": alpha}
+            settings |= {} if significance is None else {"significance": significance}
             settings |= {} if n_effective is None else {"n_effective": n_effective or None}
             found = _discovered(data, label, schema_file, ignore or [], seed, settings)
     if output is not None:
@@ -223,7 +229,7 @@ def _model_graph(
     if not bootstrap:
         return kept
     fcx = FCx.load(folder, classifier)
-    settings: dict[str, Any] = {"alpha": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    settings: dict[str, Any] = {"significance": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
     found = discover(
         _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings
     )

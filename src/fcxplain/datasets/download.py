@@ -114,9 +114,9 @@ def _download(address: str, path: Path, allowance: Allowance, on_progress: OnPro
         try:
             pooch.HTTPDownloader(progressbar=answer, chunk_size=CHUNK, **settings)(address, answer, None)
         except OSError as error:
-            came = file.tell()
-            if 0 < came < answer.total:
-                raise DataError(f"broke off after {came:,} of {answer.total:,} bytes") from error
+            # The length is known once it has begun.
+            if answer.total:
+                raise DataError(f"broke off ({error})") from error
             raise
         logger.info("downloaded %s bytes from %s", f"{file.tell():,}", address)
     return path

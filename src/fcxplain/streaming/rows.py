@@ -105,7 +105,7 @@ class RowFile:
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Text that was read, in the dtypes of the task's rows where they can hold it."""
-        dtypes = self.task.encoder.dtypes_
+        dtypes = self.task.dtypes
         return pd.DataFrame(
             {name: _column(self.task.schema[name], table[name], dtypes[name]) for name in table.columns}, table.index
         )
