@@ -15,7 +15,7 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "files", "hashing", "text"),
+    ("errors", "files", "hashing", "progress", "settings", "text"),
     ("schema", "training_loop"),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("region",),
@@ -24,7 +24,7 @@ ORDER = (
     ("explanation", "suggestions"),
     ("proof",),
     ("search", "metrics", "generator"),
-    ("progress", "saving", "streaming"),
+    ("saving", "streaming"),
     ("answering",),
     ("explainer",),
     ("contract",),
@@ -38,6 +38,8 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 # What the rooms beside each other may import; anything else there is an edge nobody has drawn yet.
 BESIDE = {
     ("files", "errors"),
+    ("progress", "text"),
+    ("settings", "errors"),
     ("rules", "encoding"),
     ("classifier", "encoding"),
 }
@@ -49,6 +51,7 @@ ONLY_IN = {
     "jinja2": {"explanation"},
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
+    "pooch": {"datasets"},
 }
 NOT_IN = {"pandas": {"causal"}}
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
+from ..datasets.delimited import guarded
 from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
@@ -350,6 +352,17 @@ class Explanation:
         if path is not None:
             write_whole(Path(path), text + "\n")
         return text
+
+    def to_csv(self, path: str | Path) -> None:
+        """`frame` as a CSV file that no spreadsheet takes for formulas; our own readers take the guards off again.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, whole or not at all.
+        """
+        safe = self.frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(guarded))
+        write_whole(path, str(safe.rename(columns=guarded).to_csv(index=False, lineterminator="\n")))
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None, group: str | None = None) -> str:
         """Everything as one HTML page that needs nothing from outside.
