@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..classifier import Classifier, Differentiable, differentiable, torch_modules
 from ..classifier.networks import Ramps, empty_linear
+from ..classifier.protocol import AdapterOptions
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FormatError
 from ..schema import Schema
@@ -192,7 +193,7 @@ def _restored_network(content: Any, tensors: Mapping[str, Tensor]) -> Classifier
         raise ClassifierError("", [Fault("this explainer", problem, "Give it: FCx.load(folder, classifier=...).")])
     encoder = _restored_encoder(Schema.from_dict(content["schema"]), content["encoder"])
     module = rebuilt(content["layers"], tensors, "classifier")
-    made = torch_modules.classifier(module, encoder, None, None, "logits")
+    made = torch_modules.classifier(module, AdapterOptions(encoder.schema_, encoder, output="logits"))
     made.trained_as = str(content["kind"])
     return made
 
