@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from fcxplain.methods.training import batches
 from torch.nn.functional import binary_cross_entropy, one_hot
 
 import loans
@@ -15,7 +16,6 @@ import small_problems
 from fcxplain import Task
 from fcxplain.errors import DataError
 from fcxplain.methods.encoded import ColumnLayout, soft_rows
-from fcxplain.methods.training import batches
 from fcxplain.methods.vcnet import VCNet, VcnetNetwork
 
 ROWS = loans.table(80, seed=5)

@@ -56,10 +56,10 @@ def run(source: Path, *, explain=explain, chunk: int = 40, identity: str = "a", 
 
 
 def content(path: Path) -> dict[str, list[object]]:
-    """Every cell of a file of answers; densities are told to the last digits that they can be."""
+    """Every cell of a file of answers; LOFs to the last digits that they can be."""
     found = pq.read_table(path).to_pydict()
     certificates = [None if c is None else json.loads(c) for c in found["certificate"]]
-    found["certificate"] = [c and c | {"density": round(c["density"], 4)} for c in certificates]
+    found["certificate"] = [c and c | {"lof": round(c["lof"], 4)} for c in certificates]
     return found
 
 

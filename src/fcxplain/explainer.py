@@ -32,7 +32,7 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Schedule, Training
+from .generator.training import Callback, Training
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
 from .overrides import as_table
@@ -43,6 +43,7 @@ from .search import PREFERENCES, Budget, as_budget
 from .streaming import OnRows, Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
+from .training_loop import Schedule
 
 
 class FCx:
@@ -242,7 +243,7 @@ class FCx:
             return as_graph(task.graph, task.schema.names)
         if not self.weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
+        return discover(task.train, task.schema, significance=self.alpha, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""

@@ -19,16 +19,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.rows import legal_rows
 from ..hashing import fingerprint
 from ..rules import Rule, in_words
 from ..schema import Schema
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of
-from .glance import certificate_glance
 from .lof import lof_to_data, taken
-from .wording import headline, stated
+from .wording import certificate_glance, headline, stated
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
@@ -69,7 +67,7 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
 
 
 def _model_id(task: Task) -> str | None:
-    rows = legal_rows(task.schema, PROBES, seed=_seed(task.schema), dtypes=task.encoder.dtypes_)
+    rows = task.legal_rows(PROBES, seed=_seed(task.schema))
     try:
         answers = task.classifier.decide(rows).choice
     except Exception as error:  # whatever a model of the user's own raises
@@ -101,7 +99,7 @@ class RuleVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = _written(self.now), _written(self.then)
+        now, then = written(self.now), written(self.then)
         return {"rule": self.rule, "words": self.words, "kept": self.kept, "now": now, "then": then}
 
 
@@ -141,8 +139,8 @@ class Certificate:
     cost: float
     changes: tuple[Change, ...]
     rules: tuple[RuleVerdict, ...]
-    density: float | None = None
-    """Local outlier factor against training rows: 1 where it is as dense there as around its neighbours."""
+    lof: float | None = None
+    """Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours."""
     draws: int = 0
     """Proposals of the network for the row."""
     calls: int | None = None
@@ -181,7 +179,7 @@ class Certificate:
             "cost": written(self.cost),
             "changes": [change.to_dict() for change in self.changes],
             "rules": [rule.to_dict() for rule in self.rules],
-            "density": self.density,
+            "lof": self.lof,
             "draws": self.draws,
             "calls": self.calls,
             "model": self.model,
@@ -206,27 +204,25 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A value, class or label as JSON has it: what is no number is None, what JSON does not know is text."""
+    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [written(part) for part in value]
+    if isinstance(value, dict):
+        return {name: written(part) for name, part in value.items()}
     if isinstance(value, np.generic):
         return written(value.item())
     return None if value is pd.NA or value is pd.NaT else str(value)
 
 
-def _written(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if type(value) in PLAIN else written(value) for name, value in values.items()}
-
-
 Columns = dict[str, list[Any]]
 
 
-def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[np.float64]) -> list[Certificate]:
-    """The certificates of some answers; `density` is told for each of these, NaN where it cannot be had."""
+def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.float64]) -> list[Certificate]:
+    """The certificates of some answers; `lof` is of each of these, NaN where it cannot be had."""
     e, place, checks = explanation, explanation.place[which], explanation.checks.take(which)
     before, after = e.rows.iloc[place], e.answers.iloc[which]
     rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
@@ -252,7 +248,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
             checks.cost.tolist(),
             changes_of(e.task.schema, before, after, checks.changed),
             _verdicts(e, place, first, second, checks.kept),
-            (None if math.isnan(score) else score for score in density.tolist()),
+            (None if math.isnan(score) else score for score in lof.tolist()),
             repeat(e.draws),
             calls,
             repeat(model_id(e.task)),
@@ -262,7 +258,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
     )
 
 
-def densities(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
+def lof_of(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
     """LOF against the training rows for some answers; NaN where a value is outside its domain."""
     found = np.full(len(which), np.nan)
     legal = explanation.checks.in_domain[which]

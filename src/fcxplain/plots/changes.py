@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
 from ..explanation import Explanation
-from ..explanation.page.tally import FeatureCount, feature_counts, first_answers
+from ..explanation.page.summary import FeatureCount, feature_counts, first_answers
 from ..schema import Feature, Natural
 from .style import (
     COLOURS,

@@ -41,16 +41,16 @@ HELD_BACK = 4
 PROVED = 64
 
 
-Rule = Callable[[Batch, Found], Bools]
+RowFilter = Callable[[Batch, Found], Bools]
 """Which rows of a batch a step is for."""
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One step: what it proposes, for which rows, and from which depth on."""
 
     propose: Callable[[Batch, Found], Candidates]
-    rows: tuple[Rule, ...]
+    rows: tuple[RowFilter, ...]
     """All of these must hold."""
     depth: int = 1
     improves: bool = False
@@ -113,7 +113,7 @@ def proof(batch: Batch, found: Found) -> Candidates:
 def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
     """Candidates that proofs turned up, and which rows have no counterfactual; at most so many legal rows are tried."""
     context, spending = batch.context, batch.spending
-    table, wanted = context.task.table(batch.rows.natural), context.names[batch.rows.wanted]
+    table, wanted = context.task.table(batch.rows.natural), context.task.class_names[batch.rows.wanted]
     proved = prove(context.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=spending.deadline)
     spending.charge(proved.asked)
     spending.show(proved.calls)
@@ -130,20 +130,23 @@ def _affordable(left: Codes) -> Codes:
 
 
 STEPS = (
-    Step(single_changes, (possible,)),
-    Step(outright_changes, (possible, breaks_a_rule)),
-    Step(values_between, (possible,), settles=True),
-    Step(combinations, (unsettled,)),
-    Step(draws, (unsettled, not_drawn_yet)),
-    Step(pairs, (unsettled, without_few_changes), depth=2),
-    *(Step(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2) for t in range(STARTS)),
-    Step(usual_profiles, (unsettled, data_counts)),
-    Step(donors, (possible, unanswered, in_time)),
-    Step(improve, (unsettled,)),
-    Step(few_changes, (unsettled, far_with_many)),
-    Step(proof, (unanswered,), depth=DEEPEST, improves=True),
-    Step(uphill, (possible, unanswered), depth=DEEPEST, improves=True),
-    Step(random_changes, (possible, unanswered), depth=DEEPEST, improves=True),
+    SearchStep(single_changes, (possible,)),
+    SearchStep(outright_changes, (possible, breaks_a_rule)),
+    SearchStep(values_between, (possible,), settles=True),
+    SearchStep(combinations, (unsettled,)),
+    SearchStep(draws, (unsettled, not_drawn_yet)),
+    SearchStep(pairs, (unsettled, without_few_changes), depth=2),
+    *(
+        SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
+        for t in range(STARTS)
+    ),
+    SearchStep(usual_profiles, (unsettled, data_counts)),
+    SearchStep(donors, (possible, unanswered, in_time)),
+    SearchStep(improve, (unsettled,)),
+    SearchStep(few_changes, (unsettled, far_with_many)),
+    SearchStep(proof, (unanswered,), depth=DEEPEST, improves=True),
+    SearchStep(uphill, (possible, unanswered), depth=DEEPEST, improves=True),
+    SearchStep(random_changes, (possible, unanswered), depth=DEEPEST, improves=True),
 )
 
 
@@ -164,8 +167,8 @@ class StepRunner:
                 self._take(step, batch, found)
         return self._result(batch, self._shortlisted(batch, found.pool), found)
 
-    def _take(self, step: Step, batch: Batch, found: Found) -> None:
-        rows = np.flatnonzero(np.logical_and.reduce([rule(batch, found) for rule in step.rows]))
+    def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
+        rows = np.flatnonzero(np.logical_and.reduce([applies(batch, found) for applies in step.rows]))
         if len(rows):
             part, known = batch.of(rows), found.of(rows)
             pool = step.propose(part, known)

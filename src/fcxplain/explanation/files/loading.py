@@ -20,10 +20,13 @@ from ...errors import DataError, Fault, FormatError, some
 from ...overrides import Overrides
 from ...task import Task
 from ..explanation import Effort, Explanation
+from ..frame import as_trained
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
 from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
 
+# Certificates of format 2 call `lof` "density"; only `verify` compares it. Format 1 has no digest and is refused.
+READ = (2, FORMAT)
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
 
 
@@ -137,7 +140,7 @@ class AnswerFile:
             self.about = json.loads(word)
             self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
             version = self.about["format"]
-        if version != FORMAT:
+        if version not in READ:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
             raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
         with reading(path):
@@ -329,15 +332,4 @@ def _values(table: pa.Table, name: str) -> pd.Series:
 
 def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
     """Columns of the dtypes that the task's training rows had, so that the model is asked as before."""
-    return pd.DataFrame({name: _retyped(table[name], name, task) for name in task.schema.names})
-
-
-def _retyped(column: pd.Series, name: str, task: Task) -> pd.Series:
-    """The column in the training rows' dtype; in a wider one, where a value would not survive that."""
-    try:
-        found = column.astype(task.encoder.dtypes_[name])
-    except (TypeError, ValueError):
-        return column
-    before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))
-    same = np.array_equal(before, after, equal_nan=True) and (column.isna() == found.isna()).all()
-    return found if same else column
+    return pd.DataFrame({name: as_trained(table[name], task) for name in task.schema.names})

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..explanation import Explanation
 
 # Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
-FORMAT = 2
+FORMAT = 3
 KEY = b"fcxplain"
 NOW = "now: "
 # Lines that are packed together, and so have to fit in memory together.
@@ -157,9 +157,8 @@ class _Lines:
 
     @classmethod
     def of(cls, answer: Explanation) -> _Lines:
-        order = answer.lines
-        rows = np.concatenate([answer.place, answer.bare])[order]
-        return cls(pa.array(order, mask=order >= len(answer.answers)), pa.array(rows))
+        number, row = answer.lines
+        return cls(pa.array(number, mask=number < 0), pa.array(row))
 
 
 def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:

@@ -23,8 +23,8 @@ from .digest import DigestCheck, checked_key
 from .loading import AnswerFile, AnswerLines, classes, explained, reading
 from .parquet import arrow_table, column_named, label_column
 
-# Probabilities and densities of one model may differ by this much between machines.
-PROBABILITY, DENSITY = 1e-5, 1e-3
+# Probabilities and LOFs of one model may differ by this much between machines, the latter in relation to their size.
+PROBABILITY, LOF = 1e-5, 1e-3
 ABSENT = "(absent)"
 
 
@@ -34,7 +34,10 @@ def certificate_of(text: Any) -> dict[str, Any]:
         found = json.loads(text)
     except (TypeError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    # Its name in files of format 2.
+    return {"lof" if name == "density" else name: value for name, value in found.items()}
 
 
 def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -63,9 +66,9 @@ def _same(name: str, stored: Any, found: Any) -> bool:
     if name == "cut_short":
         # Files of before it was told have none.
         return bool(stored in (found, ABSENT))
-    if name == "density":
+    if name == "lof":
         # One that names none has nothing that could be wrong; these are counted.
-        return stored is None or _near(stored, found, DENSITY * abs(found or 0))
+        return stored is None or _near(stored, found, LOF * abs(found or 0))
     return _equal(stored, found)
 
 
@@ -112,7 +115,7 @@ class Verification:
     `counts` says how many rows have which status by the file. `differences` are the first of them, `total` is how
     many there are and `fields` how many of each. What only a new search could tell is taken as written (see `notes`),
     among it proofs of impossibility (`unproved`); whether it was edited, only the `digest` says.
-    `without_density` counts certificates that name no density to compare, `overrides` says whether the file was held
+    `without_lof` counts certificates that name no LOF to compare, `overrides` says whether the file was held
     against overrides that were given.
     """
 
@@ -124,7 +127,7 @@ class Verification:
     total: int
     fields: Mapping[str, int]
     unproved: int
-    without_density: int
+    without_lof: int
     digest: DigestCheck
     overrides: bool
 
@@ -155,8 +158,8 @@ class Verification:
         ]
         if self.unproved:
             notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
-        if self.without_density:
-            notes.append(f"without a density to compare: {self.without_density:,}")
+        if self.without_lof:
+            notes.append(f"without a LOF to compare: {self.without_lof:,}")
         return notes
 
 
@@ -202,7 +205,7 @@ class _Audit:
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     answers: int = 0
-    without_density: int = 0
+    without_lof: int = 0
 
     def __post_init__(self) -> None:
         # As they stand in files, so that labels of any kind can be compared.
@@ -264,7 +267,7 @@ class _Audit:
             cut_short=lines.cut_short(certificates),
         )
         self.answers += len(certificates)
-        self.without_density += sum(c.get("density") is None for c in certificates)
+        self.without_lof += sum(c.get("lof") is None for c in certificates)
         rebuilt = arrow_table(again)
         for name in self.file.columns:
             self._compare_column(name, lines, table.column(name).combine_chunks(), rebuilt.column(name))
@@ -303,7 +306,7 @@ class _Audit:
             total=sum(self.fields.values()),
             fields=dict(self.fields),
             unproved=self.counts[str(Status.IMPOSSIBLE)],
-            without_density=self.without_density,
+            without_lof=self.without_lof,
             digest=self.file.check_digest(key),
             overrides=self.own is not None,
         )

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schema import Feature
+from ...text import counted
 from ..certificate import Certificate, Change
 from ..reasons import Blocked, Status, WhyNot, blocked
-from ..wording import CUT_SHORT, amount, counted, difference, label_text, short
+from ..wording import CUT_SHORT, amount, difference, label_text, short
 from .spread import Spread, spread_of
 
 if TYPE_CHECKING:

@@ -6,20 +6,25 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import cache
 from importlib.resources import files
 from itertools import islice
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import __version__
-from ..wording import LONE, escaped, short
-from . import summary
+from ...rules import in_words
+from ...text import counted
+from ..reasons import Status
+from ..wording import LONE, UNLIMITED, percent, short, unlimited
 from .cards import Answer, Card, Deck
+from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from ..explanation import Explanation
 
 # What a list begins with, where a dict has the number of its keys in `shapes`.
@@ -81,31 +86,108 @@ def _leaf(value: Any) -> Any:
 
 
 TITLE = "What could change"
-# Cards that can be read without a script.
-PLAIN = 10
+# Cards that can be read without a script, and lines of a list that are shown; the rest is counted.
+PLAIN, SHOWN = 10, 15
+
+
+@dataclass(frozen=True)
+class StatusWord:
+    """A status for people: a sign, a name, what it means, and what is said of a row that is asked about alone."""
+
+    sign: str
+    name: str
+    meaning: str
+    alone: str = ""
+
+
+STATUSES = {
+    Status.VERIFIED: StatusWord(
+        "✓",
+        "verified",
+        "an answer of which everything that was checked holds",
+        "There is a verified way to {goal}.",
+    ),
+    Status.BEST_EFFORT: StatusWord(
+        "!",
+        "fails a check",
+        "an answer of which something does not hold; its card says what",
+        "No way to {goal} was found that passes every check.",
+    ),
+    Status.NOT_FOUND: StatusWord(
+        "?",
+        "not found",
+        "no answer was found, which does not prove that there is none",
+        "No way to {goal} was found.",
+    ),
+    Status.IMPOSSIBLE: StatusWord(
+        "✕",
+        "impossible",
+        "proved: no legal row that keeps the rules gets the class wanted",
+        "There is no way to {goal}. That is proved.",
+    ),
+    Status.TIMED_OUT: StatusWord(
+        "…",
+        "timed out",
+        "the budget of the row was spent before an answer was found",
+        "No way to {goal} was found before the budget was spent.",
+    ),
+    Status.ALREADY: StatusWord("=", "already there", "the row gets the class wanted as it is"),
+}
 
 
 def render(answer: Explanation, *, title: str | None = None, group: str | None = None) -> str:
     """The page for an explanation; `group`, a feature's name, adds how its values fared to the summary."""
-    told = summary.summary(answer, group)  # first: it refuses a feature that is not there
-    deck = Deck(answer)
-    css, js = _part("page.css"), _part("page.js")
-    return Template(_part("page.html")).substitute(
-        version=__version__,
-        title=escaped(short(TITLE if title is None else title, 300)),
-        kicker=summary.kicker(answer),
-        lead=summary.lead(answer),
-        notes=summary.notes(answer),
-        summary=told,
-        rows="The row" if len(answer) == 1 else "Row by row",
-        plain=summary.plain_cards(islice(deck, PLAIN), max(0, len(deck) - PLAIN)),
-        legend=summary.legend(answer),
-        data=json_block(_data(deck)),
-        css=css,
-        css_hash=_hash(css),
-        js=js,
-        js_hash=_hash(js),
+    e, deck = answer, Deck(answer)
+    wanted, changes = sorted({short(w) for w in e.wanted.tolist()}), changes_per_answer(e)
+    answers = sum(count for _, count in changes)
+    page = (
+        _templates()
+        .get_template("page.html")
+        .render(
+            e=e,
+            title=TITLE if title is None else title,
+            wanted=wanted[0] if len(wanted) == 1 else "",
+            asked=int(e.asked.sum()),
+            verified=e.counts.get(Status.VERIFIED, 0),
+            failing=e.counts.get(Status.BEST_EFFORT, 0),
+            without=sum(e.counts.get(status, 0) for status in NO_ANSWER),
+            alone=STATUSES[Status(e.row_status[0])].alone if len(e) == 1 else "",
+            unlimited=UNLIMITED.capitalize() if unlimited(e) else "",
+            answers=answers,
+            features=feature_counts(e),
+            changes=changes,
+            mean_changes=sum(number * count for number, count in changes) / max(1, answers),
+            obstacles=obstacle_counts(e),
+            proved=all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers),
+            group="" if group is None else e.task.schema[group].title,
+            groups=[] if group is None else group_counts(e, group),
+            cards=list(islice(deck, PLAIN)),
+            more=max(0, len(deck) - PLAIN),
+            data=json_block(_data(deck)),
+            css=_part("page.css"),
+            js=_part("page.js"),
+        )
     )
+    # What no file can hold.
+    return LONE.sub("\ufffd", page)
+
+
+@cache
+def _templates() -> Environment:
+    """The page's templates, in which whatever is not ours is escaped."""
+    # Loaded only by who makes a page.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"counted": counted, "in_words": in_words, "percent": percent, "sha256": _hash, "short": short}
+    found.globals |= {"SHOWN": SHOWN, "statuses": STATUSES, "version": __version__}
+    return found
 
 
 def _part(name: str) -> str:
@@ -119,14 +201,13 @@ def _hash(text: str) -> str:
 def _data(deck: Deck) -> dict[str, Any]:
     """What the script reads: labels and statuses to choose by, and all else by its place in the pool."""
     pool, labels, statuses, places = ValuePool(), [], [], []
-    words = summary.STATUSES
-    names = [str(status) for status in words]
+    names = [str(status) for status in STATUSES]
     for card in deck:
         labels.append(card.label)
         statuses.append(names.index(card.status))
         places.append(pool.place(_content(card)))
     return {
-        "statuses": [{"name": str(s), "sign": word.sign, "says": word.name} for s, word in words.items()],
+        "statuses": [{"name": str(s), "sign": word.sign, "says": word.name} for s, word in STATUSES.items()],
         "fixed": [not f.mutable for f in deck.features],
         "spreads": {number: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
         "labels": labels,
