@@ -63,6 +63,8 @@ class Speed:
         from ... import plots
 
         lines = {EPOCHS: self.growth, FILES: self.streaming}
+        if not any(lines.values()):
+            raise DataError("there is nothing to draw. Measure several numbers of rows first: growth or streaming.")
         points = [(name, g.rows, 1e6 * g.seconds_per_row) for name, sizes in lines.items() for g in sizes]
         table = pd.DataFrame(points, columns=["series", "rows", "microseconds"])
         plots.save(plots.cost_per_row(table), path)
