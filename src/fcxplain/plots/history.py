@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, unknown
 from ..generator.training import Epoch, History
 from .style import QUIET, finished, line_look, new_figure, our_style, panels_of, plain
 
@@ -63,9 +63,9 @@ def loss_curves(
     best = history.best
     if best is None:
         raise DataError("the history has no epochs: train first, then draw")
-    if term is not None and term not in PANELS:
-        remedy = did_you_mean(term, PANELS) or f"There are {some(PANELS)}."
-        raise DataError("loss_curves", [Fault(f"term {term!r}", "is not known", remedy)])
+    faults = unknown("term", [] if term is None else [term], PANELS)
+    if faults:
+        raise DataError("loss_curves", faults)
     if term is None and ax is None:
         return _all_terms(history, best, title)
     term, (panel,) = term or "total", panels_of(ax, 5.2, 3.2)

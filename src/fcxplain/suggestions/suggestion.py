@@ -13,7 +13,7 @@ from ..rules.notation import level as quoted
 from ..rules.notation import name as written_name
 from ..rules.notation import number
 from ..schema import Schema
-from .columns import Bools, ValueColumn
+from .evidence import Bools, ValueColumn
 
 Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "levels", "range"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..causal import CausalGraph
 from ..schema import Feature
-from .columns import ValueColumn, generator
+from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
 
 TIME = frozenset({"age", "tenure", "seniority", "experience"})
