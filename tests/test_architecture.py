@@ -48,6 +48,7 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli"},
     "lark": {"rules", "causal"},
+    "jinja2": {"explanation"},
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
     "pooch": {"datasets"},

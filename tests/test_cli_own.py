@@ -308,6 +308,7 @@ def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_go
         patched.setattr(Work, "move", stopped)
         stop_early = True
         early = run(*asked, folder=desk)
+        assert not list(tmp_path.iterdir())
         stop_early = False
         late = run(*asked, "--chunk", 10, folder=desk)
     assert (early.code, late.code) == (130, 130)

@@ -580,7 +580,7 @@ def test_bars_hold_every_training_row_and_places_stay_inside(values, step, asked
     assert max(spread.bars) == 100
     assert 0 <= spread.at(asked * step) <= 1
     below = np.mean(np.asarray(values) < asked)
-    assert f"Above {percent(float(below))} of training rows now" in spread.told(asked * step, asked * step)
+    assert f"Above {percent(float(below))} of training rows now" in spread.words(asked * step, asked * step)
 
 
 def test_a_value_stands_over_the_bar_that_counts_it():
@@ -600,7 +600,7 @@ def test_levels_stand_over_their_bars_and_rare_ones_share_the_last():
     assert spread.at("level 0") == spread.at("level 1") == round((BARS - 0.5) / BARS, 3)
     assert spread.at("level 39") == round((BARS - 1.5) / BARS, 3)
     assert spread.at("unknown") is None
-    assert spread.told("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
+    assert spread.words("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
     assert [spread.named(f"level {i}") for i in (39, 0)] == ["level 39", "level 0 and others"]
     assert spread.named("unknown") == ""
 

@@ -99,8 +99,7 @@ class RuleVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = written(self.now), written(self.then)
-        return {"rule": self.rule, "words": self.words, "kept": self.kept, "now": now, "then": then}
+        return vars(self) | {"now": written(self.now), "then": written(self.then)}
 
 
 @dataclass(frozen=True)
@@ -115,16 +114,47 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = written(self.now), written(self.then)
-        return {"feature": self.feature, "now": now, "then": then, "title": self.title, "unit": self.unit}
+        return vars(self) | {"now": written(self.now), "then": written(self.then)}
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """What was checked of one counterfactual, readable by a person (`print` it) and by a program (`to_dict`)."""
+    """What was checked of one counterfactual: `print` it, or take it as data with `to_dict`.
+
+    Attributes
+    ----------
+    row : label
+        The row's label in the index of the rows asked.
+    rank : int
+        Which of the row's answers it is, from 1.
+    status : str
+        "verified" if everything checked holds, else "best_effort".
+    method, found_by : str
+        Who answered, and where the answer came from.
+    wanted, predicted : class
+        The class wanted, and the one that the model answers; None where it was not asked.
+    probability : float
+        Of the class wanted, by the model; NaN where it was not asked.
+    valid, feasible, in_domain, immutables_kept, passed : bool
+        Whether the class is as wanted, every rule is kept, every value is legal, what may not change is as it was; and
+        all of that.
+    cost : float
+        Features changed, plus how far numbers moved in units of their spread.
+    changes : tuple of Change
+        The features that differ.
+    rules : tuple of RuleVerdict
+        Every rule that the row has to keep.
+    lof : float or None
+        Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours.
+    draws, calls : int
+        Proposals of the network for the row, and candidates that the model was asked about (None: not counted).
+    model, rules_id : str
+        Fingerprints of the model's answers (None: it has none), and of features and rules.
+    cut_short : bool or None
+        Whether the row's budget ended before the search did, which might have found better; None: not known.
+    """
 
     row: Any
-    """The row's label in the index of the rows asked."""
     rank: int
     status: str
     method: str
@@ -140,17 +170,11 @@ class Certificate:
     changes: tuple[Change, ...]
     rules: tuple[RuleVerdict, ...]
     lof: float | None = None
-    """Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours."""
     draws: int = 0
-    """Proposals of the network for the row."""
     calls: int | None = None
-    """Candidates of the row that the user's model was asked about; None where nobody counted."""
     model: str | None = None
-    """A fingerprint of the model's answers; None where it has none to the rows it was asked about."""
     rules_id: str = ""
-    """A fingerprint of the features and of the rules that the row has to keep."""
     cut_short: bool | None = None
-    """Whether the row's budget ended before the search did, which might have found better; None where nobody told."""
 
     @property
     def passed(self) -> bool:
@@ -159,33 +183,15 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON; `certificate_schema` describes it."""
-        # Files of before it was told have none.
-        told = {} if self.cut_short is None else {"cut_short": self.cut_short}
-        # Name by name: `asdict` copies values that cannot change, which takes twenty times as long.
-        return {
-            "row": written(self.row),
-            "rank": self.rank,
-            "status": self.status,
-            "method": self.method,
-            "found_by": self.found_by,
-            "wanted": written(self.wanted),
-            "predicted": written(self.predicted),
-            "probability": written(self.probability),
-            "valid": self.valid,
-            "feasible": self.feasible,
-            "in_domain": self.in_domain,
-            "immutables_kept": self.immutables_kept,
-            "passed": self.passed,
-            "cost": written(self.cost),
-            "changes": [change.to_dict() for change in self.changes],
-            "rules": [rule.to_dict() for rule in self.rules],
-            "lof": self.lof,
-            "draws": self.draws,
-            "calls": self.calls,
-            "model": self.model,
-            "rules_id": self.rules_id,
-            **told,
-        }
+        # `asdict` copies values that cannot change, which takes twenty times as long.
+        data: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name == "cost":
+                data["passed"] = self.passed
+            data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
+        if self.cut_short is None:
+            del data["cut_short"]
+        return data
 
     def __str__(self) -> str:
         return stated(self)

@@ -23,7 +23,7 @@ from ..task import Task
 from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, written
 from .checks import Bools, ChangeCosts, Checks, check
 from .files.parquet import write_answers
-from .frame import answer_number, column_name, frame_of
+from .frame import answer_number, column_named, frame_of
 from .reasons import ANSWERED, STATUSES, Status, WhyNot
 from .wording import glance
 
@@ -235,7 +235,7 @@ class Explanation:
 
     def column(self, about: str) -> str:
         """What a column of `frame` that is no feature is called there."""
-        return column_name(about, self.task.schema)
+        return column_named(about, self.task)
 
     @property
     def why_not(self) -> pd.Series:

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
-from ..schema import Schema
 from ..task import Task
 from ..text import counted, cut
 
@@ -22,7 +21,7 @@ NEAR = 10_000
 LABEL = 60
 """Letters of a label that are shown."""
 SEE = "See .frame for all answers."
-BARE = {
+WITHOUT = {
     "already": "has the class wanted already, so there is no answer for it",
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
@@ -57,10 +56,11 @@ def _of_label(e: Explanation, label: Hashable) -> int:
     if len(rows) > 1:
         problem = f"{counted(len(rows), 'row')} have this label"
         raise DataError("", [Fault(place, problem, "Give the number of the answer, counted from 0.")])
-    answers = np.flatnonzero(e.place == rows[0])
-    if not len(answers):
-        raise DataError("", [Fault(place, BARE[str(e.row_status[rows[0]])], _why(e, int(rows[0])))])
-    return int(answers[np.argmin(e.rank[answers])])
+    first = _first_answer(e, rows[0])
+    if first is None:
+        why = e.reasons[rows[0]].words if rows[0] in e.reasons else "See .status for all rows."
+        raise DataError("", [Fault(place, WITHOUT[str(e.row_status[rows[0]])], why)])
+    return first
 
 
 def _same_label(e: Explanation, number: int | np.integer) -> str:
@@ -68,24 +68,25 @@ def _same_label(e: Explanation, number: int | np.integer) -> str:
     rows = _rows(e, number)
     if len(rows) != 1:
         return ""
-    answers = np.flatnonzero(e.place == rows[0])
-    if not len(answers):
-        return f"The row with the label {number} {BARE[str(e.row_status[rows[0]])]}."
-    return f"The row with the label {number} has answer {answers[np.argmin(e.rank[answers])]}."
+    first = _first_answer(e, rows[0])
+    has = WITHOUT[str(e.row_status[rows[0]])] if first is None else f"has answer {first}"
+    return f"The row with the label {number} {has}."
 
 
-def _rows(e: Explanation, label: Hashable) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _first_answer(e: Explanation, row: int) -> int | None:
+    """The number of the row's best answer."""
+    answers = np.flatnonzero(e.place == row)
+    return int(answers[np.argmin(e.rank[answers])]) if len(answers) else None
+
+
+def _rows(e: Explanation, label: Hashable) -> list[int]:
     """Positions of the rows with this label."""
     try:
         found = e.rows.index.get_indexer_for([label])
     except (TypeError, ValueError, KeyError):
         # What cannot stand in an index of this kind is nobody's label.
-        return np.empty(0, dtype=np.int64)
-    return np.asarray(found[found >= 0], dtype=np.int64)
-
-
-def _why(e: Explanation, position: int) -> str:
-    return e.reasons[position].words if position in e.reasons else "See .status for all rows."
+        return []
+    return [int(i) for i in found if i >= 0]
 
 
 ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed", "why_not")
@@ -113,7 +114,7 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     }
     about = {"row": e.rows.index[row].to_flat_index(), **of_row, **{k: _taken(v, answer) for k, v in of_answer.items()}}
     features = {name: _taken(as_trained(e.answers[name], e.task), answer) for name in e.task.schema.names}
-    return pd.DataFrame({**{e.column(name): about[name] for name in ABOUT if name in about}, **features})
+    return pd.DataFrame({**{column_named(name, e.task): about[name] for name in ABOUT if name in about}, **features})
 
 
 def as_trained(column: pd.Series, task: Task) -> pd.Series:
@@ -141,9 +142,9 @@ def _nullable(dtype: Any) -> Any:
     return {"i": pd.Int64Dtype(), "u": pd.Int64Dtype(), "b": pd.BooleanDtype()}.get(kind, dtype)
 
 
-def column_name(about: str, schema: Schema) -> str:
+def column_named(about: str, task: Task) -> str:
     """What a column that is no feature is called: `fcx_...` where a feature has its name."""
-    while about in schema:
+    while about in task.schema:
         about = f"fcx_{about}"
     return about
 

@@ -118,7 +118,7 @@ LONE = re.compile("[\ud800-\udfff]")
 
 
 def label_text(label: Any) -> str:
-    """A row's label; the parts of a label with several are told one after the other."""
+    """A row's label; the parts of a label with several stand one after the other."""
     return short(", ".join(map(str, label)) if isinstance(label, tuple) else plain(label))
 
 
@@ -263,10 +263,10 @@ def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
     said = "; ".join(map(change_line, e.changes(i))) or "nothing"
     status = "" if e.checks.passed[i] else f" {marked('best_effort')}"
     chance = e.checks.probability[i]
-    told = "not asked" if np.isnan(chance) else f"{chance:.3f}"
+    probability = "not asked" if np.isnan(chance) else f"{chance:.3f}"
     if not same and not np.isnan(chance):
-        told = f"{cut(e.checks.wanted[i], CLASS)}: {told}"
-    return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", told, said
+        probability = f"{cut(e.checks.wanted[i], CLASS)}: {probability}"
+    return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", probability, said
 
 
 def _named(e: Explanation, without: list[int], few: int) -> str:

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from ..errors import DataError, Fault, some
 from ..explanation import Effort, Explanation, read_answers
 from ..explanation.files.digest import DIGEST, Digest, checked_key
-from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table, column_named
+from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table
+from ..explanation.frame import column_named
 from ..files import only_run, replacing, write_whole
 from ..hashing import fingerprint
 from ..progress import EXPLAINING, FOUND, OnProgress, OnRows, Progress, nobody

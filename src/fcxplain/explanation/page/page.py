@@ -6,17 +6,16 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import __version__
 from ...rules import in_words
 from ...text import counted
+from ..certificate import written
 from ..reasons import Status
 from ..wording import LONE, UNLIMITED, percent, short, unlimited
 from .cards import Answer, Card, Deck
@@ -37,36 +36,29 @@ class ValuePool:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.shapes: list[tuple[str, ...]] = []
-        self._places: dict[Any, int] = {}
-        self._shape_places: dict[tuple[str, ...], int] = {}
+        self._value_places: dict[Any, int] = {}
+        self._shape_places: dict[Any, int] = {}
 
     def place(self, value: Any) -> int:
         """Where the value stands, put there if it is new."""
-        if isinstance(value, str):
-            return self._kept(value, value)
         if isinstance(value, dict):
-            keys = tuple(map(str, value))
-            return self._node((self._shape(keys), *map(self.place, value.values())))
-        if isinstance(value, list | tuple):
-            return self._node((LIST, *map(self.place, value)))
-        leaf = _leaf(value)
+            shape = _place(self.shapes, self._shape_places, tuple(map(str, value)))
+            value = (shape, *map(self.place, value.values()))
+        elif isinstance(value, list | tuple):
+            value = (LIST, *map(self.place, value))
+        else:
+            value = written(value)
         # 1, 1.0 and True are equal, and yet three things in JSON; so are 0.0 and -0.0.
-        return self._kept(leaf, leaf if isinstance(leaf, str) else (repr(leaf),))
+        key = value if isinstance(value, str | tuple) else (repr(value),)
+        return _place(self.values, self._value_places, value, key)
 
-    def _node(self, places: tuple[int, ...]) -> int:
-        return self._kept(places, places)
 
-    def _kept(self, value: Any, key: Any) -> int:
-        place = self._places.setdefault(key, len(self.values))
-        if place == len(self.values):
-            self.values.append(value)
-        return place
-
-    def _shape(self, keys: tuple[str, ...]) -> int:
-        place = self._shape_places.setdefault(keys, len(self.shapes))
-        if place == len(self.shapes):
-            self.shapes.append(keys)
-        return place
+def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = None) -> int:
+    """Where a thing stands in a list, put at its end if it is new."""
+    place = places.setdefault(thing if key is None else key, len(things))
+    if place == len(things):
+        things.append(thing)
+    return place
 
 
 def json_block(data: Any) -> str:
@@ -77,61 +69,19 @@ def json_block(data: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _leaf(value: Any) -> Any:
-    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
-
-
 TITLE = "What could change"
 # Cards that can be read without a script, and lines of a list that are shown; the rest is counted.
 PLAIN, SHOWN = 10, 15
 
 
-@dataclass(frozen=True)
-class StatusWord:
-    """A status for people: a sign, a name, what it means, and what is said of a row that is asked about alone."""
-
-    sign: str
-    name: str
-    meaning: str
-    alone: str = ""
-
-
+# A sign and a name for people.
 STATUSES = {
-    Status.VERIFIED: StatusWord(
-        "✓",
-        "verified",
-        "an answer of which everything that was checked holds",
-        "There is a verified way to {goal}.",
-    ),
-    Status.BEST_EFFORT: StatusWord(
-        "!",
-        "fails a check",
-        "an answer of which something does not hold; its card says what",
-        "No way to {goal} was found that passes every check.",
-    ),
-    Status.NOT_FOUND: StatusWord(
-        "?",
-        "not found",
-        "no answer was found, which does not prove that there is none",
-        "No way to {goal} was found.",
-    ),
-    Status.IMPOSSIBLE: StatusWord(
-        "✕",
-        "impossible",
-        "proved: no legal row that keeps the rules gets the class wanted",
-        "There is no way to {goal}. That is proved.",
-    ),
-    Status.TIMED_OUT: StatusWord(
-        "…",
-        "timed out",
-        "the budget of the row was spent before an answer was found",
-        "No way to {goal} was found before the budget was spent.",
-    ),
-    Status.ALREADY: StatusWord("=", "already there", "the row gets the class wanted as it is"),
+    Status.VERIFIED: ("✓", "verified"),
+    Status.BEST_EFFORT: ("!", "fails a check"),
+    Status.NOT_FOUND: ("?", "not found"),
+    Status.IMPOSSIBLE: ("✕", "impossible"),
+    Status.TIMED_OUT: ("…", "timed out"),
+    Status.ALREADY: ("=", "already there"),
 }
 
 
@@ -151,7 +101,6 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
             verified=e.counts.get(Status.VERIFIED, 0),
             failing=e.counts.get(Status.BEST_EFFORT, 0),
             without=sum(e.counts.get(status, 0) for status in NO_ANSWER),
-            alone=STATUSES[Status(e.row_status[0])].alone if len(e) == 1 else "",
             unlimited=UNLIMITED.capitalize() if unlimited(e) else "",
             answers=answers,
             features=feature_counts(e),
@@ -207,7 +156,7 @@ def _data(deck: Deck) -> dict[str, Any]:
         statuses.append(names.index(card.status))
         places.append(pool.place(_content(card)))
     return {
-        "statuses": [{"name": str(s), "sign": word.sign, "says": word.name} for s, word in STATUSES.items()],
+        "statuses": [{"name": str(s), "sign": sign, "says": says} for s, (sign, says) in STATUSES.items()],
         "fixed": [not f.mutable for f in deck.features],
         "spreads": {number: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
         "labels": labels,
