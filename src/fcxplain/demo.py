@@ -72,15 +72,11 @@ class Demo:
     answers: Path
 
 
-def _nobody(what: str, done: int, total: int | None) -> None:
-    """Where nobody wants to know how far it is."""
-
-
 def run(
     folder: str | Path,
     seed: int = 0,
     callbacks: Iterable[Callback] = (),
-    on_step: Callable[[str, int, int | None], None] = _nobody,
+    on_step: Callable[[str, int, int | None], None] = lambda what, done, total: None,
 ) -> Demo:
     """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model.
 

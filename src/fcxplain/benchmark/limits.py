@@ -250,23 +250,20 @@ def limits(
 def paper_wishes(data: str) -> list[Wish]:
     """Every row of the paper's table whose validity is enough, and the best of each of their figures at once."""
     names = [m for m in published.methods(data) if (published.figure(data, m, "validity") or 0.0) >= ENOUGH]
-    figures = [[published.figure(data, m, f) for f in FIGURES] for m in names]
-    least = [min((abs(v) for v in column if v is not None), default=None) for column in zip(*figures, strict=True)]
-    least = least or [None] * len(FIGURES)
-    return [_wish(m, found) for m, found in zip((*names, "all of them at once"), (*figures, least), strict=True)]
-
-
-def _wish(name: str, figures: Sequence[float | None]) -> Wish:
-    """Proximities are told as negative distances."""
-    changes, continuous, categorical = (None if v is None else abs(v) for v in figures)
-    return Wish(name, changes, continuous, categorical)
+    # Proximities are told as negative distances.
+    told = [[published.figure(data, m, figure) for figure in FIGURES] for m in names]
+    figures = [[None if v is None else abs(v) for v in line] for line in told]
+    columns = zip(*figures, strict=True) if figures else [()] * len(FIGURES)
+    figures.append([min((v for v in column if v is not None), default=None) for column in columns])
+    names = [*names, "all of them at once"]
+    return [Wish(name, a, b, c) for name, (a, b, c) in zip(names, figures, strict=True)]
 
 
 def limit(found: Fronts, wish: Wish) -> Limit:
     """What can be had of one wish."""
     options = _Options.of(found, wish.one_first)
     bounds = {"changes": wish.changes, "continuous": wish.continuous}
-    categories = options.least("categorical", bounds)
+    categories = options.least_mean(options.figures["categorical"], bounds)
     bound = np.inf if wish.categorical is None else wish.categorical
     reachable = categories is not None and categories <= bound + ROUNDING
     two = options.two_changes({**bounds, "categorical": wish.categorical}) if reachable and found.is_exact else None
@@ -295,24 +292,21 @@ class _Options:
         figures = {"changes": categories + moves, "continuous": continuous, "categorical": categories}
         return cls(np.unique(row, return_inverse=True)[1], {n: v.astype(np.float64) for n, v in figures.items()})
 
-    def least(self, figure: str, bounds: Bounds) -> float | None:
-        """The smallest mean of a figure where the means of others keep their bounds; None where they cannot."""
-        return self._program(self.figures[figure], bounds)
-
     def two_changes(self, bounds: Bounds) -> float | None:
         """Of the rows that two changes suffice for, the largest share that can have no more, in percent."""
         few = self.figures["changes"] <= 2
         suffice = np.isin(self.row, self.row[few])
         if not suffice.any():
             return None
-        more = self._program((suffice & ~few).astype(np.float64), bounds)
+        more = self.least_mean((suffice & ~few).astype(np.float64), bounds)
         return None if more is None else 100 * (1 - more * self._rows / len(np.unique(self.row[few])))
 
     @property
     def _rows(self) -> int:
         return int(self.row.max()) + 1
 
-    def _program(self, cost: Floats, bounds: Bounds) -> float | None:
+    def least_mean(self, cost: Floats, bounds: Bounds) -> float | None:
+        """The smallest mean of a cost where the means of figures keep their bounds; None where they cannot."""
         kept = {name: bound for name, bound in bounds.items() if bound is not None}
         each = csr_array((np.ones(len(self.row)), (self.row, np.arange(len(self.row)))))
         solved = linprog(
