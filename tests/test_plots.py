@@ -98,7 +98,8 @@ def every_picture():
 def test_the_same_picture_is_the_same_file(name, tmp_path):
     draw = every_picture()[name]
     one, other = draw(), draw()
-    for kind in ("svg",) if name == "curves" else ("svg", "png", "pdf"):
+    # What may differ in other formats, such as a date, does so whatever is drawn.
+    for kind in ("svg", "png", "pdf") if name in ("bars", "graph") else ("svg",):
         assert svg(one, tmp_path, f"a.{kind}") == svg(other, tmp_path, f"b.{kind}"), kind
     assert svg(one, tmp_path) == (tmp_path / "a.svg").read_bytes()
 

@@ -419,7 +419,7 @@ def test_all_means_all_that_are_shown(tmp_path: Path):
         (("--out", "new.rules"), "no rule is accepted"),
         (("--accept", "1,x,99", "--out", "new.rules"), "--accept 99"),
         (("--accept", "1", "--out", "new.pdf"), "Choose .txt or .rules"),
-        (("--accept", "1", "--out", "old.rules"), "Pass --force"),
+        (("--accept", "1", "--out", "old.rules"), "Pass --overwrite"),
     ],
 )
 def test_half_a_wish_and_a_file_that_is_there_are_refused(tmp_path: Path, monkeypatch, options, told):

@@ -87,7 +87,7 @@ def measure_discovery(
     found = list[GraphScore]()
     for cap in caps:
         start = time.process_time()
-        graphs = [discover(one.table, one.schema, alpha=alpha, n_effective=cap) for one in made]
+        graphs = [discover(one.table, one.schema, significance=alpha, n_effective=cap) for one in made]
         seconds = (time.process_time() - start) / len(made)
         marks = [graph.compare(one.truth.cpdag()) for graph, one in zip(graphs, made, strict=True)]
         means = {name: float(np.mean([getattr(m, name) for m in marks])) for name in MARKS}

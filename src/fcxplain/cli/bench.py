@@ -11,10 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ..files import check_output
 from . import console as completion
-from .console import Json, Seed, err, out, print_json, split, table_of
+from .console import PICTURES, Json, Seed, err, out, print_json, split, table_of
 from .manners import App
-from .outputs import PICTURES, check_output
 from .progress import working
 
 if TYPE_CHECKING:
@@ -403,10 +403,9 @@ def bench_classifiers(
     from ..benchmark.classifiers import markdown, measure_classifier
     from ..classifier import KINDS
     from ..files import write_whole
-    from .outputs import check_output
 
     if output is not None:
-        check_output(output, (".md",))
+        check_output(output, (".md",), "--out")
     names, kinds, results = split(data) or _data_here(), split(kind) or list(KINDS), []
     with working("training", len(names) * len(kinds)) as work:
         for name, each in product(names, kinds):

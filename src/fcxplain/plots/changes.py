@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
 from ..explanation import Explanation
-from ..explanation.page.tally import FeatureCount, feature_counts, first_answers
+from ..explanation.page.summary import FeatureCount, feature_counts, first_answers
 from ..schema import Feature
 from .style import COLOURS, QUIET, fill_look, finished, name_rows, our_style, panels_of, shortened
 

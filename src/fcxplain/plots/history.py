@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import DataError, unknown
-from ..generator.training import Epoch, History
+from ..training_loop import Epoch, History
 from .style import QUIET, finished, line_look, new_figure, our_style, panels_of, plain
 
 # The paper's panels in the paper's order and words, and our names of their terms.

@@ -18,7 +18,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ...classifier.networks import one_thread
 from ...errors import DataError
 from ...explainer import FCx
 from ...explanation import Explanation
@@ -26,6 +25,7 @@ from ...generator.view import class_indices
 from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
 from ...task import Task
+from ...training_loop import one_thread
 from .explaining import bare_draw
 from .timing import OnJob, cpu_seconds, nobody
 
@@ -122,7 +122,7 @@ class _Translator:
             else np.asarray([f.level_of_text[text] for text in told[f.name].tolist()], dtype=np.int64)
             for f in self.task.schema
         }
-        return self.task.schema.table(natural, index=told.index, dtypes=self.task.encoder.dtypes_)
+        return self.task.table(natural, told.index)
 
     def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
         """Class probabilities, `n x classes`."""
