@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, some
+from ..errors import DataError
+from ..region.boxes import is_legal
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
 from ..task import Task
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prices:
+class ChangeCosts:
     """What changes cost.
 
     several: that more than one feature changes. change: each feature that does; category: each category on top of
@@ -51,7 +52,7 @@ class Checks:
     """Of the class wanted, by the user's own model."""
     firm: Bools
     """Whether the class is beyond rounding: the same in a batch of any size."""
-    room: NDArray[np.float64]
+    margin: NDArray[np.float64]
     """How far that is above the threshold or, with more than two classes, above the likeliest other class."""
     kept: Bools
     """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
@@ -117,14 +118,12 @@ def check(
     rows = len(first[task.schema.names[0]])
     if not rows == len(after) == len(wanted):
         raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
-    strange = sorted(str(w) for w in set(wanted.tolist()) if w not in task.classes)
-    if strange:
-        raise DataError(f"the class wanted, {some(strange)}, is none of the model's: {some(task.classes)}")
+    places = task.class_places(wanted)
     second = task.schema.natural(after)
     features = tuple(task.schema)
-    legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
+    legal = _columns(is_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, probability, firm, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
+    predicted, probability, firm, margin = _asked(task, after, places, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -134,7 +133,7 @@ def check(
         predicted=predicted,
         probability=probability,
         firm=firm,
-        room=room,
+        margin=margin,
         kept=kept,
         legal=legal,
         changed=changed,
@@ -170,16 +169,6 @@ def _columns(columns: Any, rows: int = 0) -> Bools:
     return np.stack(found, axis=1) if found else np.ones((rows, 0), dtype=bool)
 
 
-def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(after >= 0)
-    low = -np.inf if feature.low is None else feature.low
-    high = np.inf if feature.high is None else feature.high
-    inside = np.isfinite(after) & (after >= low) & (after <= high)
-    on_grid = feature.on_grid(np.where(inside, after, 0.0))
-    return np.asarray(inside & (on_grid | (after == before)))
-
-
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
     """Whether a rule is kept; nothing is kept by values that do not exist."""
     primed = {ref.name for ref in rule.refs if ref.primed}
@@ -203,26 +192,22 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 
 def _asked(
-    task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
+    task: Task, after: pd.DataFrame, wanted: NDArray[np.int64], legal: Bools
 ) -> tuple[NDArray[Any], NDArray[np.float64], Bools, NDArray[np.float64]]:
-    """Classes by the user's own model, its probability of the class wanted, whether that is firm, and its room."""
+    """Classes by the model, its probability of the class wanted, whether that is firm, and by what margin."""
     predicted = np.full(len(after), None, dtype=object)
-    probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
+    probability, margin = np.full(len(after), np.nan), np.full(len(after), np.nan)
     firm = np.zeros(len(after), dtype=bool)
     if legal.any():
         decided = task.classifier.decide(after if legal.all() else after[legal])
         answers = decided.probabilities
-        names = np.empty(len(task.classes), dtype=object)
-        names[:] = task.classes
-        predicted[legal], firm[legal] = names[decided.choice], decided.firm
-        place = {name: i for i, name in enumerate(task.classes)}
-        columns = np.array([place[w] for w in wanted[legal].tolist()])
-        probability[legal] = answers[np.arange(len(answers)), columns]
-        room[legal] = _room(answers, columns, task.classifier.guide)
-    return predicted, probability, firm, room
+        predicted[legal], firm[legal] = task.class_names[decided.choice], decided.firm
+        probability[legal] = answers[np.arange(len(answers)), wanted[legal]]
+        margin[legal] = _margin(answers, wanted[legal], task.classifier.guide)
+    return predicted, probability, firm, margin
 
 
-def _room(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
+def _margin(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
     """How far each class wanted is above what makes it the answer."""
     if answers.shape[1] == 2:
         above = answers[:, 1] - (0.5 if threshold is None else threshold)

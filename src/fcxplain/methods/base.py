@@ -171,9 +171,9 @@ def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.M
 
 def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
     """Encoded rows as legal tables, with what may not change as it is now."""
-    task, frozen = question.task, [not may for may in question.layout.mutable]
+    task = question.task
     now = {name: values[row] for name, values in question.natural.items()}
-    kept = {f.name: now[f.name] for f, stays in zip(task.schema, frozen, strict=True) if stays}
+    kept = {name: now[name] for name in task.frozen}
     natural = task.encoder.decode_natural(x_cf) | kept
     # Where a number's present value lies off the grid, the nearest legal one would be a change that nobody asked for.
     for feature in task.schema:

@@ -175,7 +175,7 @@ class CEILS(BaseMethod):
         given = task.graph if self.graph is None else self.graph
         if given is not None:
             return as_graph(given, task.schema.names)
-        fixed = [f.name for f, may in zip(task.schema, self.columns_.layout.mutable, strict=True) if not may]
+        fixed = [n for n in task.schema.names if n in task.frozen]
         others = tuple(n for n in task.schema.names if n not in fixed)
         knowledge = Knowledge(tiers=(tuple(fixed), others)) if fixed else None
         return discover(task.train, task.schema, significance=self.significance, knowledge=knowledge)

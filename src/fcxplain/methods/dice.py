@@ -68,7 +68,7 @@ class DiCERandom(BaseMethod):
         """Draw the random values, and learn up to where changes of numbers are stepped back."""
         self._check(task)
         random = np.random.default_rng(self.seed)
-        may = [i for i, mutable in enumerate(layout(task).mutable) if mutable]
+        may = layout(task).mutable_features
         varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
         if not varied:
             raise DataError("DiCERandom: every feature of features_to_vary is frozen by the schema or the rules")

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation
-from ..generator.view import layout
 from ..rules import holds
 from ..schema import Natural
 from ..task import Task
@@ -270,7 +269,7 @@ class FACE(BaseMethod):
 
     def _kinds(self, now: Natural) -> tuple[Codes, Codes]:
         """A number for each combination of what may not change: of the nodes, and of some rows."""
-        frozen = [f.name for f, may in zip(self.task_.schema, layout(self.task_).mutable, strict=True) if not may]
+        frozen = [n for n in self.task_.schema.names if n in self.task_.frozen]
         nodes = len(self.nodes_)
         if not frozen:
             return np.zeros(nodes, dtype=np.int64), np.zeros(len(next(iter(now.values()))), dtype=np.int64)

@@ -8,43 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from ..rules.check import Bools, truth
-from ..rules.nodes import Atom
+from ..rules.check import Bools
 from ..schema import Feature, Natural
-from .boxes import BoxSearch, Codes, Floats, level_distances
-from .repair import Group, Repairer
+from .boxes import Box, Codes, Floats, level_distances
+from .region import Choice, Region
+from .repair import Repairer
 
 # With more ways than this of keeping rules, the rules themselves are quicker to ask.
 MOST_WAYS = 16
 
 
-class Side(Protocol):
-    """What each way of keeping a group's rules leaves of one feature."""
-
-    @property
-    def place(self) -> int:
-        """The feature's column among the codes."""
-
-    @property
-    def open(self) -> Bools:
-        """Whether a way leaves anything, `rows x ways`."""
-
-    def holds(self, row: Codes, codes: Codes) -> Bools:
-        """Whether each way allows the codes of candidates, `n x ways`."""
-
-    def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
-
-
 @dataclass(frozen=True, eq=False)
 class NumberSide:
-    """The lowest and the highest code of a number, `rows x ways`."""
+    """What each way of keeping rules leaves of a number: its lowest and highest code, `rows x ways`."""
 
     place: int
+    """The feature's column among the codes."""
     feature: Feature
     unit: float
     low: Codes
@@ -52,16 +34,16 @@ class NumberSide:
 
     @property
     def open(self) -> Bools:
-        """See `Side`."""
+        """Whether a way leaves anything, `rows x ways`."""
         return np.asarray(self.low <= self.high)
 
     def holds(self, row: Codes, codes: Codes) -> Bools:
-        """See `Side`."""
+        """Whether each way allows the codes of candidates, `n x ways`."""
         own = codes[:, None]
         return np.asarray((self.low[row] <= own) & (own <= self.high[row]))
 
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """See `Side`."""
+        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
         low = self.low[row]
         found = np.clip(codes[:, None], low, np.maximum(low, self.high[row]))
         return found, np.abs(self.feature.at(found) - self.feature.at(codes)[:, None]) / self.unit
@@ -69,7 +51,7 @@ class NumberSide:
 
 @dataclass(frozen=True, eq=False)
 class LevelSide:
-    """The levels of a category that are allowed, `rows x ways x levels`."""
+    """What each way of keeping rules leaves of a category: the levels allowed, `rows x ways x levels`."""
 
     place: int
     feature: Feature
@@ -77,15 +59,15 @@ class LevelSide:
 
     @property
     def open(self) -> Bools:
-        """See `Side`."""
+        """Whether a way leaves anything, `rows x ways`."""
         return np.asarray(self.levels.any(axis=2))
 
     def holds(self, row: Codes, codes: Codes) -> Bools:
-        """See `Side`."""
+        """Whether each way allows the codes of candidates, `n x ways`."""
         return self.levels[row, :, codes]
 
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """See `Side`."""
+        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
         moves = ~self.holds(row, codes)
         distance = np.where(self.levels[row], level_distances(self.feature)[codes][:, None], np.inf)
         return np.where(moves, distance.argmin(axis=2), codes[:, None]), moves.astype(np.float64)
@@ -95,7 +77,7 @@ class LevelSide:
 class RuleWays:
     """Rules that belong together: each way of keeping them, feature by feature; `open`, `rows x ways`."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[NumberSide | LevelSide, ...]
     open: Bools
 
     def keeps(self, row: Codes, codes: Codes) -> Bools:
@@ -156,41 +138,26 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
     That is so of rules on several values at once, and of values off the grid, which no code stands for.
     """
     groups = repairer.groups
-    if any(group.wide or group.boxes is None or not 0 < len(group.boxes) <= MOST_WAYS for group in groups):
+    if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
         return None
     ruled = {name for group in groups for name in group.names}
     if any(off and name in ruled for off, name in zip(off_grid, repairer.schema.names, strict=True)):
         return None
-    search = BoxSearch(repairer.schema, repairer.units, before, before)
-    return CodeRegion(tuple(_ways(group, search) for group in groups), np.arange(search.rows))
+    region = Region(repairer, before)
+    return CodeRegion(tuple(_ways(choice, region) for choice in region.ruled), np.arange(len(region)))
 
 
-def _ways(group: Group, search: BoxSearch) -> RuleWays:
-    boxes = group.boxes or ()
-    is_open = np.stack([_given(atoms, search) for atoms in boxes], axis=1)
-    sides = [_side(name, [_about(name, atoms) for atoms in boxes], search) for name in group.names]
+def _ways(choice: Choice, region: Region) -> RuleWays:
+    is_open = np.stack([box.given for box in choice.boxes], axis=1)
+    sides = tuple(_side(name, choice.boxes, region.repairer) for name in choice.names)
     for side in sides:
         is_open &= side.open
-    return RuleWays(tuple(sides), is_open)
+    return RuleWays(sides, is_open)
 
 
-def _given(atoms: Sequence[Atom], search: BoxSearch) -> Bools:
-    """Whether what a way asks of the present values alone is so."""
-    found = np.ones(search.rows, dtype=bool)
-    for atom in atoms:
-        if not atom.primed:
-            found &= truth(atom, search.before, search.before)
-    return found
-
-
-def _about(name: str, atoms: Sequence[Atom]) -> list[Atom]:
-    return [atom for atom in atoms if any(f.name == name for f in atom.primed)]
-
-
-def _side(name: str, ways: Sequence[Sequence[Atom]], search: BoxSearch) -> Side:
-    feature, place = search.schema[name], search.schema.names.index(name)
+def _side(name: str, boxes: Sequence[Box], repairer: Repairer) -> NumberSide | LevelSide:
+    feature, place = repairer.schema[name], repairer.schema.names.index(name)
     if feature.is_category:
-        return LevelSide(place, feature, np.stack([search.levels(feature, atoms) for atoms in ways], axis=1))
-    limits = [search.interval(feature, atoms) for atoms in ways]
-    low, high = np.stack([i.low for i in limits], axis=1), np.stack([i.high for i in limits], axis=1)
-    return NumberSide(place, feature, search.units[name], low, high)
+        return LevelSide(place, feature, np.stack([box.levels[name] for box in boxes], axis=1))
+    low, high = (np.stack([getattr(box.intervals[name], end) for box in boxes], axis=1) for end in ("low", "high"))
+    return NumberSide(place, feature, repairer.units[name], low, high)

@@ -180,8 +180,7 @@ def _network(classifier: Classifier) -> tuple[dict[str, Any], dict[str, Tensor]]
     encoder = getattr(classifier, "encoder", None)
     if getattr(classifier, "trained_as", None) is None or classifier.module is None or encoder is None:
         return None
-    found = described(classifier.module, "classifier")
-    if found is None:
+    if (found := described(classifier.module, "classifier")) is None:
         return None
     layers, tensors = found
     known = {"schema": encoder.schema_.to_dict(), "encoder": _encoder_content(encoder)}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..region.codes import CodeRegion, code_region
-from ..region.repair import Repairer
 from ..rules import holds
 from .candidates import Candidates, within
 from .cost import CostWeights, price
@@ -32,7 +31,7 @@ class Legal:
 
     def __init__(self, space: SearchSpace) -> None:
         self.space = space
-        self.repairer = Repairer(space.task.rules, space.task.schema, space.task.units)
+        self.repairer = space.task.repairer
         self.wide = any(group.wide for group in self.repairer.groups)
         grouped = {name for group in self.repairer.groups for name in group.names}
         self.ruled = np.array([n in grouped for n in space.names])

@@ -122,7 +122,7 @@ class Search:
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
         spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
-        return replace(made, effort=spent, prices=self.context.prices)
+        return replace(made, effort=spent, costs=self.context.costs)
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""
@@ -130,8 +130,7 @@ class Search:
         if len(asked) < len(inquiry.table):
             natural = {n: v[asked] for n, v in natural.items()}
         wanted = inquiry.wanted[asked]
-        places = {name: i for i, name in enumerate(self.task.classes)}
-        present = self.context.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
+        present = self.context.space.present(natural, self.task.class_places(wanted))
         return Question(present, wanted)
 
     def _in_parts(self, runner: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:

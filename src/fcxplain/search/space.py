@@ -91,8 +91,7 @@ class SearchSpace:
         self.task = task
         self.features = tuple(task.schema)
         self.names = task.schema.names
-        frozen = {*task.schema.immutable, *(rule.freezes for rule in task.rules if rule.freezes)}
-        self.movable = np.array([name not in frozen for name in self.names])
+        self.movable = np.array([name not in task.frozen for name in self.names])
         self.tops = np.array([f.top or 0 for f in self.features], dtype=np.int64)
         self.is_number = np.array([f.is_number for f in self.features])
         self.unit = np.array([task.units[f.name] if f.is_number else 1.0 for f in self.features])

@@ -86,8 +86,8 @@ class Donors:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         table = self.space.task.encoder.from_codes(self.train[order[: self.asked]])
         answers = self.space.task.predict(table)
-        classes = enumerate(self.space.task.classes)
-        return {i: self.train[order[: len(table)]][answers == name][:MOST_DONORS] for i, name in classes}
+        train, names = self.train[order[: len(table)]], self.space.task.class_names
+        return {i: train[answers == name][:MOST_DONORS] for i, name in enumerate(names)}
 
 
 def donors(batch: Batch, found: Found) -> Candidates:
