@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 import loans
-from fcxplain import Budget, FCx, read_answers
+from fcxplain import Budget, FCx, answering, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.generator.training import Schedule
+from fcxplain.search import Search
 from fcxplain.search import search as pipeline
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
@@ -184,13 +185,14 @@ def test_a_file_needs_a_place_for_its_answers_and_a_table_none(fcx: FCx, refused
         fcx.explain(refused, out=tmp_path / "answers.parquet")
 
 
-def test_the_same_search_serves_until_something_else_is_wished(fcx: FCx, refused: pd.DataFrame):
-    fcx.explain(refused.iloc[:1])
-    kept = fcx._answering()._kept
-    fcx.explain(refused.iloc[:2], k=2)
-    assert fcx._answering()._kept is kept
+def test_the_same_search_serves_until_something_else_is_wished(fcx: FCx, refused: pd.DataFrame, monkeypatch):
+    made = []
+    monkeypatch.setattr(answering, "Search", lambda *a, **k: made.append(k["budget"]) or Search(*a, **k))
+    fcx.explain(refused.iloc[:1], budget=Budget(calls=40))
+    fcx.explain(refused.iloc[:2], k=2, budget=Budget(calls=40))
+    assert len(made) == 1
     fcx.explain(refused.iloc[:1], budget=Budget(calls=50))
-    assert fcx._answering()._kept is not kept
+    assert len(made) == 2
 
 
 def test_what_only_the_search_can_do_is_refused_without_it(refused: pd.DataFrame):

@@ -112,7 +112,7 @@ class Answering:
                 draws=self.proposer.draws,
                 n_draws=wishes.draws,
                 seed=self.seed,
-                stand_in=self.stand_in,
+                surrogate=self.stand_in,
                 graph=self.graph,
             )
             self._kept = (wishes.key, made)

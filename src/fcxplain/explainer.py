@@ -32,17 +32,18 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Schedule, Training
+from .generator.training import Callback, Training, TrainingLines
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
 from .overrides import as_table
-from .progress import OnWhy, ProgressLines, TrainingLines, both
+from .progress import OnRows, OnWhy, Progress, ProgressLines, both
 from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, as_budget
-from .streaming import OnRows, Streamed, matched, stream
+from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
+from .training_loop import Schedule
 
 
 class FCx:
@@ -242,7 +243,7 @@ class FCx:
             return as_graph(task.graph, task.schema.names)
         if not self.weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
+        return discover(task.train, task.schema, significance=self.alpha, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
@@ -285,7 +286,7 @@ class FCx:
 
         rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
             a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
-            rows are called by), `key`, `on_chunk` and `on_resume` are as for `streaming.stream`.
+            rows are called by), `key` and `on_progress` are as for `streaming.stream`.
         prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
             "plausible" (like rows that there are).
         budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
@@ -310,13 +311,14 @@ class FCx:
         self._fitted()
         overrides = None if overrides is None else as_table(overrides)
         chosen = Options(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
+        is_file = isinstance(rows, str | Path)
         if progress:
             lines = ProgressLines("explain")
-            on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
-            on_resume = both(lines.resume, streaming.get("on_resume"))
-            streaming |= {"on_resume": on_resume} if isinstance(rows, str | Path) else {}
+            on_rows, on_why = on_rows if is_file else both(lines.rows, on_rows), both(lines.why, on_why)
+            streaming |= {"on_progress": both(lines.tell, streaming.get("on_progress"))} if is_file else {}
         if isinstance(rows, str | Path):
-            return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming | {"on_rows": on_rows})
+            streaming |= {"on_progress": both(_rows_told(on_rows), streaming.get("on_progress"))}
+            return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming)
         if out is not None or streaming:
             raise DataError("out and the settings of streaming need a file of rows; a table's answers have to_parquet")
         return self._explained(rows, chosen, overrides, on_rows, on_why)
@@ -405,6 +407,11 @@ class FCx:
     def _fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
+
+
+def _rows_told(on_rows: OnRows | None) -> Callable[[Progress], None]:
+    """Whoever is told of rows, as one who is told of events."""
+    return lambda event: None if on_rows is None else on_rows(event.done, event.total)
 
 
 def _device_faults(device: object) -> list[Fault]:

@@ -7,7 +7,6 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,29 +17,21 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FcxWarning
 from . import checking
 from .networks import empty_linear
-from .protocol import CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier
 from .rows import legal_codes
-
-Output = Literal["auto", "logits", "probabilities"]
 
 # Rows sent through a module at a time: larger batches gain nothing and cost memory.
 CHUNK = 65_536
 
 
-def classifier(
-    model: nn.Module,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-    output: Output,
-) -> CheckedClassifier:
-    """A torch module on the columns of `encoder` as a classifier. It is tried on a few legal rows first."""
-    name = type(model).__name__
+def classifier(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
+    """A torch module on the columns of an encoder as a classifier. It is tried on a few legal rows first."""
+    name, encoder, output = type(model).__name__, options.encoder, options.output
     if encoder is None:
         remedy = "Give encoder=TableEncoder().fit(schema, train)."
         raise ClassifierError("", [Fault(name, "reads encoded columns, but no encoder was given", remedy)])
     reading = TorchReading(model, encoder, output == "probabilities" or (output == "auto" and _ends_in_one(model)))
-    shape = _tried(reading, name, told=output != "auto")
+    shape = _tried(reading, name, stated=output != "auto")
     count = 2 if len(shape) == 1 else max(2, shape[1])
     made = CheckedClassifier(
         reading,
@@ -50,7 +41,7 @@ def classifier(
         module=as_logits(model, shape, probabilities=reading.probabilities),
         encoder=encoder,
     )
-    return made.replace(classes=classes, threshold=threshold)
+    return made.replace(classes=options.classes, threshold=options.threshold)
 
 
 @dataclass(frozen=True)
@@ -154,7 +145,7 @@ def _ends_in_one(model: nn.Module) -> bool:
     return isinstance(leaves[-1], nn.Sigmoid | nn.Softmax)
 
 
-def _tried(reading: TorchReading, name: str, *, told: bool) -> torch.Size:
+def _tried(reading: TorchReading, name: str, *, stated: bool) -> torch.Size:
     """The shape of the module's outputs for a few legal rows, or an error that says what is wrong."""
     encoder = reading.encoder
     codes = legal_codes(encoder.schema_, checking.PROBE_ROWS, np.random.default_rng(0))
@@ -168,7 +159,7 @@ def _tried(reading: TorchReading, name: str, *, told: bool) -> torch.Size:
         shape = " x ".join(str(size) for size in out.shape)
         problem = f"returned outputs of shape {shape} for {len(x)} rows"
         raise ClassifierError("", [Fault(name, problem, "Return n, n x 1 or n x classes.")])
-    if not told and not reading.probabilities and _look_like_probabilities(out):
+    if not stated and not reading.probabilities and _look_like_probabilities(out):
         warnings.warn(
             f"{name}: its outputs are read as logits but look like probabilities. Say which they are: "
             "output='probabilities' or output='logits'.",

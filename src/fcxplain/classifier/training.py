@@ -22,7 +22,7 @@ from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators, torch_modules
 from .networks import Examples, OnEpoch, fit_network, mlp, paper_network
-from .protocol import CheckedClassifier, Classifier
+from .protocol import AdapterOptions, CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
 BOOSTING_LEVELS = 255
@@ -116,8 +116,8 @@ def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
         raise DataError("", [fault])
     found = train[label].unique().tolist()
     if len(found) < 2:
-        told = f"has one class only, {found[0]!r}" if found else "has no rows"
-        raise DataError("", [Fault(f"label {label!r}", told, "A classifier needs rows of two or more.")])
+        problem = f"has one class only, {found[0]!r}" if found else "has no rows"
+        raise DataError("", [Fault(f"label {label!r}", problem, "A classifier needs rows of two or more.")])
     try:
         return tuple(sorted(found))
     except TypeError:
@@ -132,7 +132,8 @@ def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClass
         Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
     fit_network(model, train, validation, generator, on_epoch=lesson.on_epoch)
-    return torch_modules.classifier(model, encoder, lesson.classes, None, "logits")
+    options = AdapterOptions(lesson.schema, encoder, lesson.classes, output="logits")
+    return torch_modules.classifier(model, options)
 
 
 def _with_validation(lesson: Lesson) -> tuple[Labelled, Labelled]:
@@ -183,7 +184,7 @@ def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Chec
     values = FunctionTransformer(partial(natural_columns, schema=schema))
     pipeline = Pipeline([("values", values), ("columns", columns), ("model", model)])
     pipeline.fit(lesson.train.rows, lesson.train.labels)
-    return estimators.classifier(pipeline, schema, None, lesson.classes, None)
+    return estimators.classifier(pipeline, AdapterOptions(schema, classes=lesson.classes))
 
 
 def natural_columns(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -201,7 +202,7 @@ KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: its share of the rows, its share of the answers, and how many of its rows were told."""
+    """One class: its share of the rows, its share of the answers, and how many of its rows were recognised."""
 
     name: Any
     share: float
@@ -231,8 +232,8 @@ def score(classifier: Classifier, table: pd.DataFrame, label: str) -> Score:
     names = classifier.classes
     unknown = [v for v in pd.unique(truth) if v not in names]
     if len(unknown) == len(pd.unique(truth)):
-        told = f"label {label!r} has {some(unknown)}, but the classifier's classes are {some(names)}"
-        raise ClassifierError(f"{told}. Name them alike with as_classifier(..., classes=...).")
+        problem = f"label {label!r} has {some(unknown)}, but the classifier's classes are {some(names)}"
+        raise ClassifierError(f"{problem}. Name them alike with as_classifier(..., classes=...).")
     right = answers == truth
     classes = tuple(_class_score(name, truth == name, answers == name) for name in names)
     recalls = [c.recall for c in classes if c.share > 0] + [0.0] * len(unknown)

@@ -31,7 +31,7 @@ Steps = tuple[Codes, Codes, Floats]
 CELLS = 4_000_000
 # Nodes that a kernel density is estimated from.
 REFERENCES = 2_000
-# A density of 0 would make a step infinitely dear, and a step that costs nothing is none in a sparse matrix.
+# A density of 0 would make a step infinitely expensive, and a step that costs nothing is none in a sparse matrix.
 SPARSEST, CHEAPEST = 1e-300, 1e-12
 
 

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Status
+from ..hashing import STEP
 from .space import Bools, Codes, Floats
 
 if TYPE_CHECKING:
     from .propose.single import SingleChanges
 
 HOW = ("draw", "repair", "refine", "donor")
-# An odd number that mixes the bits of what it multiplies: the golden ratio in 64 bits.
-SPREAD = np.uint64(0x9E3779B97F4A7C15)
 DRAW, REPAIR, REFINE, DONOR = range(4)
 
 
@@ -77,8 +76,9 @@ class Candidates:
 
 @lru_cache(maxsize=64)
 def _powers(count: int) -> NDArray[np.uint64]:
-    """Powers of the spread, the highest first: what they weigh sums up to a hash."""
-    return np.array([pow(int(SPREAD), count - i, 2**64) for i in range(count)], dtype=np.uint64)
+    """Powers of the step, the highest first: what they weigh sums up to a hash."""
+    # Not `hashing.keys_of`: one product is much faster, and other keys would choose others of equal candidates.
+    return np.array([pow(int(STEP), count - i, 2**64) for i in range(count)], dtype=np.uint64)
 
 
 def joined(pools: Sequence[Candidates]) -> Candidates:

@@ -15,7 +15,7 @@ from torch import nn
 from ..causal import CausalGraph
 from ..classifier import differentiable
 from ..classifier.distillation import Differentiable
-from ..explanation import Prices
+from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
 from .cost import CostWeights, effects_of
@@ -39,7 +39,7 @@ class Settings:
     draws: Draws | None
     n_draws: int
     seed: int
-    stand_in: Differentiable | None
+    surrogate: Differentiable | None
     graph: CausalGraph | None
 
     def is_quick(self, k: int) -> bool:
@@ -51,19 +51,19 @@ class SharedContext:
     """What depends on the table and the model alone."""
 
     def __init__(self, space: SearchSpace, settings: Settings) -> None:
-        self.space, self.settings, stand_in = space, settings, settings.stand_in
-        if stand_in is None and space.task.classifier.module is not None:
-            stand_in = differentiable(space.task.classifier, space.task)
-        self._stand_in = stand_in
+        self.space, self.settings, surrogate = space, settings, settings.surrogate
+        if surrogate is None and space.task.classifier.module is not None:
+            surrogate = differentiable(space.task.classifier, space.task)
+        self._surrogate = surrogate
         # A module does not speak for a model that has a `predict` beside it.
-        is_own = stand_in is not None and not stand_in.distilled and space.task.classifier.own is None
+        is_own = surrogate is not None and not surrogate.distilled and space.task.classifier.own is None
         by_codes = is_own and is_exact(space.task.classifier.module, space.task.classifier.threshold)
-        self.oracle: Oracle = NetworkOracle(space, stand_in.module) if stand_in and by_codes else TableOracle(space)
+        self.oracle: Oracle = NetworkOracle(space, surrogate.module) if surrogate and by_codes else TableOracle(space)
 
     @cached_property
     def slope(self) -> nn.Module | None:
         """The model, or its stand-in, for gradients; in double precision, so that no batch shows after rounding."""
-        return None if self._stand_in is None else copy.deepcopy(self._stand_in.module).double().eval()
+        return None if self._surrogate is None else copy.deepcopy(self._surrogate.module).double().eval()
 
     @cached_property
     def train(self) -> Codes:
@@ -121,13 +121,13 @@ class Context:
         return effects_of(self.space, known)
 
     @property
-    def prices(self) -> Prices | None:
+    def costs(self) -> ChangeCosts | None:
         """What answers are chosen by, unless training rows or the causal graph have a say."""
         w = self.settings.weights
         if w.looks_at_data or w.coherence:
             return None
         hard = {name: float(d) for name, d in zip(self.space.names, self.space.difficulty, strict=True) if d != 1}
-        return Prices(w.several, w.change, w.category, w.distance, hard)
+        return ChangeCosts(w.several, w.change, w.category, w.distance, hard)
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
         """The parts for another task; on the same table and model, what depends on these alone is shared."""

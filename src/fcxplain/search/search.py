@@ -53,7 +53,7 @@ class Search:
     n_draws: how many proposals of it are tried for each row. With 1, a row whose only draw is good gets it as it is,
         which is fast, and only the others are searched.
     budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
-    stand_in: the model with gradients, where it is known already.
+    surrogate: the model with gradients, where it is known already.
     graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
     """
 
@@ -68,12 +68,12 @@ class Search:
         n_draws: int = 16,
         seed: int = 0,
         budget: Budget | Mapping[str, Any] | int | None = None,
-        stand_in: Differentiable | None = None,
+        surrogate: Differentiable | None = None,
         graph: CausalGraph | None = None,
     ) -> None:
         _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
         chosen = weights_for(prefer, weights)
-        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, stand_in, graph)
+        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph)
         self.context = Context(task, self.settings, difficulty)
 
     @property
@@ -122,7 +122,7 @@ class Search:
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
         spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
-        return replace(made, effort=spent, prices=self.context.prices)
+        return replace(made, effort=spent, costs=self.context.costs)
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""

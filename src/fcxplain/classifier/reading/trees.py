@@ -96,9 +96,9 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# Categories are told apart by codes below this.
+# Categories differ by codes below this.
 CODES = 256
-# Ensembles with more nodes are left alone: bounds would be dear, and too loose to prove anything.
+# Ensembles with more nodes are left alone: bounds would be expensive, and too loose to prove anything.
 MOST_NODES = 2**20
 # The inside of a model differs from version to version: what cannot be read proves nothing.
 UNREADABLE = (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError)
