@@ -72,8 +72,25 @@ class EdgeScore:
 class CausalGraph:
     """Features and the edges between them; equal graphs have equal edges, in whatever order they were given.
 
-    `support` says of some or all edges how sure they are, from 0 to 1; give it as a mapping from edges, it is
-    kept as pairs. A graph that makes no sense is one `DataError` that lists every fault.
+    Parameters
+    ----------
+    nodes : tuple of str
+        The features.
+    directed, undirected : tuple of pairs
+        Edges (cause, effect), and edges whose direction is not known.
+    support : mapping, optional
+        How sure some or all edges are, from 0 to 1; it is kept as pairs.
+
+    Raises
+    ------
+    DataError
+        If this makes no sense: a cycle, an edge twice, a name that is not known. It lists every fault.
+
+    Examples
+    --------
+    >>> from fcxplain import CausalGraph
+    >>> CausalGraph(("age", "degree", "income"), directed=(("age", "income"), ("degree", "income"))).parents("income")
+    ('age', 'degree')
     """
 
     nodes: tuple[str, ...]
