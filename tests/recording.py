@@ -36,10 +36,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import fcxplain
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
+
+import fcxplain
 from fcxplain import (
     METHODS,
     METRICS,
@@ -52,7 +54,6 @@ from fcxplain import (
     read_answers,
     train_classifier,
 )
-from torch import nn
 
 # What is called otherwise in other versions, and is the same.
 RENAMED = {"density": "lof"}

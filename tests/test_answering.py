@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fcxplain import Budget, FCx, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.generator.training import Schedule
+from fcxplain.search import PREFERENCES
 from fcxplain.search import search as pipeline
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
@@ -201,6 +203,13 @@ def test_what_only_the_search_can_do_is_refused_without_it(refused: pd.DataFrame
     drawn = drawing.explain(refused, k=2)
     assert (len(drawn.answers), drawn.method) == (2 * len(refused), "FCx without search")
     assert "2 draws per row" in drawn.notes[0]
+
+
+def test_the_cost_may_be_a_mapping_or_weights(fcx: FCx, refused: pd.DataFrame):
+    weights = replace(PREFERENCES["balanced"], change=7.0)
+    same(fcx.explain(refused, cost={"change": 7.0}), fcx.explain(refused, cost=weights))
+    with pytest.raises(DataError, match="Did you mean 'change'"):
+        fcx.explain(refused, cost={"chnage": 7.0})
 
 
 def test_the_preference_of_the_constructor_counts_where_none_is_named(fcx: FCx, refused: pd.DataFrame):

@@ -17,6 +17,7 @@ import loans
 from fcxplain import CausalGraph, FCx, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FormatError, NotFittedError, SchemaError, TrainingError
 from fcxplain.generator.cvae import weight_shapes
+from fcxplain.generator.objective import LossWeights
 from fcxplain.generator.training import Callback, Schedule
 from fcxplain.saving import manifest
 
@@ -61,13 +62,37 @@ def test_unknown_presets_are_all_named():
 def test_parameters_are_read_and_set_as_in_scikit_learn():
     from sklearn.base import clone
 
-    fcx = FCx(seed=3).set_params(architecture__latent=5, weights__density=0)
+    fcx = FCx(seed=3).set_params(architecture__latent=5, loss_weights__density=0)
     assert fcx.get_params()["architecture__latent"] == 5
-    assert fcx.get_params(deep=False)["weights"].density == 0
+    assert fcx.get_params(deep=False)["loss_weights"].density == 0
     twin = clone(fcx)
     assert twin.get_params() == fcx.get_params()
     with pytest.raises(DataError, match="Did you mean 'architecture__latent'"):
         fcx.set_params(architecture__latnet=5)
+
+
+def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
+    with pytest.raises(TypeError, match=r"^FCx has no parameter 'weights' any more: it is now loss_weights$"):
+        FCx(weights=LossWeights())
+    with pytest.raises(TypeError, match="it is now significance"):
+        FCx(alpha=0.05)
+    with pytest.raises(DataError, match=r"'alpha': is not known\. It is now significance\."):
+        FCx().set_params(alpha=0.05)
+    with pytest.raises(DataError, match="It is now loss_weights__soft"):
+        FCx().set_params(weights__soft=0)
+    with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'weights' any more: it is now cost$"):
+        fitted.explain(loans.table(5), weights={"change": 2})
+
+
+def test_a_model_saved_under_the_old_names_of_its_settings_is_read(tmp_path: Path, fitted: FCx):
+    fitted.save(tmp_path / "model")
+
+    def rename(content):
+        settings = content["settings"]
+        settings["weights"], settings["alpha"] = settings.pop("loss_weights"), settings.pop("significance")
+
+    _sealed(tmp_path / "model", rename)
+    assert FCx.load(tmp_path / "model", classifier=loans.chance).get_params() == fitted.get_params()
 
 
 def test_settings_that_cannot_work_are_refused_all_at_once():
@@ -293,7 +318,7 @@ def test_content_that_was_tampered_with_and_sealed_again_is_refused_or_harmless(
     assert refused > 60
 
 
-@pytest.mark.parametrize("name", ["hard", "alpha", "n_effective", "search", "prefer", "seed"])
+@pytest.mark.parametrize("name", ["hard", "significance", "n_effective", "search", "prefer", "seed"])
 def test_settings_of_the_wrong_type_that_were_sealed_again_are_refused(tmp_path: Path, fitted: FCx, name: str):
     fitted.save(tmp_path / "model")
     for value in (["fewest"], {"a": 1}, "junk", -1, 10**400):

@@ -23,7 +23,8 @@ from .generator.cvae import ConditionalVAE
 from .generator.draws import Proposer
 from .overrides import Overrides
 from .progress import OnWhy
-from .search import Budget, Search, why_not
+from .search import Budget, CostWeights, Search, why_not
+from .search.cost import weights_for
 from .task import Task
 
 # Statuses that deserve a reason.
@@ -42,7 +43,7 @@ class Options:
     k: int = 1
     prefer: str = "balanced"
     budget: Budget = field(default_factory=Budget)
-    weights: Mapping[str, float] | None = None
+    cost: CostWeights | Mapping[str, float] | None = None
     difficulty: Mapping[str, float] | None = None
     draws: int = DRAWS
     why_not: bool | Literal["all"] = False
@@ -55,9 +56,9 @@ class Options:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for wishes that the same search serves."""
-        given = (tuple(sorted((m or {}).items())) for m in (self.weights, self.difficulty))
-        return (self.prefer, *given, self.budget, self.draws)
+        """Equal for options that the same search serves."""
+        difficulty = tuple(sorted((self.difficulty or {}).items()))
+        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws)
 
 
 def refuse_options(wishes: Options, usual: Options, overrides: pd.DataFrame | None) -> None:
@@ -106,7 +107,7 @@ class Answering:
             made = Search(
                 self.task,
                 prefer=wishes.prefer,
-                weights=wishes.weights,
+                weights=wishes.cost,
                 difficulty=wishes.difficulty,
                 budget=wishes.budget,
                 draws=self.proposer.draws,

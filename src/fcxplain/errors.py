@@ -6,10 +6,15 @@ Every fault of one input travels in one error.
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # A message lists so many faults; `error.faults` has them all.
 SHOWN = 50
@@ -91,6 +96,22 @@ def raise_all(errors: Sequence[FcxError], context: str) -> None:
     kinds = {type(e) for e in errors}
     kind = kinds.pop() if len(kinds) == 1 else FcxError
     raise kind(context, faults)
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Say of parameters that a function had once what they are called now."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in names.keys() & kwargs.keys():
+                called = function.__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{called} has no parameter {old!r} any more: it is now {names[old]}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return wrap
 
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:

@@ -14,7 +14,7 @@ from .answering import DRAWS, Answering, Options, refuse_options
 from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
 from .classifier.distillation import Differentiable
-from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, whole
+from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
 from .explanation import Explanation
 from .explanation.certificate import model_id
 from .generator import view as model_view
@@ -38,8 +38,8 @@ from .hashing import fingerprint
 from .overrides import as_table
 from .progress import OnWhy, ProgressLines, TrainingLines, both
 from .saving import Checkpoint, resume
-from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .search import PREFERENCES, Budget, as_budget
+from .saving.explainer import PARAMETERS, PARTS, RENAMED, Fitted, read_fitted, settings_data, write_fitted
+from .search import PREFERENCES, Budget, CostWeights, as_budget
 from .streaming import OnRows, Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
@@ -48,38 +48,39 @@ from .text import Glance
 class FCx:
     """Counterfactuals by a conditional variational autoencoder, trained with seven terms for any classifier.
 
-    architecture: the network. weights: what each of the seven terms counts for. terms: the free choices inside
+    architecture: the network. loss_weights: what each of the seven terms counts for. terms: the free choices inside
         the terms. schedule: how long and how fast it is trained.
     hard: how rules act in training: "layer" (the network's outputs are put where the rules allow, and the rest acts
         as a penalty), "rules" (any rule as a penalty, with a margin) or "hinge" (the paper's two forms).
-    alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
+    significance, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
     search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
         every draw is handed out, as in the paper.
     prefer: what answers are to be where `explain` is not told: "fewest", "sparse", "balanced" or
         "plausible"; see `explain`.
     device: where the network is trained, e.g. "cpu" or "cuda".
 
-    `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, weights__density=0)`.
+    `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, loss_weights__density=0)`.
     After `fit`: `model_`, `history_`, `graph_`, `stand_in_` (the classifier with gradients) and `task_`.
     """
 
+    @renamed(**RENAMED)
     def __init__(
         self,
         *,
         architecture: Architecture = ARCHITECTURE,
-        weights: LossWeights = WEIGHTS,
+        loss_weights: LossWeights = WEIGHTS,
         terms: TermSettings = TERMS,
         schedule: Schedule = SCHEDULE,
         hard: Hard = "layer",
-        alpha: float = 0.01,
+        significance: float = 0.01,
         n_effective: int | None = 5_000,
         search: bool = True,
         prefer: str = "balanced",
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        self.architecture, self.weights, self.terms, self.schedule = architecture, weights, terms, schedule
-        self.hard, self.alpha, self.n_effective = hard, alpha, n_effective
+        self.architecture, self.loss_weights, self.terms, self.schedule = architecture, loss_weights, terms, schedule
+        self.hard, self.significance, self.n_effective = hard, significance, n_effective
         self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
         self.source_: dict[str, Any] = {}
 
@@ -125,7 +126,7 @@ class FCx:
         known = self.get_params()
         unknown = [p for p in params if p not in known]
         if unknown:
-            faults = [Fault(f"parameter {p!r}", "is not known", did_you_mean(p, known)) for p in unknown]
+            faults = [Fault(f"parameter {p!r}", "is not known", _remedy(p, known)) for p in unknown]
             raise DataError("FCx.set_params", faults)
         for name in sorted(params, key=lambda p: "__" in p):
             part, _, inner = name.partition("__")
@@ -186,7 +187,7 @@ class FCx:
             *parts,
             *one_of("hard", self.hard, get_args(Hard)),
             *self._gate_faults(),
-            *between("alpha", self.alpha, 0, 1, open_low=True),
+            *between("significance", self.significance, 0, 1, open_low=True),
             *([] if self.n_effective is None else whole("n_effective", self.n_effective, 1)),
             *one_of("search", self.search, (True, False)),
             *one_of("prefer", self.prefer, tuple(PREFERENCES)),
@@ -231,7 +232,7 @@ class FCx:
             penalty,
             joined,
             apart,
-            weights=self.weights,
+            weights=self.loss_weights,
             settings=self.terms,
             scale=model_view.proximity_scale(task, self.terms.number_unit),
             expected=model_view.expected_correlation(task) if self.terms.standardised else None,
@@ -240,9 +241,9 @@ class FCx:
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:
             return as_graph(task.graph, task.schema.names)
-        if not self.weights.soft:
+        if not self.loss_weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, alpha=self.alpha, n_effective=self.n_effective)
+        return discover(task.train, task.schema, alpha=self.significance, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
@@ -259,6 +260,7 @@ class FCx:
     @overload
     def explain(self, rows: pd.DataFrame, k: int = 1, **wishes: Any) -> Explanation: ...
 
+    @renamed(weights="cost")
     def explain(
         self,
         rows: pd.DataFrame | str | Path,
@@ -268,7 +270,7 @@ class FCx:
         budget: Budget | Mapping[str, Any] | int | None = None,
         overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
         why_not: bool | Literal["all"] = False,
-        weights: Mapping[str, float] | None = None,
+        cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
@@ -295,7 +297,7 @@ class FCx:
             such labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
         why_not: say of rows without an answer which rules and bounds stand in the way, and what would help. What is
             fixed is never named, neither immutable features nor frozen ones, unless this is "all".
-        weights: what each part of the cost counts for, in place of the preference's.
+        cost: what each part of the cost counts for, in place of the preference's: a mapping, or `CostWeights`.
         difficulty: what changing a feature costs in comparison with others, 1 by default.
         draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
         best_effort: give rows without an answer what came nearest, marked as such.
@@ -309,7 +311,7 @@ class FCx:
         """
         self._fitted()
         overrides = None if overrides is None else as_table(overrides)
-        chosen = Options(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
+        chosen = Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, draws, why_not, best_effort)
         if progress:
             lines = ProgressLines("explain")
             on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
@@ -405,6 +407,12 @@ class FCx:
     def _fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
+
+
+def _remedy(name: str, known: Iterable[str]) -> str:
+    """What a parameter is called that is not known: its new name, or the nearest."""
+    part, mark, inner = name.partition("__")
+    return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
 
 
 def _device_faults(device: object) -> list[Fault]:

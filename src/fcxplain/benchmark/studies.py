@@ -58,7 +58,7 @@ def _neighbours(known: PublishedSettings) -> Points:
 
 
 def _alphas(known: PublishedSettings) -> Points:
-    return {f"{alpha:g}": {"alpha": alpha} for alpha in ALPHAS}
+    return {f"{alpha:g}": {"significance": alpha} for alpha in ALPHAS}
 
 
 def _hyperparameters(known: PublishedSettings) -> Points:
@@ -84,7 +84,7 @@ def _components(known: PublishedSettings) -> Points:
         "baseline+sparsity+lof": ("soft",),
         "all": (),
     }
-    return {name: {f"weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
+    return {name: {f"loss_weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
 
 
 STUDIES: dict[str, Study] = {

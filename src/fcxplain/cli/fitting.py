@@ -127,7 +127,10 @@ def _kinds(fcx: FCx) -> dict[str, Any]:
 
 def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
     """The name meant, whether its part was misspelt or left out."""
-    meant = [k for k in kinds if k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
+    from ..saving.explainer import RENAMED
+
+    name = RENAMED.get(name, name)
+    meant = [k for k in kinds if k == name or k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
     return f"There is {', '.join(meant)}." if meant else did_you_mean(name, kinds)
 
 

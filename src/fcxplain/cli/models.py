@@ -47,7 +47,7 @@ def model_graph(
         return kept
     fcx = load_model(folder, classifier)
     data = own_data(folder, fcx.task_.schema)
-    settings: dict[str, Any] = {"alpha": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    settings: dict[str, Any] = {"alpha": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
     again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings)
     if replace(again, support=()) != replace(kept, support=()):
         problem = "its graph was given, or its data has changed: resamples say nothing about it"
@@ -185,7 +185,9 @@ def graph(
     label: Label = None,
     schema_file: SchemaFile = None,
     ignore: Ignore = None,
-    alpha: Annotated[float | None, typer.Option(help="Level of the tests, 0.01 by default; less joins less.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--significance", help="Level of the tests, 0.01 by default; less joins less.")
+    ] = None,
     n_effective: Annotated[
         int | None, typer.Option(min=0, help="The most rows that significance counts on, 5000 by default; 0 for all.")
     ] = None,
@@ -202,7 +204,12 @@ def graph(
     """
     from .outputs import GRAPHS, check_output, write_graph
 
-    chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--alpha": alpha, "--n-effective": n_effective}
+    chosen: dict[str, Any] = {
+        "--label": label,
+        "--schema": schema_file,
+        "--significance": alpha,
+        "--n-effective": n_effective,
+    }
     check_choice(model, data, chosen | {"--ignore": ignore})
     if output is not None:
         check_output(output, GRAPHS)
