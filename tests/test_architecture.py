@@ -25,7 +25,7 @@ ORDER = (
     ("proof",),
     ("search", "metrics", "generator"),
     ("progress", "saving", "streaming"),
-    ("answering",),
+    ("options",),
     ("explainer",),
     ("contract",),
     ("methods", "plots"),

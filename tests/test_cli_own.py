@@ -276,7 +276,7 @@ def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_go
 
     assert _kept(fcx, answers, None).startswith("nothing is kept yet, since answers are kept 1,000 rows at a time")
     with pytest.raises(KeyboardInterrupt):
-        fcx.explain(rows, out=answers, index="customer", chunk=10, on_chunk=stop)
+        fcx.explain_file(rows, answers, index="customer", chunk=10, on_chunk=stop)
     told = f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there"
     assert _kept(fcx, answers, 10) == told
     other = run(*asked, folder=desk)

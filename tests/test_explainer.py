@@ -72,15 +72,15 @@ def test_parameters_are_read_and_set_as_in_scikit_learn():
 
 
 def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
-    with pytest.raises(TypeError, match=r"^FCx has no parameter 'weights' any more: it is now loss_weights$"):
+    with pytest.raises(TypeError, match=r"^FCx has no parameter 'weights' any more: use loss_weights$"):
         FCx(weights=LossWeights())
-    with pytest.raises(TypeError, match="it is now significance"):
+    with pytest.raises(TypeError, match="use significance"):
         FCx(alpha=0.05)
     with pytest.raises(DataError, match=r"'alpha': is not known\. It is now significance\."):
         FCx().set_params(alpha=0.05)
     with pytest.raises(DataError, match="It is now loss_weights__soft"):
         FCx().set_params(weights__soft=0)
-    with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'weights' any more: it is now cost$"):
+    with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'weights' any more: use cost$"):
         fitted.explain(loans.table(5), weights={"change": 2})
 
 

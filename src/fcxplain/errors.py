@@ -106,7 +106,7 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for old in names.keys() & kwargs.keys():
                 called = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{called} has no parameter {old!r} any more: it is now {names[old]}")
+                raise TypeError(f"{called} has no parameter {old!r} any more: use {names[old]}")
             return function(*args, **kwargs)
 
         return checked

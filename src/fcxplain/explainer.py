@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from operator import is_not
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, overload
+from typing import Any, Literal, Self, get_args
 
 import pandas as pd
 import torch
 
-from .answering import DRAWS, Answering, Options, refuse_options
 from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
 from .classifier.distillation import Differentiable
@@ -19,7 +19,7 @@ from .explanation import Explanation
 from .explanation.certificate import model_id
 from .generator import view as model_view
 from .generator.cvae import Architecture, ConditionalVAE
-from .generator.draws import drawn_answers
+from .generator.draws import Proposer, drawn_answers
 from .generator.objective import LossWeights, Objective, TermSettings
 from .generator.presets import (
     ARCHITECTURE,
@@ -35,12 +35,13 @@ from .generator.presets import (
 from .generator.training import Callback, Schedule, Training
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
+from .options import DRAWS, Options, RowCount, answered, answered_apart
 from .overrides import as_table
 from .progress import OnWhy, ProgressLines, TrainingLines, both
 from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, RENAMED, Fitted, read_fitted, settings_data, write_fitted
-from .search import PREFERENCES, Budget, CostWeights, as_budget
-from .streaming import OnRows, Streamed, matched, stream
+from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
+from .streaming import OnRows, Streamed, StreamProgress, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 
@@ -254,16 +255,10 @@ class FCx:
 
     # Explaining
 
-    @overload
-    def explain(self, rows: str | Path, k: int = 1, **wishes: Any) -> Streamed: ...
-
-    @overload
-    def explain(self, rows: pd.DataFrame, k: int = 1, **wishes: Any) -> Explanation: ...
-
-    @renamed(weights="cost")
+    @renamed(weights="cost", **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
     def explain(
         self,
-        rows: pd.DataFrame | str | Path,
+        rows: pd.DataFrame,
         k: int = 1,
         *,
         prefer: str | None = None,
@@ -274,103 +269,240 @@ class FCx:
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
-        on_rows: OnRows | None = None,
+        on_rows: Callable[[int, int], None] | None = None,
         on_why: OnWhy | None = None,
         progress: bool = False,
-        out: str | Path | None = None,
-        **streaming: Any,
-    ) -> Explanation | Streamed:
+    ) -> Explanation:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
         Rows are neither changed nor reordered; an answer depends on its row, the model, the rules and the seed, never
         on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
+        FCx as published has no search and none of the choices: it draws `k` times, and hands out every draw.
 
-        rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
-            a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
-            rows are called by), `key`, `on_chunk` and `on_resume` are as for `streaming.stream`.
-        prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
-            "plausible" (like rows that there are).
-        budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
-            or `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
-        overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns
-            `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of
-            such labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
-        why_not: say of rows without an answer which rules and bounds stand in the way, and what would help. What is
-            fixed is never named, neither immutable features nor frozen ones, unless this is "all".
-        cost: what each part of the cost counts for, in place of the preference's: a mapping, or `CostWeights`.
-        difficulty: what changing a feature costs in comparison with others, 1 by default.
-        draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
-        best_effort: give rows without an answer what came nearest, marked as such.
-        on_rows: called now and then with how many rows are done and how many there are (None for a file that does not
-            say). With `why_not`, a row without an answer is done when its reason is known.
-        on_why: called now and then, while it is found out what stands in the way of some rows, with how many they are
-            and how much of that is done, from 0 to 1. `on_rows` then waits until the reasons of all of them are known.
-        progress: say on standard error how far it is, in a line every few seconds.
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows to explain. For a file of rows there is `explain_file`.
+        k : int, default=1
+            How many answers a row gets at most; they differ from each other.
+        prefer : {"fewest", "sparse", "balanced", "plausible"}, optional
+            What answers are to be: with the fewest changes, however large; with few changes, none of them large;
+            balanced; or like rows that there are. By default what the constructor says.
+        budget : Budget, mapping or int, optional
+            What may be spent on each row: how often a model that is no network is queried, 1,000 times by default, or
+            `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
+        overrides : DataFrame or mapping, optional
+            What holds for single rows: a table with some of the rows' labels as its index and the columns `freeze`,
+            `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of such
+            labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
+        why_not : bool or "all", default=False
+            Say of rows without an answer which rules and bounds stand in the way, and what would help. What is fixed is
+            never named, neither immutable features nor frozen ones, unless this is "all".
+        cost : CostWeights or mapping, optional
+            What each part of the cost counts for, in place of the preference's.
+        difficulty : mapping, optional
+            What changing a feature costs in comparison with others, 1 by default.
+        draws : int, default=16
+            Proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
+        best_effort : bool, default=False
+            Give rows without an answer what came nearest, marked as such.
+        on_rows : callable, optional
+            Called now and then with how many rows are done and how many there are. With `why_not`, a row without an
+            answer is done when its reason is known.
+        on_why : callable, optional
+            Called now and then, while it is found out what stands in the way of some rows, with how many they are and
+            how much of that is done, from 0 to 1. `on_rows` then waits until the reasons of all of them are known.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
 
-        FCx as published has no search and none of these choices: it draws `k` times, and hands out every draw.
+        Returns
+        -------
+        Explanation
+            The answers, each with its certificate, and what became of each row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        SchemaError
+            If the rows do not fit the schema; every fault is named.
+        DataError
+            If an option makes no sense, or an override does.
+        ClassifierError
+            If the model fails on every row.
+
+        Examples
+        --------
+        >>> answers = fcx.explain(rows, k=3, prefer="sparse", why_not=True)  # doctest: +SKIP
+        >>> answers.frame  # doctest: +SKIP
         """
-        self._fitted()
-        overrides = None if overrides is None else as_table(overrides)
-        chosen = Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, draws, why_not, best_effort)
+        options = self._options(k, prefer, budget, why_not, cost, difficulty, draws, best_effort)
+        if isinstance(rows, str | Path):
+            remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
+            raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
         if progress:
             lines = ProgressLines("explain")
             on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
-            on_resume = both(lines.resume, streaming.get("on_resume"))
-            streaming |= {"on_resume": on_resume} if isinstance(rows, str | Path) else {}
-        if isinstance(rows, str | Path):
-            return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming | {"on_rows": on_rows})
-        if out is not None or streaming:
-            raise DataError("out and the settings of streaming need a file of rows; a table's answers have to_parquet")
-        return self._explained(rows, chosen, overrides, on_rows, on_why)
+        own = None if overrides is None else as_table(overrides)
+        if not self.search:
+            options.refuse_without_search(self.prefer, own)
+            drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=k, seed=self.seed)
+            if on_rows is not None:
+                on_rows(len(rows), len(rows))
+            return drawn
+        search, count = self._search(options), RowCount(len(rows), on_rows, on_why, reasons=bool(why_not))
+        if own is None:
+            return answered(search, rows, options, count)
+        return answered_apart(search, rows, options, own, count)
 
-    def _explained(
+    @renamed(weights="cost", out="target")
+    def explain_file(
         self,
-        rows: pd.DataFrame,
-        wishes: Options,
-        overrides: pd.DataFrame | None,
-        on_rows: Callable[[int, int], None] | None,
-        on_why: OnWhy | None,
-    ) -> Explanation:
-        if self.search:
-            return self._answering().answers(rows, wishes, overrides, on_rows, on_why)
-        refuse_options(wishes, Options(wishes.k, self.prefer), overrides)
-        drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
-        if on_rows is not None:
-            on_rows(len(rows), len(rows))
-        return drawn
-
-    def _streamed(
-        self,
-        source: Path,
-        out: str | Path | None,
-        wishes: Options,
-        overrides: pd.DataFrame | None,
-        on_why: OnWhy | None,
-        settings: dict[str, Any],
+        source: str | Path,
+        target: str | Path,
+        k: int = 1,
+        *,
+        overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
+        index: str | None = None,
+        chunk: int | None = None,
+        overwrite: bool = False,
+        key: bytes | None = None,
+        on_chunk: Callable[[StreamProgress], None] | None = None,
+        on_resume: Callable[[int], None] | None = None,
+        on_rows: OnRows | None = None,
+        on_why: OnWhy | None = None,
+        progress: bool = False,
+        **options: Any,
     ) -> Streamed:
-        if out is None:
-            raise DataError("", [Fault("out", "is not given", "Name the parquet file for the answers: out=...")])
-        own = None if overrides is None else matched(overrides, source, self.task_, settings.get("index"))
+        """Explain the rows of a file into a file of answers, some rows at a time.
+
+        The answers are those of `explain`. Memory stays constant, however many rows there are, and a run that was cut
+        off goes on where it stopped. Every row is held against the schema before the first is explained.
+
+        Parameters
+        ----------
+        source : str or Path
+            A parquet or CSV file of rows.
+        target : str or Path
+            The parquet file for the answers. It is there when all of them are; until then parts lie in the folder
+            `<target>.parts`.
+        k : int, default=1
+            How many answers a row gets at most.
+        overrides : DataFrame or mapping, optional
+            What holds for single rows; see `explain`.
+        index : str, optional
+            The column that rows are called by, such as an identifier. By default the file's own index, or the number of
+            the row.
+        chunk : int, optional
+            Rows that are answered and kept at a time; 20,000 if the model is a network, else 1,000.
+        overwrite : bool, default=False
+            Begin anew, whatever an earlier run has left.
+        key : bytes, optional
+            Secret bytes for the digest of the file; see `Explanation.to_parquet`.
+        on_chunk : callable, optional
+            Called with a `StreamProgress` after each chunk.
+        on_resume : callable, optional
+            Called with the number of rows that an earlier run has answered, if this one goes on with it.
+        on_rows, on_why : callable, optional
+            As in `explain`; the number of rows is None for a file that does not say it.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
+        **options
+            `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws` and `best_effort`, as in `explain`.
+
+        Returns
+        -------
+        Streamed
+            The path of the file, and how many rows fared how; `explanation(task)` reads the answers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FileNotFoundError
+            If there is no such file of rows.
+        SchemaError
+            If a row does not fit the schema.
+        DataError
+            If an option or an override makes no sense, or the target cannot be written.
+
+        Examples
+        --------
+        >>> done = fcx.explain_file("rows.parquet", "answers.parquet", prefer="sparse")  # doctest: +SKIP
+        >>> done.counts  # doctest: +SKIP
+        """
+        asked = self._options(k, **options)
+        if progress:
+            lines = ProgressLines("explain")
+            on_rows, on_why, on_resume = (
+                both(lines.rows, on_rows),
+                both(lines.why, on_why),
+                both(lines.resume, on_resume),
+            )
+        table = None if overrides is None else as_table(overrides)
+        own = None if table is None else matched(table, Path(source), self.task_, index)
 
         def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None) -> Explanation:
-            some = None if own is None else own[own.index.isin(rows.index)]
-            return self._explained(rows, wishes, some, tell, on_why)
+            here = None if own is None else own[own.index.isin(rows.index)]
+            return self.explain(rows, k, overrides=here, on_rows=tell, on_why=on_why, **options)
 
-        asked = [repr(wishes), "" if overrides is None else overrides.to_csv()]
-        rules = [rule.text for rule in self.task_.rules]
+        given = [repr(asked), "" if table is None else table.to_csv(), *(rule.text for rule in self.task_.rules)]
         weights = list(self.model_.state_dict().values())
-        identity = fingerprint(self._settings(), rules, asked, model_id(self.task_), weights)
-        return stream(explain, source, out, task=self.task_, identity=identity, **settings)
+        return stream(
+            explain,
+            source,
+            target,
+            task=self.task_,
+            identity=fingerprint(self._settings(), given, model_id(self.task_), weights),
+            chunk=chunk,
+            overwrite=overwrite,
+            index=index,
+            key=key,
+            on_chunk=on_chunk,
+            on_rows=on_rows,
+            on_resume=on_resume,
+        )
 
-    def _answering(self) -> Answering:
-        """The search and all that it needs, made once for a fitted state."""
-        state = (self.model_, self.task_, self.stand_in_, self.graph_, self.seed)
+    def _options(
+        self,
+        k: int,
+        prefer: str | None = None,
+        budget: Budget | Mapping[str, Any] | int | None = None,
+        why_not: bool | Literal["all"] = False,
+        cost: CostWeights | Mapping[str, float] | None = None,
+        difficulty: Mapping[str, float] | None = None,
+        draws: int = DRAWS,
+        best_effort: bool = False,
+        **others: Any,
+    ) -> Options:
+        """What a fitted explainer is asked for."""
+        if others:
+            known = [f.name for f in fields(Options)]
+            said = (f"{name!r}. {did_you_mean(name, known)}".rstrip() for name in others)
+            raise TypeError(f"FCx.explain_file has no parameter {' '.join(said)}")
+        self._fitted()
+        return Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, draws, why_not, best_effort)
+
+    def _search(self, options: Options) -> Search:
+        """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
+        state = (self.model_, self.task_, self.stand_in_, self.graph_)
         kept = self.__dict__.get("_kept")
-        if kept is None or any(a is not b for a, b in zip(kept[0], state, strict=True)):
-            made = Answering(self.model_, self.task_, self.stand_in_, self.graph_, seed=self.seed)
-            kept = self.__dict__["_kept"] = (state, made)
-        answering: Answering = kept[1]
-        return answering
+        if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
+            made = Search(
+                self.task_,
+                prefer=options.prefer,
+                weights=options.cost,
+                difficulty=options.difficulty,
+                budget=options.budget,
+                draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
+                n_draws=options.draws,
+                seed=self.seed,
+                stand_in=self.stand_in_,
+                graph=self.graph_,
+            )
+            kept = self.__dict__["_kept"] = (state, (self.seed, options.key), made)
+        search: Search = kept[2]
+        return search
 
     # Keeping
 

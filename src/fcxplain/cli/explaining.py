@@ -341,8 +341,7 @@ def _streamed(fcx: FCx, rows: Path, output: Path, wishes: dict[str, Any]) -> Str
 
         try:
             heard = {"on_chunk": move, "on_resume": _tell_resumed, **_watched(work)}
-            found: Streamed = fcx.explain(rows, out=output, **heard, **wishes)
-            return found
+            return fcx.explain_file(rows, output, **heard, **wishes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_kept(fcx, output, wishes["chunk"])) from None
 

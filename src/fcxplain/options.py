@@ -1,7 +1,4 @@
-"""Answering: what a fitted generator and the search make of rows, with rules of single rows, and why there is nothing.
-
-A search is kept from one call to the next, since it takes longer to make than to answer a single row.
-"""
+"""What `explain` was asked for, and what a search makes of rows by it: with rules of single rows, and with reasons."""
 
 from __future__ import annotations
 
@@ -14,13 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from .causal import CausalGraph
-from .classifier import Differentiable
 from .errors import DataError, Fault
 from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
-from .generator.cvae import ConditionalVAE
-from .generator.draws import Proposer
 from .overrides import Overrides
 from .progress import OnWhy
 from .search import Budget, CostWeights, Search, why_not
@@ -60,67 +53,18 @@ class Options:
         difficulty = tuple(sorted((self.difficulty or {}).items()))
         return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws)
 
-
-def refuse_options(wishes: Options, usual: Options, overrides: pd.DataFrame | None) -> None:
-    """Refuse what only the search can do, all of it at once."""
-    given = [f.name for f in fields(Options) if getattr(wishes, f.name) != getattr(usual, f.name)]
-    given += [] if overrides is None else ["overrides"]
-    remedy = "Leave it out, or set search=True."
-    faults = [Fault(name, "needs the search, which is off (search=False)", remedy) for name in given]
-    if faults:
-        raise DataError("explain", faults)
-
-
-class Answering:
-    """Answers by a fitted generator for its task."""
-
-    def __init__(
-        self, model: ConditionalVAE, task: Task, stand_in: Differentiable, graph: CausalGraph, *, seed: int
-    ) -> None:
-        self.task, self.stand_in, self.graph, self.seed = task, stand_in, graph, seed
-        self.proposer = Proposer(model, task, seed=seed)
-        self._kept: tuple[tuple[Any, ...], Search] | None = None
-
-    def answers(
-        self,
-        rows: pd.DataFrame,
-        wishes: Options,
-        overrides: pd.DataFrame | None = None,
-        on_rows: OnRows | None = None,
-        on_why: OnWhy | None = None,
-    ) -> Explanation:
-        """Verified answers, and why there are none."""
-        search, count = self._search(wishes), _Count(len(rows), on_rows, on_why, reasons=bool(wishes.why_not))
-        if overrides is None:
-            return _explained(search, rows, wishes, count)
-        own = Overrides.read(overrides, rows, self.task)
-        parts = []
-        for place, rules, target, difficulty in own.groups():
-            task = self.task.relaxed(rules=(*self.task.rules, *rules), target=target)
-            here = replace(wishes, difficulty={**(wishes.difficulty or {}), **difficulty})
-            parts.append((place, _explained(search.narrowed(task, here.difficulty), rows.iloc[place], here, count)))
-        return joined(self.task, rows, parts, own) if parts else _explained(search, rows, wishes, count)
-
-    def _search(self, wishes: Options) -> Search:
-        """The search for these wishes: the last one, or a new one."""
-        if self._kept is None or self._kept[0] != wishes.key:
-            made = Search(
-                self.task,
-                prefer=wishes.prefer,
-                weights=wishes.cost,
-                difficulty=wishes.difficulty,
-                budget=wishes.budget,
-                draws=self.proposer.draws,
-                n_draws=wishes.draws,
-                seed=self.seed,
-                stand_in=self.stand_in,
-                graph=self.graph,
-            )
-            self._kept = (wishes.key, made)
-        return self._kept[1]
+    def refuse_without_search(self, prefer: str, overrides: pd.DataFrame | None) -> None:
+        """Refuse what only the search can do, all of it at once; `prefer` is what nobody asked for."""
+        usual = Options(self.k, prefer)
+        given = [f.name for f in fields(Options) if getattr(self, f.name) != getattr(usual, f.name)]
+        given += [] if overrides is None else ["overrides"]
+        remedy = "Leave it out, or set search=True."
+        faults = [Fault(name, "needs the search, which is off (search=False)", remedy) for name in given]
+        if faults:
+            raise DataError("explain", faults)
 
 
-class _Count:
+class RowCount:
     """Rows done, told to whoever wants to know; if reasons are asked for, a row without an answer waits for its own."""
 
     def __init__(self, total: int, on_rows: OnRows | None, on_why: OnWhy | None, *, reasons: bool) -> None:
@@ -144,16 +88,30 @@ class _Count:
             self.on_why(rows, share)
 
 
-def _explained(search: Search, rows: pd.DataFrame, wishes: Options, count: _Count) -> Explanation:
+def answered(search: Search, rows: pd.DataFrame, options: Options, count: RowCount) -> Explanation:
+    """What the search finds for rows, with reasons where they were asked for."""
     end = count.done + len(rows)
-    found = search.explain(rows, wishes.k, best_effort=wishes.best_effort, on_batch=count.searched)
-    if wishes.why_not:
-        found = _with_reasons(found, search, wishes, lambda rows, share: count.looked(rows, share, end))
+    found = search.explain(rows, options.k, best_effort=options.best_effort, on_batch=count.searched)
+    if options.why_not:
+        found = _with_reasons(found, search, options, lambda rows, share: count.looked(rows, share, end))
     count.reach(end)
     return found
 
 
-def _with_reasons(found: Explanation, search: Search, wishes: Options, on_why: OnWhy) -> Explanation:
+def answered_apart(
+    search: Search, rows: pd.DataFrame, options: Options, overrides: pd.DataFrame, count: RowCount
+) -> Explanation:
+    """The same where single rows have rules, targets or difficulties of their own: those that share them together."""
+    task, parts = search.task, []
+    own = Overrides.read(overrides, rows, task)
+    for place, rules, target, difficulty in own.groups():
+        narrowed = task.relaxed(rules=(*task.rules, *rules), target=target)
+        here = replace(options, difficulty={**(options.difficulty or {}), **difficulty})
+        parts.append((place, answered(search.narrowed(narrowed, here.difficulty), rows.iloc[place], here, count)))
+    return joined(task, rows, parts, own) if parts else answered(search, rows, options, count)
+
+
+def _with_reasons(found: Explanation, search: Search, options: Options, on_why: OnWhy) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
     found = replace(found, reasons=_not_looked_into(found))
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
@@ -161,19 +119,19 @@ def _with_reasons(found: Explanation, search: Search, wishes: Options, on_why: O
         return found
 
     def find(task: Task, rows: pd.DataFrame, depth: int) -> Explanation:
-        return search.narrowed(task, wishes.difficulty).explain(rows, depth=depth)
+        return search.narrowed(task, options.difficulty).explain(rows, depth=depth)
 
     wall, cpu = time.perf_counter(), time.process_time()
     tell = partial(on_why, len(place))
-    every = wishes.why_not == "all"
-    told = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, fixed=every, on_share=tell)
+    every = options.why_not == "all"
+    reasons = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, fixed=every, on_share=tell)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()
     # The inquiry has more time for a proof than a row's budget leaves the search.
-    status[place[[reason.status == Status.IMPOSSIBLE for reason in told]]] = Status.IMPOSSIBLE
-    reasons = {**found.reasons, **dict(zip(place.tolist(), told, strict=True))}
-    return replace(found, row_status=status, reasons=dict(sorted(reasons.items())), effort=spent)
+    status[place[[reason.status == Status.IMPOSSIBLE for reason in reasons]]] = Status.IMPOSSIBLE
+    every_reason = {**found.reasons, **dict(zip(place.tolist(), reasons, strict=True))}
+    return replace(found, row_status=status, reasons=dict(sorted(every_reason.items())), effort=spent)
 
 
 def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:
