@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, Fault, FormatError, did_you_mean, some
+from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
 from .soundness import Edge
 
@@ -59,7 +59,7 @@ def loaded(source: str | Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         raise FormatError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the causal graph {str(source)[:200]}: {error}") from error
+        raise reading_error(DataError, error)(f"cannot read the causal graph {str(source)[:200]}: {error}") from error
     return text, str(source)
 
 

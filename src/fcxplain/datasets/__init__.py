@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, also
 from . import base as splitting
 from .adult import ADULT, ADULT_AUTHORS
 from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
@@ -56,7 +56,7 @@ def load_dataset(
     """
     spec = DATASETS.get(name)
     if spec is None:
-        raise DataError(unknown("data set", name, tuple(DATASETS)))
+        raise also(DataError, KeyError)(unknown("data set", name, tuple(DATASETS)))
     chosen = spec.samples[0] if sample is None else sample
     if chosen not in spec.samples:
         raise DataError(unknown(f"sample of {name!r} called", chosen, spec.samples))

@@ -92,6 +92,8 @@ def _download(address: str, path: Path, allowance: Allowance) -> Path:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer, path.open("wb") as out:
             length = int(answer.headers.get("Content-Length") or -1)
             came = _copy(answer, out, allowance, length)
+    except DataError:
+        raise
     except (http.client.HTTPException, ValueError) as error:
         raise DataError(f"bad answer: {type(error).__name__}: {error}") from error
     if length not in (-1, came):

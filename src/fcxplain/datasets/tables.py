@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..errors import DataError, Fault, FcxWarning, did_you_mean, some
+from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_error, some
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
@@ -154,7 +154,7 @@ def _read(
         raise DataError(f"{path} is a folder; name a file in it")
     if not path.is_file():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
-        raise DataError(f"there is no file {path}. {near}".rstrip())
+        raise also(DataError, FileNotFoundError)(f"there is no file {path}. {near}".rstrip())
     if _is_parquet(path):
         return Reading(_parquet(path))
     found = read_delimited(path, separator)
@@ -293,7 +293,7 @@ def _rule_text(rules: Rules) -> str:
     try:
         return rules.expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the rule file {rules}: {error}") from error
+        raise reading_error(DataError, error)(f"cannot read the rule file {rules}: {error}") from error
 
 
 def _constants(table: pd.DataFrame, schema: Schema) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, Fault, also, did_you_mean, some
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
@@ -128,7 +128,7 @@ def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
     faults = [_unknown("metric", name, METRICS) for name in names if name not in METRICS]
     faults += [_unknown("convention", convention, CONVENTIONS)] if convention not in CONVENTIONS else []
     if faults:
-        raise DataError("evaluate", faults)
+        raise also(DataError, KeyError)("evaluate", faults)
     return names
 
 

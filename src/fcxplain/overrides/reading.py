@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from ..datasets.delimited import read_delimited
-from ..errors import DataError, Fault, RuleError, SchemaError, did_you_mean, some
+from ..errors import DataError, Fault, RuleError, SchemaError, also, did_you_mean, some
 from ..rules import Rule, read_rules
 from ..schema.validation import not_a_table
 from ..task import Task
@@ -32,7 +32,7 @@ def read_overrides(path: str | Path) -> pd.DataFrame:
     path = Path(path).expanduser()
     if not path.is_file():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
-        raise DataError(f"there is no file {path}. {near}".rstrip())
+        raise also(DataError, FileNotFoundError)(f"there is no file {path}. {near}".rstrip())
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}
     return _indexed(path, readers.get(path.suffix.lower(), _delimited)(path))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..errors import Fault, RuleError
+from ..errors import Fault, RuleError, reading_error
 from ..schema import Schema
 from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
 from .rule import Rule
@@ -123,7 +123,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"cannot read the rule file {path}: {error}") from error
+        raise reading_error(RuleError, error)(f"cannot read the rule file {path}: {error}") from error
 
 
 def _read_line(line: str, number: int, schema: Schema) -> Rule | None:

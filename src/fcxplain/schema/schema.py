@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
+from ..errors import Fault, FcxWarning, SchemaError, also, did_you_mean, some
 from ..text import Glance, counted, grid
 from . import column, inference, toml, validation
 from .feature import Feature
@@ -128,7 +128,7 @@ class Schema:
         feature = self._by_name.get(name)
         if feature is not None:
             return feature
-        raise SchemaError(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
+        raise also(SchemaError, KeyError)(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..datasets.delimited import MISSING, SEPARATORS, Unpacked, unguarded, unguarded_column
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, Fault, also, did_you_mean, some
 from ..hashing import fingerprint
 from ..overrides import Overrides
 from ..overrides.labels import as_written, positions
@@ -39,7 +39,9 @@ class RowFile:
         self.total: int | None = None
         if not self.path.is_file():
             names = [p.name for p in self.path.parent.glob("*")] if self.path.parent.is_dir() else []
-            raise DataError(f"there is no file {path}. {did_you_mean(path.name, names)}".rstrip())
+            raise also(DataError, FileNotFoundError)(
+                f"there is no file {path}. {did_you_mean(path.name, names)}".rstrip()
+            )
         self.is_parquet = _is_parquet(self.path)
         with _reading(self.path):
             layout = self._parquet() if self.is_parquet else self._delimited()
