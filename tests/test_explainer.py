@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import random
 import shutil
@@ -69,6 +70,35 @@ def test_parameters_are_read_and_set_as_in_scikit_learn():
     assert twin.get_params() == fcx.get_params()
     with pytest.raises(DataError, match="Did you mean 'architecture__latent'"):
         fcx.set_params(architecture__latnet=5)
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    from sklearn.base import BaseEstimator, clone
+
+    assert isinstance(FCx(), BaseEstimator)
+    assert clone(FCx()).get_params() == FCx().get_params()
+    assert set(FCx().get_params(deep=False)) == set(inspect.signature(FCx).parameters)
+    # Nothing is looked at before fit.
+    strange = FCx(seed="one", architecture=5, terms=None)
+    assert clone(strange).get_params() == strange.get_params()
+    assert "architecture: is a int" in repr(strange)
+    with pytest.raises(TrainingError, match="seed") as error:
+        strange.fit(loans.task())
+    assert {fault.place for fault in error.value.faults} == {"seed", "architecture", "terms"}
+
+
+def test_a_notebook_shows_ours(fitted: FCx):
+    assert fitted._repr_mimebundle_() == {"text/plain": repr(fitted), "text/html": fitted._repr_html_()}
+
+
+def test_a_fitted_one_is_known_as_such_and_its_clone_is_not(fitted: FCx):
+    from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(fitted))
 
 
 def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):

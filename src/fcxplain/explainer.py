@@ -1,4 +1,4 @@
-"""FCx: fit a generator of counterfactuals to a task, explain rows with it, keep it in a folder."""
+"""FCx: fit a generator of counterfactuals to a task, explain rows and files with it, save it to a folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from operator import is_not
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pandas as pd
 import torch
@@ -45,23 +45,69 @@ from .streaming import OnRows, Streamed, StreamProgress, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 
+if TYPE_CHECKING:
+    BaseEstimator = object  # scikit-learn has no types
+else:
+    from sklearn.base import BaseEstimator
 
-class FCx:
-    """Counterfactuals by a conditional variational autoencoder, trained with seven terms for any classifier.
 
-    architecture: the network. loss_weights: what each of the seven terms counts for. terms: the free choices inside
-        the terms. schedule: how long and how fast it is trained.
-    hard: how rules act in training: "layer" (the network's outputs are put where the rules allow, and the rest acts
-        as a penalty), "rules" (any rule as a penalty, with a margin) or "hinge" (the paper's two forms).
-    significance, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
-    search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
-        every draw is handed out, as in the paper.
-    prefer: what answers are to be where `explain` is not told: "fewest", "sparse", "balanced" or
-        "plausible"; see `explain`.
-    device: where the network is trained, e.g. "cpu" or "cuda".
+class FCx(BaseEstimator):
+    """Counterfactuals by a conditional variational autoencoder and a search that verifies them, for any classifier.
 
-    `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, loss_weights__density=0)`.
-    After `fit`: `model_`, `history_`, `graph_`, `stand_in_` (the classifier with gradients) and `task_`.
+    The generator is trained with seven terms. `explain` searches with its draws among the proposals, and hands out
+    only what the task's own model, rules and schema confirm. An estimator as in scikit-learn: parameters are checked
+    in `fit`, and `get_params`, `set_params` and `clone` work, also inside the parts:
+    `set_params(architecture__latent=5, loss_weights__density=0)`.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The network.
+    loss_weights : LossWeights
+        What each of the seven terms counts for in training.
+    terms : TermSettings
+        The free choices inside the terms.
+    schedule : Schedule
+        How long and how fast it is trained.
+    hard : {"layer", "rules", "hinge"}, default="layer"
+        How rules act in training: the network's outputs are put where the rules allow, and the rest acts as a penalty;
+        any rule is a penalty, with a margin; or the paper's two forms.
+    significance : float, default=0.01
+        Level of the tests of the causal discovery (see `discover`), where the task brings no graph of its own.
+    n_effective : int or None, default=5000
+        The most rows that significance counts on there; None counts all.
+    search : bool, default=True
+        Whether `explain` searches for verified answers. Without it every draw is handed out, as in the paper.
+    prefer : {"fewest", "sparse", "balanced", "plausible"}, default="balanced"
+        What answers are to be where `explain` is not told; see there.
+    seed : int, default=0
+        The same seed gives the same model and the same answers.
+    device : str, default="cpu"
+        Where the network is trained, e.g. "cpu" or "cuda".
+
+    Attributes
+    ----------
+    task_ : Task
+        What it was fitted to.
+    model_ : ConditionalVAE
+        The generator.
+    history_ : History
+        The losses of every epoch.
+    graph_ : CausalGraph
+        The graph that training used.
+    stand_in_ : Differentiable
+        The classifier with gradients.
+    source_ : dict
+        What was saved with it as `source`.
+
+    Examples
+    --------
+    >>> from fcxplain import FCx, Task, load_dataset, train_classifier
+    >>> data = load_dataset("adult", rows=2000)
+    >>> task = Task(data.train, train_classifier(data), schema=data.schema, rules="age' >= age", target=1)
+    ... # doctest: +SKIP
+    >>> fcx = FCx(seed=0).fit(task)  # doctest: +SKIP
+    >>> fcx.explain(data.test).frame  # doctest: +SKIP
     """
 
     @renamed(**RENAMED)
@@ -83,7 +129,6 @@ class FCx:
         self.architecture, self.loss_weights, self.terms, self.schedule = architecture, loss_weights, terms, schedule
         self.hard, self.significance, self.n_effective = hard, significance, n_effective
         self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
-        self.source_: dict[str, Any] = {}
 
     @classmethod
     def as_published(
@@ -96,8 +141,26 @@ class FCx:
     ) -> FCx:
         """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
 
-        `constraint` chooses the settings for the unary or the binary model. The default learning rate is that
-        of the authors' code; `learning_rate="paper"` takes the ones that the paper names (0.1 and 0.2).
+        Parameters
+        ----------
+        constraint : {"unary", "binary"}, default="unary"
+            Which of the paper's two models.
+        dataset : str, default="adult"
+            Whose settings.
+        seed : int, default=0
+            Of the training and of the draws.
+        learning_rate : float or "paper", default=0.01
+            The default is that of the authors' code; "paper" takes the ones that the paper names (0.1 and 0.2).
+
+        Returns
+        -------
+        FCx
+            Not fitted yet, without search.
+
+        Raises
+        ------
+        DataError
+            If the constraint or the data set is not known.
         """
         return cls(**as_published(constraint, dataset, learning_rate), seed=seed)
 
@@ -107,7 +170,13 @@ class FCx:
     def _repr_html_(self) -> str:
         return self._glance().html()
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        # In notebooks scikit-learn's own picture would come first.
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
     def _glance(self) -> Glance:
+        if faults := self._part_faults():
+            return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
         fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "model_") else None
         answers = f"searched for, {self.prefer} by default" if self.search else "drawn, as published"
         return glance((self.architecture, self.schedule, self.seed), fitted, answers)
@@ -115,7 +184,18 @@ class FCx:
     # Parameters, as in scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; with `deep`, also those of their parts as `part__name`."""
+        """The constructor's parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also those of their parts, as `part__name`.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         found = {name: getattr(self, name) for name in PARAMETERS}
         if deep:
             parts = {name: value for name, value in found.items() if is_dataclass(value)}
@@ -123,7 +203,25 @@ class FCx:
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, or single settings of their parts by `part__name`."""
+        """Change parameters, or single settings of their parts by `part__name`.
+
+        Parameters
+        ----------
+        **params
+            New values by name, e.g. `prefer="sparse", schedule__epochs=10`.
+
+        Returns
+        -------
+        FCx
+            Itself.
+
+        Raises
+        ------
+        DataError
+            If a name is not known; the nearest is offered.
+        TrainingError
+            If a setting of a part cannot work.
+        """
         known = self.get_params()
         unknown = [p for p in params if p not in known]
         if unknown:
@@ -148,12 +246,38 @@ class FCx:
     ) -> Self:
         """Learn from the training rows that do not get the class wanted.
 
-        validation: rows that say which epoch was best; by default a tenth of the refused training rows.
-        callbacks: objects of classes made from `Callback`, whose methods (`on_train_begin`, `on_epoch_end`, ...) are
-            called at their times with the `Training`, whose `epoch`, `schedule` and `history` they may read.
-        progress: say on standard error how far it is, in a line every few seconds.
-        checkpoint: a folder for the state of the training. A fit that was cut off goes on from there, and ends
-            exactly where an uninterrupted one does.
+        A fit that fails, or is interrupted, leaves the explainer as it was.
+
+        Parameters
+        ----------
+        task : Task
+            The table, the model, the rules and the target.
+        *others
+            Refused: rows and labels, as other estimators take them, are part of a `Task`.
+        validation : DataFrame, optional
+            Rows that say which epoch was best; by default a tenth of the refused training rows.
+        callbacks : iterable of Callback
+            Their methods (`on_train_begin`, `on_epoch_end`, ...) are called at their times with the `Training`, whose
+            `epoch`, `schedule` and `history` they may read.
+        checkpoint : str or Path, optional
+            A folder for the state of the training. A fit that was cut off goes on from there, and ends exactly where an
+            uninterrupted one does.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
+
+        Returns
+        -------
+        FCx
+            Itself.
+
+        Raises
+        ------
+        TrainingError
+            If a parameter cannot work, or the training diverges; every parameter is named.
+        DataError
+            If this is no task, or no feature may change.
+        FormatError
+            If the checkpoint is damaged, or of another fit.
         """
         refuse_all_but_a_task(task, *others)
         self._check()
@@ -171,6 +295,7 @@ class FCx:
         # All at once and last: a fit that fails, or is interrupted, leaves everything as it was.
         self.task_, self.stand_in_, self.graph_ = task, stand_in, graph
         self.history_, self.model_ = history, training.model.to("cpu")
+        self.source_: dict[str, Any] = {}
         return self
 
     def _check(self) -> None:
@@ -179,15 +304,11 @@ class FCx:
 
     def _faults(self) -> list[Fault]:
         """What is wrong with the parameters wherever they are to work."""
-        parts = [
-            Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
-            for name, part in PARTS.items()
-            if not isinstance(getattr(self, name), part)
-        ]
+        parts = self._part_faults()
         return [
             *parts,
             *one_of("hard", self.hard, get_args(Hard)),
-            *self._gate_faults(),
+            *([] if parts else self._gate_faults()),
             *between("significance", self.significance, 0, 1, open_low=True),
             *([] if self.n_effective is None else whole("n_effective", self.n_effective, 1)),
             *one_of("search", self.search, (True, False)),
@@ -195,16 +316,37 @@ class FCx:
             *whole("seed", self.seed, 0),
         ]
 
+    def _part_faults(self) -> list[Fault]:
+        """Parts that are something else."""
+        return [
+            Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
+            for name, part in PARTS.items()
+            if not isinstance(getattr(self, name), part)
+        ]
+
     def _gate_faults(self) -> list[Fault]:
         """What only a network with gates can do."""
-        if not isinstance(self.architecture, Architecture) or self.architecture.gates:
+        if self.architecture.gates:
             return []
         needs = {"hard='layer'": self.hard == "layer", "sparsity='gates'": self.terms.sparsity == "gates"}
         remedy = "Set architecture__gates=True, or choose another."
         return [Fault(name, "needs a network with gates", remedy) for name, wanted in needs.items() if wanted]
 
     def training(self, task: Task, *, validation: pd.DataFrame | None = None) -> Training:
-        """The training run that `fit` makes, ready to begin."""
+        """The training run that `fit` makes, ready to begin.
+
+        Parameters
+        ----------
+        task : Task
+            As for `fit`.
+        validation : DataFrame, optional
+            As for `fit`.
+
+        Returns
+        -------
+        Training
+            `run()` does the epochs.
+        """
         stand_in = differentiable(task.classifier, task, seed=self.seed)
         return self._training(task, stand_in, self._graph(task), validation, ())
 
@@ -504,14 +646,29 @@ class FCx:
         search: Search = kept[2]
         return search
 
-    # Keeping
+    # Saving
 
     def save(self, folder: str | Path, *, overwrite: bool = False, source: Mapping[str, Any] | None = None) -> None:
         """Write everything that `load` needs to a folder, whole or not at all.
 
         The classifier is written only if `train_classifier` made it and it is a network. Up to 50,000 training rows
-        are: do not give the folder to people who may not see them. `source` is plain data of your own (where the
-        table came from, say); after `load` it is in `source_`.
+        are: do not give the folder to people who may not see them.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Where to.
+        overwrite : bool, default=False
+            Replace a model that is there.
+        source : mapping, optional
+            Plain data of your own, such as where the table came from; after `load` it is in `source_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        FormatError
+            If it cannot be written there.
         """
         self._fitted()
         params, kept = self.get_params(deep=False), self.source_ if source is None else source
@@ -520,10 +677,35 @@ class FCx:
 
     @classmethod
     def load(cls, folder: str | Path, classifier: Any = None, *, any_classifier: bool = False) -> FCx:
-        """An explainer from a folder. Nothing in it is executed, and anything altered is a `FormatError`.
+        """An explainer from a folder. Nothing in it is executed.
 
-        classifier: the model, if it is your own. One that answers otherwise than the one fitted to is refused
-            unless `any_classifier` is true.
+        Parameters
+        ----------
+        folder : str or Path
+            What `save` wrote.
+        classifier : optional
+            The model, if it is your own.
+        any_classifier : bool, default=False
+            Take a model that answers otherwise than the one fitted to, which is refused by default.
+
+        Returns
+        -------
+        FCx
+            As it was when it was saved.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        FormatError
+            If anything was altered, is missing or damaged.
+        ClassifierError
+            If the model is needed, or is another.
+
+        Examples
+        --------
+        >>> fcx.save("model")  # doctest: +SKIP
+        >>> again = FCx.load("model")  # doctest: +SKIP
         """
         found = read_fitted(folder, classifier, any_classifier=any_classifier)
         fcx = cls(**found.params)
