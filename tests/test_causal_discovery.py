@@ -103,7 +103,7 @@ def test_the_worst_of_tests_and_any_knowledge_still_give_a_graph_without_cycles(
     forbidden = tuple(p for p in pairs if data.draw(st.integers(0, 3)) == 0)
     required = tuple(e for e in dag.directed if e not in forbidden and data.draw(st.booleans()))
     known = Knowledge(required, forbidden)
-    graph = pc(dag.nodes, lambda a, b, given: float(rng.random() ** 5), alpha=0.05, knowledge=known)
+    graph = pc(dag.nodes, lambda a, b, given: float(rng.random() ** 5), significance=0.05, knowledge=known)
     assert set(required) <= set(graph.directed)
     assert not set(forbidden) & set(graph.directed)
     assert not any(graph.adjacent(a, b) for a, b in forbidden if (b, a) in forbidden)
@@ -334,9 +334,20 @@ def test_every_wrong_setting_is_named_at_once():
     columns, schema, _ = gaussian(0)
     with pytest.raises(DataError) as caught:
         discover(
-            {n: v[:5] for n, v in columns.items()}, schema, alpha=1.0, max_condition=-1, n_effective=3, bootstrap=1.5
+            {n: v[:5] for n, v in columns.items()},
+            schema,
+            significance=1.0,
+            max_condition=-1,
+            n_effective=3,
+            bootstrap=1.5,
         )
-    assert {f.place for f in caught.value.faults} == {"alpha", "max_condition", "n_effective", "bootstrap", "table"}
+    assert {f.place for f in caught.value.faults} == {
+        "significance",
+        "max_condition",
+        "n_effective",
+        "bootstrap",
+        "table",
+    }
 
 
 def test_unknown_tests_and_features_are_named_with_the_nearest():

@@ -207,6 +207,7 @@ def test_scores_count_adjacencies_and_arrowheads_apart():
 
 
 @given(graphs())
+@settings(deadline=None)
 def test_every_form_gives_back_the_same_graph(graph: CausalGraph):
     assert CausalGraph.from_dict(json.loads(json.dumps(graph.to_dict()))) == graph
     assert CausalGraph.from_csv(graph.to_csv()) == graph
@@ -283,6 +284,22 @@ def test_text_that_is_no_edge_list_is_refused(text: str):
 def test_broken_dot_is_refused(text: str):
     with pytest.raises(FormatError):
         CausalGraph.from_dot(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("digraph {\n a;\n <b> }", ("line 3", "'<b> }'", "double quotes")),
+        ("digraph {\n a -> b [dir=none }", ("line 2", "never closed")),
+        ("digraph {\n a -> b [dir] }", ("line 2", "name=value")),
+        ("digraph {\n a;\n\n subgraph x { b } }", ("line 4", "Subgraphs")),
+        ("from,to\na,b\n", ("digraph { a -> b;",)),
+    ],
+)
+def test_broken_dot_is_told_with_its_line_and_a_remedy(text: str, told: tuple[str, ...]):
+    with pytest.raises(FormatError) as caught:
+        CausalGraph.from_dot(text)
+    assert all(part in str(caught.value) for part in told), str(caught.value)
 
 
 @given(st.text(alphabet='digraph{}[]->-;=",:\\ \nab', max_size=60))

@@ -480,7 +480,7 @@ WRONG = {
     "a graph of nothing": ("graph", "--data"),
     "a graph of two things": ("graph model --data loans.csv", "one of the two"),
     "a model's graph at another level": ("graph model --significance 0.5 --label job", "Use it with --data"),
-    "a graph with a strange alpha": ("graph --data loans.csv --significance 2", "alpha"),
+    "a graph at no level": ("graph --data loans.csv --significance 2", "significance: is 2.0"),
     "a number that is none": ("fit --data adult --epochs 0 --out m", "--epochs"),
 }
 

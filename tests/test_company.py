@@ -21,7 +21,8 @@ from fcxplain.encoding import TableEncoder
 from fcxplain.proof.proof import prove
 from fcxplain.search import Search
 from fcxplain.search.propose.combine import Ladders, ladders_of, least
-from fcxplain.search.propose.single import Axes, Moves
+from fcxplain.search.propose.single import SingleChanges
+from fcxplain.search.space import Moves
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 
@@ -105,9 +106,9 @@ def test_ladders_of_a_row_are_the_same_whether_moves_of_another_were_repaired():
         line, base = np.arange(9 * rows).reshape(rows, 9), np.full(rows, -4.0)
         valid = np.zeros(9 * rows, dtype=bool)
         here = np.zeros((rows, 3), dtype=np.int64)
-        axes = Axes(moves, here, base, base > 0, line, row, codes, np.tile(margin, rows), valid, repaired)
+        singles = SingleChanges(moves, here, base, base > 0, line, row, codes, np.tile(margin, rows), valid, repaired)
         price = np.tile(np.repeat([1.0, 2.0, 3.0], 3) + moves.code, rows)
-        return ladders_of(space, axes, price, np.full(rows, 4.0), 6, 4)
+        return ladders_of(space, singles, price, np.full(rows, 4.0), 6, 4)
 
     alone, beside = ladders(1), ladders(2)
     assert (alone.categories, alone.feature[0].tolist()) == (beside.categories, beside.feature[0].tolist())

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from fcxplain.generator.cvae import Architecture, ConditionalVAE, SeededDropout
+from fcxplain.classifier.networks import SeededDropout
+from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
 
 LAYOUT = Layout(spans=((0, 1), (1, 4), (4, 6), (6, 7)), mutable=(True, True, False, True))

@@ -22,12 +22,12 @@ from fcxplain.generator import view as model_view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from fcxplain.generator.draws import Proposer
 from fcxplain.generator.heads import Heads
-from fcxplain.generator.inference import row_noise
 from fcxplain.generator.layout import Layout, Range
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
 from fcxplain.generator.rule_layer import Boxes, hull, nearest_box
 from fcxplain.generator.training import Callback, Schedule, Training
 from fcxplain.generator.view import MAX_BOXES, RuleBoxes
+from fcxplain.hashing import row_noise
 from fcxplain.rules import holds
 
 DEFAULT = Architecture(hidden=(32,), latent=4, variance="softplus", skip=True, gates=True)
@@ -399,8 +399,8 @@ def test_a_row_without_any_way_out_is_left_alone_whatever_rows_are_beside_it():
 def test_alternatives_that_are_empty_or_inside_another_are_left_out():
     rules = "degree' > degree => age' > age\ndegree' == degree => age' >= age\ndegree' >= degree"
     (group,) = RuleBoxes(loans.task(rules)).groups
-    assert group.boxes is not None
-    assert len(group.boxes) == 2
+    assert group.disjuncts is not None
+    assert len(group.disjuncts) == 2
 
 
 def test_frozen_features_are_no_part_of_the_layer():
@@ -422,7 +422,7 @@ def test_rules_on_several_numbers_are_left_to_their_penalty():
 def test_rules_with_too_many_alternatives_are_left_to_their_penalty():
     lines = [f"age' != {20 + 2 * i} or income' != {i}" for i in range(4)]
     one, all_of_them = RuleBoxes(loans.task(lines[:1])), RuleBoxes(loans.task([*lines, "job' == cook"]))
-    assert (one.rest, len(one.groups[0].boxes)) == ((), 4)
+    assert (one.rest, len(one.groups[0].disjuncts)) == ((), 4)
     assert MAX_BOXES < 4**4
     assert ([r.text for r in all_of_them.rest], [g.names for g in all_of_them.groups]) == (lines, [("job",)])
 

@@ -207,10 +207,10 @@ def test_a_model_without_gradients_needs_a_surrogate():
 
 def test_settings_and_graphs_that_make_no_sense_are_refused():
     with pytest.raises(DataError, match="CEILS") as told:
-        CEILS(alpha=0, hidden=(), epochs=0, batch=1, beta=-1, steps=0, learning_rate=0, surrogate=2, seed=-1).fit(
-            task()
-        )
-    places = ["alpha", "hidden", "epochs", "steps", "batch", "beta", "learning_rate", "surrogate", "seed"]
+        CEILS(
+            significance=0, hidden=(), epochs=0, batch=1, beta=-1, steps=0, learning_rate=0, surrogate=2, seed=-1
+        ).fit(task())
+    places = ["significance", "hidden", "epochs", "steps", "batch", "beta", "learning_rate", "surrogate", "seed"]
     assert [f.place for f in told.value.faults] == places
     with pytest.raises(DataError, match="'wage'"):
         CEILS(graph=CausalGraph(("age", "wage"), (("age", "wage"),))).fit(task())

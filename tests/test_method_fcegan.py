@@ -38,7 +38,7 @@ def method() -> FCEGAN:
 @cache
 def contest() -> Contest:
     begun = FCEGAN(noise=4, batch=20)
-    begun.columns_, begun.stand_in_ = method().columns_, method().stand_in_
+    begun.columns_, begun.surrogate_ = method().columns_, method().surrogate_
     return Contest(begun, task(), torch.Generator().manual_seed(0))
 
 

@@ -33,7 +33,7 @@ def method(**settings: object) -> Mahajan:
 
 def terms_of(mahajan: Mahajan, network: ConditionalVAE) -> dict[str, float]:
     rows = model_view.refused_rows(TASK, TASK.train)
-    terms = Terms.of(mahajan, TASK, mahajan.stand_in_)
+    terms = Terms.of(mahajan, TASK, mahajan.surrogate_)
     with torch.no_grad():
         found = terms.each(network.eval(), rows.x, rows.y_target, torch.Generator().manual_seed(3))
     return {name: float(value) for name, value in found.items()}
@@ -51,18 +51,18 @@ def test_the_constraint_falls_in_training_and_only_where_it_counts():
 
 def test_each_term_is_what_the_paper_says():
     mahajan = Mahajan(**QUICK | {"number_unit": "own", "draws": 1})
-    stand_in = method().stand_in_
+    surrogate = method().surrogate_
     network = method().network_.eval()
     rows = model_view.refused_rows(TASK, TASK.train)
     x, y_target = rows.x, rows.y_target
     with torch.no_grad():
-        terms = Terms.of(mahajan, TASK, stand_in).each(network, x, y_target, torch.Generator().manual_seed(3))
+        terms = Terms.of(mahajan, TASK, surrogate).each(network, x, y_target, torch.Generator().manual_seed(3))
         mean, variance = network.encode(x, y_target)
         noise = torch.randn((1, *mean.shape), generator=torch.Generator().manual_seed(3))[0]
         x_cf = network.decode(mean + variance.sqrt() * noise, x, y_target)
         span = TASK.encoder.span("born")
         x_cf[:, span] = x[:, span]
-        logits = stand_in(x_cf).sigmoid()
+        logits = surrogate(x_cf).sigmoid()
     now, then = TASK.encoder.columns(x), TASK.encoder.columns(x_cf)
     numbers = sum((then[n] - now[n]).abs() for n in ("age", "income"))
     categories = sum((then.levels(n) - now.levels(n)).abs().sum(dim=1) for n in ("degree", "job"))
@@ -76,7 +76,7 @@ def test_each_term_is_what_the_paper_says():
 def test_the_unary_constraint_is_the_hinge_on_the_scaled_feature():
     task = small_problems.task("numbers")
     mahajan = Mahajan(**QUICK | {"epochs": 2}).fit(task)
-    terms = Terms.of(mahajan, task, mahajan.stand_in_)
+    terms = Terms.of(mahajan, task, mahajan.surrogate_)
     x = task.encoder.encode(task.train.head(30))
     x_cf = x.flip(0)
     age = task.encoder.span("age")
@@ -84,10 +84,10 @@ def test_the_unary_constraint_is_the_hinge_on_the_scaled_feature():
 
 
 def test_settings_left_open_are_the_published_ones():
-    stand_in = method().stand_in_
+    surrogate = method().surrogate_
     for constraint in ("unary", "binary"):
-        assert Terms.of(Mahajan(constraint=constraint), TASK, stand_in).weights == PUBLISHED[constraint]
-    assert Terms.of(Mahajan(margin=0.1), TASK, stand_in).weights.margin == 0.1
+        assert Terms.of(Mahajan(constraint=constraint), TASK, surrogate).weights == PUBLISHED[constraint]
+    assert Terms.of(Mahajan(margin=0.1), TASK, surrogate).weights.margin == 0.1
     assert (PUBLISHED["binary"].margin, PUBLISHED["binary"].validity, PUBLISHED["binary"].feasibility) == (
         0.344,
         76,

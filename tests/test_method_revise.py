@@ -89,7 +89,7 @@ def test_a_descent_that_never_arrives_says_so():
     assert all("none of 5 steps" in reason.words for reason in explanation.reasons.values())
 
 
-def test_a_model_without_gradients_needs_a_stand_in():
+def test_a_model_without_gradients_needs_a_surrogate():
     task = small_problems.task("mixed", gradients=False)
     with pytest.raises(ClassifierError, match="surrogate=True"):
         REVISE(vae=VAE_SETTINGS).fit(task)

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fcxplain.classifier.networks import seeded_linear
+from fcxplain.classifier.networks import SeededDropout, seeded_linear
 from fcxplain.errors import TrainingError
-from fcxplain.generator.cvae import SeededDropout
 from fcxplain.methods.encoded import best_of_each
-from fcxplain.methods.training import batches, minimise
+from fcxplain.training_loop import Schedule, minimise, shuffled
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -37,10 +36,8 @@ def test_least_squares_end_at_the_closed_form():
         model,
         lambda x, y, _: (model(x) - y).square().mean(),
         [x, y],
-        epochs=200,
-        batch=64,
-        learning_rate=0.1,
-        generator=generator(),
+        Schedule(epochs=200, batch=64, learning_rate=0.1),
+        generator(),
     )
     known = torch.linalg.lstsq(torch.cat([x, torch.ones_like(y)], dim=1), y).solution.flatten()
     found = torch.cat([model.weight.detach().flatten(), model.bias.detach()])
@@ -55,7 +52,7 @@ def test_a_seed_gives_the_same_weights_with_dropout_too():
         model = nn.Sequential(line(), SeededDropout(0.5, generator(99)))
         x, y = data()
         loss = lambda x, y, _: (model(x) - y).square().mean()  # noqa: E731
-        minimise(model, loss, [x, y], epochs=3, batch=8, learning_rate=0.1, generator=generator(1))
+        minimise(model, loss, [x, y], Schedule(epochs=3, batch=8, learning_rate=0.1), generator(1))
         return model[0].weight.detach()
 
     before = torch.get_rng_state()
@@ -70,7 +67,7 @@ def test_progress_rises_from_zero_and_stays_below_one():
         told.append(progress)
         return (model(x) - y).square().mean()
 
-    minimise(model, loss, list(data()), epochs=4, batch=64, learning_rate=0.1, generator=generator())
+    minimise(model, loss, list(data()), Schedule(epochs=4, batch=64, learning_rate=0.1), generator())
     assert told == [0.0, 0.25, 0.5, 0.75]
 
 
@@ -81,7 +78,7 @@ def test_small_tables_get_at_least_so_many_steps():
         count.append(len(x))
         return (model(x) - y).square().mean()
 
-    minimise(model, loss, list(data()), epochs=2, batch=64, learning_rate=0.1, generator=generator(), steps=50)
+    minimise(model, loss, list(data()), Schedule(epochs=2, batch=64, learning_rate=0.1, steps=50), generator())
     assert len(count) >= 50
 
 
@@ -89,7 +86,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_epoch():
     model = line()
     loss = lambda x, y, progress: model(x).sum() * (float("nan") if progress else 1.0)  # noqa: E731
     with pytest.raises(TrainingError, match="epoch 2"):
-        minimise(model, loss, list(data()), epochs=3, batch=64, learning_rate=0.1, generator=generator())
+        minimise(model, loss, list(data()), Schedule(epochs=3, batch=64, learning_rate=0.1), generator())
 
 
 def test_one_row_is_too_few():
@@ -98,17 +95,15 @@ def test_one_row_is_too_few():
             line(),
             lambda *_: torch.zeros(()),
             list(data(1)),
-            epochs=1,
-            batch=2,
-            learning_rate=1.0,
-            generator=generator(),
+            Schedule(epochs=1, batch=2, learning_rate=1.0),
+            generator(),
         )
 
 
 @given(rows=st.integers(2, 300), size=st.integers(2, 64))
 @settings(max_examples=50, deadline=None)
 def test_batches_hold_every_row_once_and_never_a_single_one(rows, size):
-    found = batches(rows, size, generator())
+    found = shuffled(rows, size, generator())
     assert sorted(torch.cat(found).tolist()) == list(range(rows))
     assert min(map(len, found)) >= 2
 

@@ -13,7 +13,6 @@ from scipy import stats
 import loans
 from fcxplain import CausalGraph, parse
 from fcxplain.errors import DataError, TrainingError
-from fcxplain.generator.inference import row_noise
 from fcxplain.generator.training import TrainingRows
 from fcxplain.generator.view import (
     causal_masks,
@@ -24,6 +23,7 @@ from fcxplain.generator.view import (
     refused_rows,
     rule_penalty,
 )
+from fcxplain.hashing import row_noise
 
 
 def pair(**changes: object) -> tuple[torch.Tensor, torch.Tensor, object]:

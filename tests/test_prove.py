@@ -20,8 +20,6 @@ from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError
 from fcxplain.proof.bounds import ceiling
 from fcxplain.proof.proof import Reason, prove
-from fcxplain.region.region import Region
-from fcxplain.region.repair import Repairer
 from proving import BOX_RULES, WIDE_RULES, a_task, misses_narrowly, some_rows, truth_of, width_of
 from rule_texts import every_row, rule_texts, small_schemas
 
@@ -498,7 +496,7 @@ def test_no_rows_are_no_trouble():
 def test_what_rows_may_become_is_told_by_rules_and_bounds():
     task = loans.task(rules="age' > age or degree' > degree")
     now = task.schema.natural(loans.table(4).assign(age=80, degree="college"))
-    reach = Region.of(Repairer(task.rules, task.schema), now)
+    reach = task.region(now)
     assert reach.nothing.all()
     assert reach.is_exact
 

@@ -101,7 +101,7 @@ def test_too_many_alternatives_are_left_to_one_program_with_indicators():
     text = "\n".join(f"n{i}' >= n{i} + 1 or n{i + 1}' <= n{i + 1} - 1 or n{i}' + n{i + 1}' >= 17" for i in range(15))
     rules = parse_rules(text, schema)
     repairer = Repairer(rules, schema)
-    assert any(group.boxes is None for group in repairer.groups)
+    assert any(group.disjuncts is None for group in repairer.groups)
     before = pd.DataFrame([dict.fromkeys(schema.names, 5)])
     found = repair(rules, before, before, schema)
     assert holds(rules, before, found).all()

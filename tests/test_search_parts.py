@@ -12,16 +12,16 @@ from sklearn.neighbors import LocalOutlierFactor
 from fcxplain import Feature, Schema, Task
 from fcxplain.hashing import distinct
 from fcxplain.search import Search
-from fcxplain.search.batch import Batch, Legal
+from fcxplain.search.batch import Legal
 from fcxplain.search.candidates import Candidates, diverse, undominated, within
 from fcxplain.search.cost import PREFERENCES, incoherence, price
 from fcxplain.search.density import Density
 from fcxplain.search.oracles import NetworkOracle
 from fcxplain.search.propose.combine import first_at_least
 from fcxplain.search.propose.few import few_first
-from fcxplain.search.propose.single import Grids, moves_of
-from fcxplain.search.space import SearchSpace
+from fcxplain.search.space import Grids, SearchSpace, moves_of
 from fcxplain.search.spending import Spending
+from fcxplain.search.steps import StepRunner
 from loans import SCHEMA, chance, table, task
 from test_search import task as trained
 
@@ -65,11 +65,11 @@ def test_price_of_a_pool_is_the_cost_that_the_check_tells():
 def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
     problem = trained(kind)
     space = SearchSpace(problem)
-    oracle = Search(problem).parts.oracle
+    oracle = Search(problem).context.oracle
     assert isinstance(oracle, NetworkOracle)
     rows = problem.train.head(200)
     present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
-    asked = oracle.ask(present, np.arange(200), present.codes, Spending(10, np.zeros(200, dtype=np.int64)))
+    asked = oracle.query(present, np.arange(200), present.codes, Spending.start(np.full(200, 10)))
     p = problem.classifier.probabilities(rows)
     assert asked.margin == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=1e-3)
     assert (asked.valid == (problem.predict(rows) == 1)).all()
@@ -158,16 +158,14 @@ def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
 @pytest.mark.parametrize(("times", "changes"), [(0.0, 3), (3.0, 3), (5.0, 2)])
 def test_many_changes_come_first_unless_few_are_not_much_farther(times, changes):
     problem = task()
-    parts = Search(problem, prefer="sparse", weights={"times": times}).parts
-    present = parts.space.present(problem.schema.checked(table(1)), np.ones(1, dtype=np.int64))
+    context = Search(problem, prefer="sparse", weights={"times": times}).context
+    present = context.space.present(problem.schema.checked(table(1)), np.ones(1, dtype=np.int64))
     age, income, job = (problem.schema.names.index(n) for n in ("age", "income", "job"))
     few, many = present.codes.copy(), present.codes.copy()
     # Both numbers move by four values each, or by one each and the job with them: a fourth of the way.
     few[0, [age, income]] += 4
     many[0, [age, income]] += 1
     many[0, job] = (many[0, job] + 1) % 3
-    ledger = Spending(10, np.zeros(1, dtype=np.int64))
-    bench = Batch(parts.space, parts.legal, parts.oracle, present, ledger, parts.settings.weights)
     pool = Candidates(np.zeros(2, np.int64), np.concatenate([few, many]), np.array([9.0, 1.0]), np.zeros(2, np.int64))
-    best = few_first(bench, parts.settings.weights, pool).best(1)
+    best = few_first(StepRunner(context, 1).batch(present), pool).best(1)
     assert (best.codes != present.codes).sum() == changes

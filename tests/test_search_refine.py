@@ -14,8 +14,10 @@ from fcxplain import Feature, Schema, Task
 from fcxplain.hashing import derived, keys_of, uniform
 from fcxplain.search import Search
 from fcxplain.search.batch import Batch
-from fcxplain.search.propose.last_resort import _on_simplex, ascended, wide
-from fcxplain.search.spending import Spending
+from fcxplain.search.candidates import Found
+from fcxplain.search.propose.last_resort import on_simplex, random_changes, uphill
+from fcxplain.search.propose.single import explore
+from fcxplain.search.steps import StepRunner
 
 pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
 NAMES = tuple("abcdefgh")
@@ -52,26 +54,24 @@ def cornered() -> Task:
     return Task(table(), corner, schema=SCHEMA, target=1, classes=(0, 1))
 
 
-def bench(search: Search, rows: pd.DataFrame) -> Batch:
-    parts = search.parts
-    present = parts.space.present(SCHEMA.checked(rows), np.ones(len(rows), dtype=np.int64))
-    ledger = Spending(1_000, np.zeros(len(rows), dtype=np.int64))
-    return Batch(parts.space, parts.legal, parts.oracle, present, ledger, search.settings.weights)
+def batch_and_found(search: Search, rows: pd.DataFrame) -> tuple[Batch, Found]:
+    present = search.context.space.present(SCHEMA.checked(rows), np.ones(len(rows), dtype=np.int64))
+    batch = StepRunner(search.context, 1).batch(present)
+    return batch, Found(explore(batch, present.codes), np.ones(len(rows), dtype=bool), batch.nothing())
 
 
 def test_the_slope_leads_where_many_features_must_move_together_and_nothing_else_does():
     search, rows = Search(needle(), prefer="sparse"), table().iloc[2:10]
     assert set(search.explain(rows).found_by) == {"refine"}
-    work, slope = bench(search, rows), search.parts.common.slope
-    assert slope is not None
-    assert ascended(work, work.present.codes, slope).has(len(rows)).all()
-    assert not wide(work, work.present.codes, search.parts.common.train, 0).has(len(rows)).any()
+    work = batch_and_found(search, rows)
+    assert uphill(*work).has(len(rows)).all()
+    assert not random_changes(*work).has(len(rows)).any()
 
 
 def test_wide_proposals_find_a_corner_to_which_nothing_leads():
     search, rows = Search(cornered(), prefer="sparse", budget=2_000), table().iloc[2:10]
     answer = search.explain(rows)
-    assert search.parts.common.slope is None
+    assert search.context.shared.slope is None
     assert answer.counts == {"verified": len(rows)}
     assert set(answer.found_by) == {"refine"}
     assert (answer.checks.changes == 3).all()
@@ -103,7 +103,7 @@ def test_wide_proposals_stay_within_the_calls_of_each_row():
 @given(st.lists(st.lists(st.floats(-3, 3), min_size=len(LEVELS), max_size=len(LEVELS)), min_size=1, max_size=5))
 def test_mixtures_of_levels_are_the_nearest_ones(lines):
     x = torch.tensor(lines, dtype=torch.float64)
-    mixed = _on_simplex(x)
+    mixed = on_simplex(x)
     assert (mixed >= 0).all()
     assert mixed.sum(dim=1).numpy() == pytest.approx(np.ones(len(lines)))
     others = torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(len(LEVELS)), 200))

@@ -32,7 +32,7 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Schedule, Training
+from .generator.training import Callback, Training
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
 from .options import DRAWS, Options, RowCount, answered, answered_apart
@@ -44,6 +44,7 @@ from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
 from .streaming import OnRows, Streamed, StreamProgress, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
+from .training_loop import Schedule
 
 if TYPE_CHECKING:
     BaseEstimator = object  # scikit-learn has no types
@@ -95,7 +96,7 @@ class FCx(BaseEstimator):
         The losses of every epoch.
     graph_ : CausalGraph
         The graph that training used.
-    stand_in_ : Differentiable
+    surrogate_ : Differentiable
         The classifier with gradients.
     source_ : dict
         What was saved with it as `source`.
@@ -285,15 +286,15 @@ class FCx(BaseEstimator):
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
-        stand_in, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
-        training = self._training(task, stand_in, graph, validation, callbacks)
+        surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
+        training = self._training(task, surrogate, graph, validation, callbacks)
         if checkpoint is not None:
             identity = self._identity(task, graph, training)
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
         history = training.run()
         # All at once and last: a fit that fails, or is interrupted, leaves everything as it was.
-        self.task_, self.stand_in_, self.graph_ = task, stand_in, graph
+        self.task_, self.surrogate_, self.graph_ = task, surrogate, graph
         self.history_, self.model_ = history, training.model.to("cpu")
         self.source_: dict[str, Any] = {}
         return self
@@ -347,13 +348,13 @@ class FCx(BaseEstimator):
         Training
             `run()` does the epochs.
         """
-        stand_in = differentiable(task.classifier, task, seed=self.seed)
-        return self._training(task, stand_in, self._graph(task), validation, ())
+        surrogate = differentiable(task.classifier, task, seed=self.seed)
+        return self._training(task, surrogate, self._graph(task), validation, ())
 
     def _training(
         self,
         task: Task,
-        stand_in: Differentiable,
+        surrogate: Differentiable,
         graph: CausalGraph,
         validation: pd.DataFrame | None,
         callbacks: Iterable[Callback],
@@ -362,16 +363,16 @@ class FCx(BaseEstimator):
         rows = model_view.refused_rows(task, task.train, boxes)
         held = None if validation is None else model_view.refused_rows(task, validation, boxes)
         train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)
-        objective = self._objective(task, stand_in, graph)
+        objective = self._objective(task, surrogate, graph)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(model_view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
-    def _objective(self, task: Task, stand_in: Differentiable, graph: CausalGraph) -> Objective:
+    def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
         joined, apart = model_view.causal_masks(graph, task, model_view.layout(task))
         penalty = model_view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
-            stand_in.module,
+            surrogate.module,
             penalty,
             joined,
             apart,
@@ -386,7 +387,7 @@ class FCx(BaseEstimator):
             return as_graph(task.graph, task.schema.names)
         if not self.loss_weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, alpha=self.significance, n_effective=self.n_effective)
+        return discover(task.train, task.schema, significance=self.significance, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
@@ -488,7 +489,7 @@ class FCx(BaseEstimator):
         own = None if overrides is None else as_table(overrides)
         if not self.search:
             options.refuse_without_search(self.prefer, own)
-            drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=k, seed=self.seed)
+            drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
             if on_rows is not None:
                 on_rows(len(rows), len(rows))
             return drawn
@@ -627,7 +628,7 @@ class FCx(BaseEstimator):
 
     def _search(self, options: Options) -> Search:
         """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
-        state = (self.model_, self.task_, self.stand_in_, self.graph_)
+        state = (self.model_, self.task_, self.surrogate_, self.graph_)
         kept = self.__dict__.get("_kept")
         if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
             made = Search(
@@ -639,7 +640,7 @@ class FCx(BaseEstimator):
                 draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
                 n_draws=options.draws,
                 seed=self.seed,
-                stand_in=self.stand_in_,
+                surrogate=self.surrogate_,
                 graph=self.graph_,
             )
             kept = self.__dict__["_kept"] = (state, (self.seed, options.key), made)
@@ -672,7 +673,7 @@ class FCx(BaseEstimator):
         """
         self._fitted()
         params, kept = self.get_params(deep=False), self.source_ if source is None else source
-        learnt = (self.task_, self.graph_, self.stand_in_, self.model_, self.history_)
+        learnt = (self.task_, self.graph_, self.surrogate_, self.model_, self.history_)
         write_fitted(Fitted(params, *learnt, kept), folder, overwrite=overwrite)
 
     @classmethod
@@ -711,7 +712,7 @@ class FCx(BaseEstimator):
         fcx = cls(**found.params)
         if faults := fcx._faults():
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
-        fcx.task_, fcx.graph_, fcx.stand_in_ = found.task, found.graph, found.stand_in
+        fcx.task_, fcx.graph_, fcx.surrogate_ = found.task, found.graph, found.stand_in
         fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
         return fcx
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from torch import Tensor
 
 Codes = NDArray[np.int64]
@@ -89,21 +90,32 @@ MIXING = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB
 
 def keys_of(codes: Codes, wanted: Codes, seed: int) -> Keys:
     """A key for each row, from what is asked and the seed alone."""
-    key = np.full(len(codes), seed, dtype=np.uint64)
-    for column in (wanted, *codes.T):
-        key = _mixed(key + column.astype(np.uint64) * STEP)
-    return key
+    return _folded(seed, (column.astype(np.uint64) * STEP for column in (wanted, *codes.T)), len(codes))
 
 
-def derived(keys: Keys, numbers: Codes) -> Keys:
+def derived(keys: Keys, numbers: Codes | int) -> Keys:
     """A key of its own for each number of a key."""
-    return _mixed(keys + (numbers.astype(np.uint64) + np.uint64(1)) * STEP)
+    return _mixed(keys + (np.atleast_1d(numbers).astype(np.uint64) + np.uint64(1)) * STEP)
 
 
-def uniform(keys: Keys, number: int) -> Floats:
-    """A number from 0 up to 1 for each key; `number` tells apart those of the same key."""
-    step = np.uint64((number + 1) * int(STEP) % 2**64)
-    return np.asarray((_mixed(keys + step) >> np.uint64(11)) * 2.0**-53)
+def uniform(keys: Keys, numbers: Codes | int) -> Floats:
+    """A number from 0 up to 1 for each key; `numbers` distinguish those of the same key."""
+    return np.asarray((derived(keys, numbers) >> np.uint64(11)) * 2.0**-53)
+
+
+def row_noise(codes: Codes, count: int, seed: int, draw: int = 0) -> Floats:
+    """`n x count` standard normal values for rows of codes, `n x features`; equal rows get equal noise."""
+    first, second = _mixed(np.array([seed % 2**64, (draw + int(STEP)) % 2**64], dtype=np.uint64)).tolist()
+    keys = _folded(first ^ second, (column.astype(np.uint64) + STEP for column in codes.T), len(codes))
+    return np.asarray(ndtri(uniform(keys[:, None], np.arange(count)) + 2.0**-54))
+
+
+def _folded(start: int, columns: Iterable[Keys], rows: int) -> Keys:
+    """The key of each row: its columns mixed into a start, one after the other."""
+    key = np.full(rows, start, dtype=np.uint64)
+    for column in columns:
+        key = _mixed(key + column)
+    return key
 
 
 def _mixed(bits: Keys) -> Keys:

@@ -24,9 +24,13 @@ from .classifier.labels import (
     split_label,
 )
 from .classifier.protocol import CheckedClassifier
+from .classifier.rows import legal_rows
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
 from .region.conflict import NO_PRIME, contradiction
+from .region.groups import frozen_names
+from .region.region import Region
+from .region.repair import Repairer
 from .rules import Rule, RuleSource, in_words, parse_rules, read_rules, rules_grid
 from .schema import Natural, Schema
 from .schema.column import short_float
@@ -83,6 +87,8 @@ class Task:
         seed: int = 0,
     ) -> None:
         self.seed, self.graph = seed, graph
+        self.readings: dict[str, Any] = {}
+        """What was read of the model, such as its trees as numbers; tasks relaxed of this one share it."""
         schema = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
         named_classes = None if classes is None else tuple(classes)
         whole = without_ignored(_checked_table(train), named(ignore), schema.names if schema else (), label)
@@ -110,7 +116,7 @@ class Task:
             self.classifier, apart = made.compared(self.train.iloc[probes])
             answers = self.classifier.predict(self.train.iloc[probes])
             read = names_read(classifier) or self.schema.names
-            named_so = partial(called_otherwise, target, whole[kept].iloc[probes], read, self._places(answers))
+            named_so = partial(called_otherwise, target, whole[kept].iloc[probes], read, self.class_places(answers))
             self.target = checked_target(target, self.classes, named_so)
         except FcxError as error:
             faults.append(error)
@@ -142,8 +148,7 @@ class Task:
 
     @property
     def _about(self) -> str:
-        frozen = {rule.freezes for rule in self.rules if rule.freezes}
-        return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*frozen).summary}"
+        return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*self.frozen).summary}"
 
     @property
     def _wanted(self) -> str:
@@ -164,14 +169,47 @@ class Task:
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         return self.encoder.codes(self.train.iloc[np.sort(order[:SAMPLE])])
 
-    def _places(self, answers: NDArray[Any]) -> NDArray[np.int64]:
-        """Answers as places of the classifier's classes."""
+    @cached_property
+    def class_names(self) -> NDArray[np.object_]:
+        """The classes as an array, to be taken from by their places."""
+        names = np.empty(len(self.classes), dtype=object)
+        names[:] = self.classes
+        return names
+
+    def class_places(self, names: NDArray[Any]) -> NDArray[np.int64]:
+        """Classes as places among the classifier's; raises on a class that is none of them."""
         place = {name: i for i, name in enumerate(self.classes)}
-        return np.array([place[answer] for answer in answers.tolist()], dtype=np.int64)
+        unknown = sorted({str(name) for name in names.tolist() if name not in place})
+        if unknown:
+            raise DataError(f"the class wanted, {some(unknown)}, is none of the model's: {some(self.classes)}")
+        return np.array([place[name] for name in names.tolist()], dtype=np.int64)
+
+    @property
+    def dtypes(self) -> dict[str, Any]:
+        """What the model sees each feature in: the training rows' own dtypes, where these can hold the legal values."""
+        return self.encoder.dtypes_
+
+    @cached_property
+    def frozen(self) -> frozenset[str]:
+        """Features that may not change: the schema says so, or a rule."""
+        return frozen_names(self.rules, self.schema)
+
+    @cached_property
+    def repairer(self) -> Repairer:
+        """The rules, made ready once for every region."""
+        return Repairer(self.rules, self.schema, self.units)
+
+    def region(self, natural: Natural) -> Region:
+        """What rules, bounds and immutables leave to rows, given as natural columns."""
+        return Region(self.repairer, natural)
+
+    def legal_rows(self, count: int, *, seed: int) -> pd.DataFrame:
+        """Rows drawn uniformly from all legal ones, as the model sees them."""
+        return legal_rows(self.schema, count, seed=seed, dtypes=self.dtypes)
 
     def table(self, natural: Natural, index: pd.Index | None = None) -> pd.DataFrame:
         """Natural columns as a table of the dtypes that the model sees: the training rows' own, where they can be."""
-        return self.schema.table(natural, index, self.encoder.dtypes_)
+        return self.schema.table(natural, index, self.dtypes)
 
     def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
         """Rows as the model sees them, and their natural columns. Raises on rows that do not fit the schema.
@@ -179,11 +217,11 @@ class Task:
         A number that the dtype of its training column cannot hold is taken as it is rounded there.
         """
         natural, given = self.schema.checked(rows), self.schema.columns_of(rows)
-        known = [self.encoder.dtypes_[n] for n in self.schema.names]
+        known = [self.dtypes[n] for n in self.schema.names]
         if given.dtypes.tolist() == known:
             return given, natural
         table = self.table(natural, rows.index)
-        short = [n for n in self.schema.numbers if short_float(self.encoder.dtypes_[n]) is not None]
+        short = [n for n in self.schema.numbers if short_float(self.dtypes[n]) is not None]
         return table, natural | self.schema.natural(table, short)
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
@@ -222,6 +260,10 @@ class Task:
             other.__dict__.pop("sample", None)
             other.encoder = _refitted(self.encoder, schema)
             other.classifier = _reading_wider(self.classifier, schema)
+            other.readings = self.readings if other.classifier is self.classifier else {}
+        if other.rules != self.rules or other.schema is not self.schema:
+            for fact in ("frozen", "repairer"):
+                other.__dict__.pop(fact, None)
         other.target = self.target if target is None else checked_target(target, self.classes)
         return other
 
@@ -247,7 +289,7 @@ class Task:
 
     def _agreement(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> Agreement | None:
         assert self.labels is not None
-        return agreement(self._places(answers), self.labels.iloc[probes], self.classes)
+        return agreement(self.class_places(answers), self.labels.iloc[probes], self.classes)
 
 
 def refuse_all_but_a_task(given: object, *others: object) -> None:

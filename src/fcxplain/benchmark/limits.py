@@ -14,10 +14,9 @@ from scipy.sparse import csr_array
 from ..classifier.reading.networks import ReluNetwork
 from ..encoding import TableEncoder
 from ..errors import DataError, Fault, did_you_mean
-from ..metrics.figure import taken
-from ..metrics.optimum import LegalRows, cheapest_part, classes_in, spaces_of
-from ..proof.proof import own_network
-from ..rules import holds
+from ..metrics.optimum import LegalSpaces, cheapest_part
+from ..proof.reading import own_network
+from ..region.region import Points, Region
 from ..schema import Natural
 from ..task import Task
 from .measuring import chosen_rows, prepare
@@ -55,8 +54,8 @@ def fronts(task: Task, rows: pd.DataFrame, *, on_row: Callable[[int], None] = la
     """The fronts of rows that do not get the class wanted; `on_row` hears how many are done."""
     rows = rows[list(task.schema.names)]
     before, wanted = task.schema.checked(rows), task.wanted(task.predict(rows))
-    spaces = spaces_of(task, before)
-    if sum(space.size for space, _ in spaces) <= LEGAL_ROWS:
+    spaces = LegalSpaces(task, before)
+    if spaces.size <= LEGAL_ROWS:
         return _by_trying(task, spaces, before, wanted, on_row)
     network, encoder, _ = own_network(task)
     if network is None or len(network.layers) != 1:
@@ -71,45 +70,43 @@ def fronts(task: Task, rows: pd.DataFrame, *, on_row: Callable[[int], None] = la
 
 
 def _by_trying(
-    task: Task,
-    spaces: list[tuple[LegalRows, list[int]]],
-    before: Natural,
-    wanted: NDArray[np.object_],
-    on_row: Callable[[int], None],
+    task: Task, spaces: LegalSpaces, before: Natural, wanted: NDArray[np.object_], on_row: Callable[[int], None]
 ) -> Fronts:
     shape = len(task.schema.categories) + 1, len(task.schema.numbers) + 1
     least, done = np.full((len(wanted), *shape), np.inf), 0
-    for space, rows in spaces:
-        classes = classes_in(task, space)
+    places, region = task.class_places(wanted), task.region(before)
+    for points, classes, rows in spaces:
         for row in rows:
-            left = np.flatnonzero(classes == task.classes.index(wanted[row]))
-            least[row] = _least(task, space, taken(before, np.array([row])), left, shape)
+            left = np.flatnonzero(classes == places[row])
+            least[row] = _least(task, points, region, row, left, shape)
             done += 1
             on_row(done)
     return Fronts(least, is_exact=True)
 
 
-def _least(task: Task, space: LegalRows, now: Natural, left: Places, shape: tuple[int, int]) -> Floats:
+def _least(task: Task, points: Points, region: Region, row: int, left: Places, shape: tuple[int, int]) -> Floats:
     """The shortest way of one row for every number of changes, among the places left that keep the rules."""
-    key, far = _changes(task, space, now, shape)
+    key, far = _changes(task, points, region.before, row, shape)
     found = np.full(shape[0] * shape[1], np.inf)
     while len(left):
         part, left = cheapest_part(left, far)
-        before = {n: np.broadcast_to(v, len(part)) for n, v in now.items()}
-        kept = part[holds(task.rules, before, space.natural(part))]
+        kept = part[region.contains(points.natural(part), np.full(len(part), row))]
         np.minimum.at(found, key[kept], far[kept])
         # The nearest come first, so that most kinds of change are settled soon.
         left = left[far[left] < found[key[left]]]
     return found.reshape(shape)
 
 
-def _changes(task: Task, space: LegalRows, now: Natural, shape: tuple[int, int]) -> tuple[NDArray[np.int16], Floats]:
-    """For each row of a space, how many of each kind change (as a place in `shape`) and how far its numbers move."""
+def _changes(
+    task: Task, points: Points, before: Natural, row: int, shape: tuple[int, int]
+) -> tuple[NDArray[np.int16], Floats]:
+    """For each point of a space, how many of each kind change (as a place in `shape`) and how far its numbers move."""
     key, far = np.zeros(1, dtype=np.int16), np.zeros(1)
-    for feature in task.schema:
-        values, old = space.values[feature.name], now[feature.name][0]
-        step = feature.changed(old, values) * (shape[1] if feature.is_category else 1)
-        moved = np.zeros(len(values)) if feature.is_category else np.abs(values - old) / task.units[feature.name]
+    for choice, table in zip(points.region.choices, points.tables, strict=True):
+        (feature,), values = (task.schema[name] for name in choice.names), table[:, 0]
+        now = before[feature.name][row]
+        step = feature.changed(now, values) * (shape[1] if feature.is_category else 1)
+        moved = np.zeros(len(values)) if feature.is_category else np.abs(values - now) / task.units[feature.name]
         key = np.add.outer(key, step.astype(np.int16)).ravel()
         far = np.add.outer(far, moved).ravel()
     return key, far
@@ -122,10 +119,10 @@ def _by_score(
     task: Task, network: ReluNetwork, encoder: TableEncoder, before: Natural, wanted: NDArray[np.object_]
 ) -> Fronts:
     layer, x = network.layers[0], encoder.encode_natural(before).double().numpy()
-    logits = network.logits(x)
+    logits, places = network.logits(x), task.class_places(wanted)
     least = np.full((len(x), len(task.schema.categories) + 1, 2), np.inf)
     for row in range(len(x)):
-        target, other = task.classes.index(wanted[row]), int(logits[row].argmax())
+        target, other = places[row], int(logits[row].argmax())
         slopes = layer.weight[target] - layer.weight[other]
         missing = float(logits[row, other] - logits[row, target]) - SOLVER_ROUNDING
         gains = np.append(0.0, _category_gains(task, encoder, slopes, before, row).cumsum())
@@ -139,8 +136,7 @@ def _by_score(
 
 
 def _free(task: Task, names: tuple[str, ...]) -> list[str]:
-    frozen = {*task.schema.immutable, *(r.freezes for r in task.rules if r.freezes)}
-    return [name for name in names if name not in frozen]
+    return [name for name in names if name not in task.frozen]
 
 
 def _category_gains(task: Task, encoder: TableEncoder, slopes: Floats, before: Natural, row: int) -> Floats:

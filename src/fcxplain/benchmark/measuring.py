@@ -16,17 +16,16 @@ from threadpoolctl import threadpool_limits
 
 from ..causal import CausalGraph, discover
 from ..classifier import score, train_classifier
-from ..classifier.networks import one_thread
 from ..datasets import Dataset, load_dataset
 from ..errors import DataError
 from ..explainer import FCx
 from ..explanation import Explanation
-from ..generator import view as model_view
 from ..generator.training import Callback, Training
 from ..methods import Method
 from ..metrics import Figure, evaluate
 from ..metrics.optimum import optimality_gap
 from ..task import Task
+from ..training_loop import one_thread
 from .plan import RULE_SETS, Job, entry, part_seed
 from .results import BlackBox, Explaining, FitFigures, Result, Sizes, environment
 
@@ -182,7 +181,7 @@ def _timed(method: Method, rows: pd.DataFrame) -> tuple[Explanation, Explaining]
 
 def _is_blind(method: Method, prepared: Prepared) -> bool:
     """Whether a method comes to the same answers under every rule set: it reads no rules but those that freeze."""
-    frozen = {model_view.layout(task).mutable for task in prepared.tasks.values()}
+    frozen = {task.frozen for task in prepared.tasks.values()}
     return not getattr(method, "reads_rules", True) and len(frozen) == 1
 
 
@@ -218,7 +217,7 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
         return task
     known = (method.significance, method.n_effective)
     if known not in prepared.graphs:
-        prepared.graphs[known] = discover(task.train, task.schema, alpha=known[0], n_effective=known[1])
+        prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
     with_graph = copy.copy(task)
     with_graph.graph = prepared.graphs[known]
     return with_graph

@@ -175,7 +175,7 @@ def measure_discovery(
 
 def _scored(made: list[Synthetic], cap: int, alpha: float) -> GraphScore:
     start = time.process_time()
-    found = [discover(one.table, one.schema, alpha=alpha, n_effective=cap) for one in made]
+    found = [discover(one.table, one.schema, significance=alpha, n_effective=cap) for one in made]
     seconds = (time.process_time() - start) / len(made)
     marks = [graph.compare(one.truth.cpdag()) for graph, one in zip(found, made, strict=True)]
     mean = {name: float(np.mean([getattr(m, name) for m in marks])) for name in MARKS}

@@ -41,7 +41,7 @@ def discover(
     table: Any,
     schema: Schema,
     *,
-    alpha: float = 0.01,
+    significance: float = 0.01,
     test: str | IndependenceTest = "auto",
     knowledge: Knowledge | None = None,
     max_condition: int | None = None,
@@ -59,16 +59,16 @@ def discover(
     n_effective: the most rows that significance counts on. Among hundreds of thousands of rows every trifle is
         significant; None counts them all.
     bootstrap: how many resamples of the rows give the edges their support: the share of them that has the edge.
-        Only this uses `seed`, and `on_resample` is told how many are done.
+        Only this uses `seed`, and `on_resample` is called with how many are done.
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])
-    faults = [*_number_faults(alpha, max_condition, n_effective, bootstrap), *_test_faults(test, bootstrap)]
+    faults = [*_number_faults(significance, max_condition, n_effective, bootstrap), *_test_faults(test, bootstrap)]
     if faults or n < FEWEST_ROWS:
         few = [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
         raise DataError("discover", faults + few)
     counted = n if n_effective is None else min(n, n_effective)
-    learn = partial(pc, schema.names, alpha=alpha, knowledge=knowledge, max_condition=max_condition)
+    learn = partial(pc, schema.names, significance=significance, knowledge=knowledge, max_condition=max_condition)
     if not isinstance(test, str):
         return learn(test)
     made = maker(test, schema)
@@ -85,7 +85,7 @@ def pc(
     nodes: Sequence[str],
     test: IndependenceTest,
     *,
-    alpha: float = 0.01,
+    significance: float = 0.01,
     knowledge: Knowledge | None = None,
     max_condition: int | None = None,
 ) -> CausalGraph:
@@ -93,7 +93,7 @@ def pc(
     known = knowledge or Knowledge()
     known.check(nodes)
     names = sorted(nodes)
-    found = _skeleton(names, test, alpha, known, len(names) if max_condition is None else max_condition)
+    found = _skeleton(names, test, significance, known, len(names) if max_condition is None else max_condition)
     a = _directed(names, found, known)
     place = [names.index(n) for n in nodes]
     return CausalGraph.from_matrix(a[np.ix_(place, place)], tuple(nodes))
@@ -102,7 +102,7 @@ def pc(
 # The skeleton
 
 
-def _skeleton(names: list[str], test: IndependenceTest, alpha: float, known: Knowledge, most: int) -> Skeleton:
+def _skeleton(names: list[str], test: IndependenceTest, significance: float, known: Knowledge, most: int) -> Skeleton:
     """Pairs that no set of neighbours makes independent."""
     pairs = list(combinations(range(len(names)), 2))
     required = {(i, j) for i, j in pairs if known.requires(names[i], names[j]) or known.requires(names[j], names[i])}
@@ -117,7 +117,7 @@ def _skeleton(names: list[str], test: IndependenceTest, alpha: float, known: Kno
         open_pairs = [(i, j) for i, j in open_pairs if max(len(beside[i] - {j}), len(beside[j] - {i})) >= size]
         # A pair that knowledge keeps apart is still tested: what separates it tells colliders from chains.
         for pair in open_pairs:
-            _try(pair, size, beside, names, test, alpha, found)
+            _try(pair, size, beside, names, test, significance, found)
         open_pairs = [p for p in open_pairs if p not in found.separated]
         size += 1
     return found
@@ -129,7 +129,7 @@ def _try(
     beside: list[set[int]],
     names: list[str],
     test: IndependenceTest,
-    alpha: float,
+    significance: float,
     found: Skeleton,
 ) -> None:
     """Part a pair if some set of this size among the neighbours of either makes it independent."""
@@ -142,7 +142,7 @@ def _try(
             tried.add(given)
             p = test(names[i], names[j], [names[k] for k in given])
             # A test that cannot tell (NaN) gives no reason to join.
-            if not p <= alpha:
+            if not p <= significance:
                 found.separated[pair] = frozenset(given), 1.0 if math.isnan(p) else p
                 found.joined[i, j] = found.joined[j, i] = False
                 return
@@ -219,10 +219,10 @@ def _fits(feature: Any, columns: Natural) -> bool:
     return values.dtype.kind in "iuf" and bool(np.isfinite(values).all())
 
 
-def _number_faults(alpha: Any, max_condition: Any, n_effective: Any, bootstrap: Any) -> list[Fault]:
+def _number_faults(significance: Any, max_condition: Any, n_effective: Any, bootstrap: Any) -> list[Fault]:
     faults = []
-    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not 0 < alpha < 1:
-        faults.append(Fault("alpha", f"is {alpha!r:.80}, not between 0 and 1", "0.01 is usual."))
+    if not isinstance(significance, int | float) or isinstance(significance, bool) or not 0 < significance < 1:
+        faults.append(Fault("significance", f"is {significance!r:.80}, not between 0 and 1", "0.01 is usual."))
     for name, value, least in (
         ("max_condition", max_condition, 0),
         ("n_effective", n_effective, FEWEST_ROWS),

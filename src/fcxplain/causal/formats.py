@@ -7,8 +7,12 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
@@ -225,34 +229,25 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)|(?P<quoted>"(?:[^"\\]|\\.)*")
-    |(?P<sign>->|--|[{}\[\]=;,:])|(?P<word>[^\W\d]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))""",
-    re.VERBOSE | re.DOTALL,
-)
+# DOT, without subgraphs and ports
+
+GRAMMAR = r"""
+    start: STRICT? KIND _name* "{" (chain | setting | ";")* "}"
+    chain: _name (ARROW _name)* ("[" (mark | "," | ";")* "]")*
+    setting: _name "=" _name
+    mark: _name "=" _name
+    _name: WORD | QUOTED
+    STRICT: /strict\b/i
+    KIND: /(di)?graph\b/i
+    ARROW: "->" | "--"
+    WORD: /[^\W\d]\w*|-?(?:\.\d+|\d+(?:\.\d*)?)/
+    QUOTED: /"(?:[^"\\]|\\.)*"/s
+    %ignore /\s+|\/\/[^\n]*|\#[^\n]*/
+    %ignore /\/\*.*?\*\//s
+"""
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "\n": ""}
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of DOT; `kind` is sign, word or quoted (`text` is then without its quotes)."""
-
-    text: str
-    kind: str
-    line: int
-
-    @property
-    def is_name(self) -> bool:
-        """Whether this may name a node."""
-        return self.kind != "sign"
-
-    def is_sign(self, *signs: str) -> bool:
-        """Whether this is one of these signs."""
-        return self.kind == "sign" and self.text in signs
-
-    def is_word(self, *words: str) -> bool:
-        """Whether this is one of the language's words; in quotes it is a name."""
-        return self.kind == "word" and self.text.casefold() in words
+# What is still to come where a text has not even begun, or has already ended, as a graph.
+_OUTSIDE = {"STRICT", "KIND", "LBRACE", "$END"}
 
 
 def to_dot(parts: GraphParts) -> str:
@@ -275,81 +270,49 @@ def _quoted(name: str) -> str:
 def from_dot(text: str, place: str) -> GraphParts:
     """The inverse of `to_dot`; graphs by hand are read too, but no subgraphs and no ports."""
     check_size(text, place)
-    tokens = list(_tokens(text, place))
-    start = next((i for i, t in enumerate(tokens) if t.is_sign("{")), None)
-    words = [t.text.casefold() for t in tokens[:start]]
-    if start is None or not any(w in words[:2] for w in ("digraph", "graph")) or not tokens[-1].is_sign("}"):
-        raise FormatError(f"{place} is not a DOT graph; it should read: digraph {{ a -> b; b -> c [dir=none]; }}")
-    rows, at, body = list[EdgeRow](), 0, tokens[start + 1 : -1]
-    while at < len(body):
-        new, at = _statement(body, at, place)
-        rows += new
-    return parts_of(rows, place, None, [])
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise FormatError(_fault_in_dot(error, text, place)) from None
+    return parts_of([row for chain in tree.find_data("chain") for row in _chain_rows(chain, place)], place, None, [])
 
 
-def _tokens(text: str, place: str) -> Iterator[Token]:
-    at, line = 0, 1
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise FormatError(f"{place}, line {line}: cannot read {text[at : at + 20]!r}. Put names in double quotes.")
-        piece, kind = found.group(), found.lastgroup
-        if kind == "quoted":
-            yield Token(re.sub(r"\\(.)", _unescaped, piece[1:-1], flags=re.DOTALL), kind, line)
-        elif kind != "space":
-            yield Token(piece, kind or "sign", line)
-        at, line = found.end(), line + piece.count("\n")
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", lexer_callbacks={"QUOTED": _unquoted})
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found[1], found[0])
+def _unquoted(token: Token) -> Token:
+    plain = re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), token[1:-1], flags=re.DOTALL)
+    return token.update(value=plain)
 
 
-def _statement(body: list[Token], at: int, place: str) -> tuple[list[EdgeRow], int]:
-    """The edges or the node of one statement, and where the next one begins."""
-    first = body[at]
-    if first.is_sign(";"):
-        return [], at + 1
-    if not first.is_name or first.is_word("subgraph", "strict"):
-        raise FormatError(f"{place}, line {first.line}: cannot read {first.text!r} here. Subgraphs are not read.")
-    chain, signs, at = [first.text], list[str](), at + 1
-    while at + 1 < len(body) and body[at].is_sign("->", "--") and body[at + 1].is_name:
-        signs.append(body[at].text)
-        chain.append(body[at + 1].text)
-        at += 2
-    if at < len(body) and body[at].is_sign("=") and not signs:  # a setting of the whole graph
-        return [], at + 2
-    marks, at = _marks(body, at, place)
-    if at < len(body) and body[at].is_sign("->", "--", "{", "}", "=", "]", ":", ","):
-        raise FormatError(f"{place}, line {body[at].line}: cannot read {body[at].text!r} after {chain[-1]!r:.80}")
-    spot = f"line {first.line}"
-    if not signs:
-        is_default = first.is_word("node", "edge", "graph") and marks
-        return [] if is_default else [EdgeRow(spot, first.text, "", "node")], at
-    return list(_links(spot, chain, signs, marks)), at
+def _fault_in_dot(error: UnexpectedInput, text: str, place: str) -> str:
+    """What is wrong, where, and what to write instead."""
+    here = f"{place}, line {error.line}"
+    if not isinstance(error, UnexpectedToken):
+        start = error.pos_in_stream or 0
+        return f"{here}: cannot read {text[start : start + 20]!r}. Put names in double quotes."
+    if error.token.type == "$END" or error.expected & _OUTSIDE:
+        return f"{place} is not a DOT graph; it should read: digraph {{ a -> b; b -> c [dir=none]; }}"
+    if "RSQB" in error.expected and error.token.type == "RBRACE":
+        return f"{here}: the bracket [ is never closed"
+    if "RSQB" in error.expected or error.expected == {"EQUAL"}:
+        return f"{here}: an attribute is written name=value"
+    return f"{here}: cannot read {str(error.token)!r:.80} here. Subgraphs and ports are not read."
 
 
-def _links(spot: str, chain: list[str], signs: list[str], marks: Mapping[str, str]) -> Iterator[EdgeRow]:
-    for a, sign, b in zip(chain, signs, chain[1:], strict=False):
+def _chain_rows(chain: Tree[Token], place: str) -> Iterator[EdgeRow]:
+    """The edges of one statement, or its node."""
+    tokens = [part for part in chain.children if isinstance(part, Token)]
+    marks = {str(mark.children[0]): str(mark.children[1]) for mark in chain.find_data("mark")}
+    first, spot = tokens[0], f"line {tokens[0].line}"
+    word = first.casefold() if first.type == "WORD" else ""
+    if word in ("subgraph", "strict"):
+        raise FormatError(f"{place}, {spot}: cannot read {str(first)!r} here. Subgraphs and ports are not read.")
+    if len(tokens) == 1 and not (word in ("node", "edge", "graph") and marks):
+        yield EdgeRow(spot, str(first), "", "node")
+    for a, sign, b in zip(tokens[::2], tokens[1::2], tokens[2::2], strict=False):
         way = marks.get("dir", "forward") if sign == "->" else "none"
         kind = {"forward": "directed", "back": "directed", "none": "undirected", "both": "undirected"}.get(way, way)
-        yield EdgeRow(spot, *((b, a) if way == "back" else (a, b)), kind, marks.get("support"))
-
-
-def _marks(body: list[Token], at: int, place: str) -> tuple[dict[str, str], int]:
-    """The attributes in square brackets, if any."""
-    marks: dict[str, str] = {}
-    while at < len(body) and body[at].is_sign("["):
-        line, at = body[at].line, at + 1
-        while at < len(body) and not body[at].is_sign("]"):
-            if body[at].is_sign(",", ";"):
-                at += 1
-                continue
-            if at + 2 >= len(body) or not (body[at].is_name and body[at + 1].is_sign("=") and body[at + 2].is_name):
-                raise FormatError(f"{place}, line {line}: an attribute is written name=value")
-            marks[body[at].text] = body[at + 2].text
-            at += 3
-        if at >= len(body):
-            raise FormatError(f"{place}, line {line}: the bracket [ is never closed")
-        at += 1
-    return marks, at
+        yield EdgeRow(spot, *((str(b), str(a)) if way == "back" else (str(a), str(b))), kind, marks.get("support"))

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, also, did_you_mean
 from ..text import Glance, Overview, counted, remainder
-from . import formats as dot
-from . import formats as exchange
-from . import orientation, soundness
+from . import formats, orientation, soundness
 from .formats import GraphParts
 from .soundness import Edge, Support
 
@@ -228,9 +226,9 @@ class CausalGraph:
 
     def compare(self, truth: CausalGraph) -> EdgeScore:
         """How well this graph agrees with the true one, a DAG or its `cpdag()`."""
-        strange = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
-        if strange:
-            raise DataError("these graphs have different features", sorted(strange, key=str))
+        unshared = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
+        if unshared:
+            raise DataError("these graphs have different features", sorted(unshared, key=str))
         joined = _score({frozenset(e) for e in self.edges}, {frozenset(e) for e in truth.edges})
         return EdgeScore(*joined, *_score(set(self.directed), set(truth.directed)))
 
@@ -253,16 +251,16 @@ class CausalGraph:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
-        return exchange.to_dict(self._parts())
+        return formats.to_dict(self._parts())
 
     @classmethod
     def from_dict(cls, data: Any) -> CausalGraph:
         """The inverse of `to_dict`."""
-        return _read(exchange.from_dict(data))
+        return _read(formats.from_dict(data))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Text with columns `from,to,kind,support`, written to `path` if given; a row of kind `node` per feature."""
-        return exchange.saved(exchange.to_csv(self._parts()), path)
+        return formats.saved(formats.to_csv(self._parts()), path)
 
     @classmethod
     def from_csv(cls, source: str | Path, nodes: Sequence[str] | None = None) -> CausalGraph:
@@ -270,28 +268,28 @@ class CausalGraph:
 
         Rows of kind `node` are not needed: features stand in the order of `nodes`, or as they are first met.
         """
-        return _read(exchange.from_csv(*exchange.loaded(source), nodes))
+        return _read(formats.from_csv(*formats.loaded(source), nodes))
 
     def to_dot(self, path: str | Path | None = None) -> str:
         """Text for Graphviz, written to `path` if given."""
-        return exchange.saved(dot.to_dot(self._parts()), path)
+        return formats.saved(formats.to_dot(self._parts()), path)
 
     @classmethod
     def from_dot(cls, source: str | Path) -> CausalGraph:
         """Read a DOT file (a path) or DOT text (a string with a line break); `dir=none` and `--` are undirected."""
-        return _read(dot.from_dot(*exchange.loaded(source)))
+        return _read(formats.from_dot(*formats.loaded(source)))
 
     def to_networkx(self) -> Any:
         """A `networkx.DiGraph`; undirected edges stand in it both ways."""
-        return exchange.to_networkx(self._parts())
+        return formats.to_networkx(self._parts())
 
     @classmethod
     def from_networkx(cls, graph: Any) -> CausalGraph:
         """From a `networkx.DiGraph` (edges that stand both ways are undirected) or a `networkx.Graph`."""
-        return _read(exchange.from_networkx(graph))
+        return _read(formats.from_networkx(graph))
 
-    def _parts(self) -> exchange.GraphParts:
-        return exchange.GraphParts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
+    def _parts(self) -> GraphParts:
+        return GraphParts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
 
 
 def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
@@ -302,7 +300,7 @@ def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, flo
     return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
 
 
-def _read(parts: exchange.GraphParts) -> CausalGraph:
+def _read(parts: GraphParts) -> CausalGraph:
     return CausalGraph(parts.nodes, parts.directed, parts.undirected, parts.support)
 
 
@@ -317,9 +315,9 @@ def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:
 def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
     """A graph over the features from a graph, an adjacency matrix, a networkx graph, or a CSV or DOT file."""
     graph = _read_given(given, names)
-    strange = [n for n in graph.nodes if n not in names]
-    if strange:
-        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in strange]
+    unknown = [n for n in graph.nodes if n not in names]
+    if unknown:
+        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in unknown]
         raise DataError("the causal graph does not fit the table", faults)
     return graph
 

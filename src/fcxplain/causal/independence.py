@@ -331,8 +331,8 @@ def _check_method(method: str, schema: Schema) -> None:
         faults = [Fault(f"feature {n!r}", "is a number", "Use test='wilks'.") for n in schema.numbers]
     else:
         nominal = [f for f in schema if f.kind == "categorical" and len(f.levels) > 2]
-        told = "is categorical with {} levels, which have no order"
-        faults = [Fault(f"feature {f.name!r}", told.format(len(f.levels)), "Use test='wilks'.") for f in nominal]
+        problem = "is categorical with {} levels, which have no order"
+        faults = [Fault(f"feature {f.name!r}", problem.format(len(f.levels)), "Use test='wilks'.") for f in nominal]
     if faults:
         raise DataError(f"test={method!r} does not fit these features", faults)
 

@@ -72,7 +72,7 @@ def _foreign(
     classes: tuple[Any, ...] | None,
     threshold: float | None,
 ) -> CheckedClassifier:
-    """Someone else's classifier, its answers checked and its errors told like those of any model."""
+    """Someone else's classifier, its answers checked and its errors worded like those of any model."""
     made = CheckedClassifier(
         model.probabilities,
         schema,

@@ -34,7 +34,7 @@ def read_answer(
 ) -> Probabilities:
     """A model's answer as `n x classes` probabilities, or a `ClassifierError` that lists its faults.
 
-    One value per row is the probability of the second of two classes. Labels are told from probabilities
+    One value per row is the probability of the second of two classes. Labels are distinguished from probabilities
     when `first` is set: later on, a model may well be quite sure of all of a few rows.
     """
     array = _array(_by_name(raw, classes), model)
@@ -142,9 +142,9 @@ def _check_shape(values: Probabilities, rows: int, model: str, classes: tuple[An
         raise _error(model, f"returned an array of shape {shape} for {rows:,} rows", _shapes())
     columns = 2 if values.ndim == 1 else values.shape[1]
     if classes is not None and columns != len(classes):
-        told = f"there are {len(classes)} classes: {some(classes)}"
+        known = f"there are {len(classes)} classes: {some(classes)}"
         got = "one value per row, good for two classes" if values.ndim == 1 else f"{columns} columns"
-        raise _error(model, f"returned {got}, but {told}", "Name one class per column with classes=.")
+        raise _error(model, f"returned {got}, but {known}", "Name one class per column with classes=.")
 
 
 def _value_faults(table: Probabilities, index: pd.Index, model: str) -> Iterator[Fault]:

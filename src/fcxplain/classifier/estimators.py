@@ -159,7 +159,7 @@ def thresholded(model: Any) -> Any:
 def own_threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
     """The probability of the second class from which one of scikit-learn's threshold classifiers answers it.
 
-    None where there is no such or it cannot be told; what the model's own `predict` says holds in any case.
+    None where there is no such or it cannot be known; what the model's own `predict` says holds in any case.
     """
     found = thresholded(model)
     if found is None or classes is None or len(classes) != 2 or found.response_method == "decision_function":

@@ -134,9 +134,9 @@ def called_otherwise(
     backwards = agreement(answers, train[column], found.order[::-1])
     is_sure = backwards is not None and backwards.is_other
     order = f"as which they agree on {found.best:.0%} of the rows" if is_sure else "or in another order"
-    told = f"The model calls its classes {some(classes)}, and the column {column!r} {some(values)}"
+    names = f"The model calls its classes {some(classes)}, and the column {column!r} {some(values)}"
     option = f"--classes {shlex.quote(','.join(map(str, found.order)))} on the command line"
-    return f"{told}: name them in the model's order, classes={found.order!r} ({option}; {order})."
+    return f"{names}: name them in the model's order, classes={found.order!r} ({option}; {order})."
 
 
 def _leftover(train: pd.DataFrame, schema: Schema | None, model: Any, named: tuple[Any, ...] | None) -> str | None:

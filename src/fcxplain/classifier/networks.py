@@ -1,4 +1,4 @@
-"""The small networks of this library and the loop that trains them.
+"""The small networks of this library, and how those that answer like a classifier are trained.
 
 All randomness comes from a `torch.Generator`: the global random state is neither read nor changed.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ..training_loop import TrainingLoop, adam, descend
+
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
 
 OnEpoch = Callable[[int, int], None]
-"""Told after each epoch how many are done, and how many there are at most: a training may stop before."""
+"""Called after each epoch with how many are done, and how many there are at most: a training may stop before."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,21 @@ def seeded_linear(inputs: int, outputs: int, generator: torch.Generator, dtype: 
     return layer
 
 
+class SeededDropout(nn.Module):
+    """Dropout whose masks come from a generator of its own, never from torch's global state."""
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.share, self.generator = share, generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
+        if not self.training or not self.share:
+            return x
+        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device)
+        return x * drawn.ge_(self.share).div_(1 - self.share).to(x.device)
+
+
 class Ramps(nn.Module):
     """Encoded rows, and behind them a ramp from 0 to 1 between each two neighbouring cuts of a number.
 
@@ -149,55 +165,28 @@ def fit_network(
     on_epoch: OnEpoch | None = None,
 ) -> None:
     """Adam on shuffled batches until the validation loss has stopped falling; the best weights are kept."""
-    with one_thread():
-        _fit(model, train, validation, generator, (fitting or Fitting()).sized(len(train)), on_epoch)
+    sized = (fitting or Fitting()).sized(len(train))
+    optimiser = adam(model, sized.learning_rate)
 
+    def batches() -> Iterator[Examples]:
+        # Shuffled as a whole: rows that are gathered batch by batch lie otherwise in memory, and round otherwise.
+        rows = train.take(torch.randperm(len(train), generator=generator))
+        yield from (rows.take(slice(start, start + sized.batch)) for start in range(0, len(rows), sized.batch))
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread: sums have one order, so that a seed gives the same weights everywhere.
+    def notify(hook: str, *_: object) -> None:
+        if hook == "on_epoch_end" and on_epoch is not None:
+            on_epoch(loop.epoch, sized.epochs)
 
-    Networks as small as these also train faster so.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _fit(
-    model: nn.Module,
-    train: Examples,
-    validation: Examples,
-    generator: torch.Generator,
-    fitting: Fitting,
-    on_epoch: OnEpoch | None,
-) -> None:
-    optimiser = torch.optim.Adam(model.parameters(), lr=fitting.learning_rate, fused=True)
-    best, best_loss, waited = _weights(model), math.inf, 0
-    for epoch in range(1, fitting.epochs + 1):
-        _epoch(model, train.take(torch.randperm(len(train), generator=generator)), optimiser, fitting.batch)
-        loss = mean_loss(model, validation)
-        waited = 0 if loss < best_loss else waited + 1
-        if loss < best_loss:
-            best, best_loss = _weights(model), loss
-        if on_epoch is not None:
-            on_epoch(epoch, fitting.epochs)
-        if waited >= fitting.patience:
-            break
-    model.load_state_dict(best)
-    model.eval()
-
-
-def _epoch(model: nn.Module, train: Examples, optimiser: torch.optim.Optimizer, batch: int) -> None:
-    model.train()
-    for start in range(0, len(train), batch):
-        part = train.take(slice(start, start + batch))
-        optimiser.zero_grad()
-        cross_entropy(model(part.x), part.y).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+    loop = TrainingLoop(
+        model,
+        batches,
+        lambda batch: descend(optimiser, cross_entropy(model(batch.x), batch.y)),
+        epochs=sized.epochs,
+        validate=lambda: {"total": mean_loss(model, validation)},
+        patience=sized.patience,
+        notify=notify,
+    )
+    loop.run()
 
 
 @torch.no_grad()
@@ -213,7 +202,3 @@ def mean_loss(model: nn.Module, examples: Examples) -> float:
 
 def _distinct(rising: Tensor) -> Tensor:
     return torch.cat([rising[:1], rising[1:][rising.diff() > 0]])
-
-
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -117,10 +117,10 @@ def _feeding(session: Any, name: str, schema: Schema, encoder: TableEncoder | No
 
 
 def _check_inputs(inputs: Any, name: str) -> None:
-    strange = [i for i in inputs if i.type not in _DTYPES]
+    unknown = [i for i in inputs if i.type not in _DTYPES]
     fixed = [i for i in inputs if i.shape and isinstance(i.shape[0], int)]
     faults = [
-        Fault(f"input {i.name!r}", f"is of type {i.type}", "Convert it to float, int64 or string.") for i in strange
+        Fault(f"input {i.name!r}", f"is of type {i.type}", "Convert it to float, int64 or string.") for i in unknown
     ]
     remedy = "Export it again with a dynamic first axis."
     faults += [Fault(f"input {i.name!r}", f"takes exactly {i.shape[0]} rows at a time", remedy) for i in fixed]

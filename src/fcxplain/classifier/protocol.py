@@ -180,7 +180,7 @@ class CheckedClassifier:
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The names of the classes; if nothing has told them yet, the model is asked about legal rows."""
+        """The names of the classes; if they are not known yet, the model is asked about legal rows."""
         if self._classes is None:
             if not all(f.is_complete for f in self.schema):
                 problem = "the model's classes are not known before its first answer; give classes="
@@ -282,7 +282,7 @@ class CheckedClassifier:
     def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:
         """The classifier, knowing whether its own `predict` parts from its probabilities, and on how many rows it does.
 
-        Two classes may still be told apart by some threshold on these rows: that is the `guide` then.
+        Two classes may still be separated by some threshold on these rows: that is the `guide` then.
         """
         if self.own is None:
             return self, 0
@@ -303,8 +303,8 @@ class CheckedClassifier:
         """A copy with other class names (in the same order) or a threshold that decides, whatever the model's own."""
         named = self._classes if classes is None else tuple(classes)
         if self._classes is not None and named is not None and len(named) != len(self._classes):
-            told = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
-            raise ClassifierError(f"{self.name}: {told}")
+            problem = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
+            raise ClassifierError(f"{self.name}: {problem}")
         other = copy.copy(self)
         other._settle(named, self.threshold if threshold is None else threshold)
         if threshold is not None:
@@ -336,8 +336,8 @@ class CheckedClassifier:
         except FcxError:
             raise
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-            raise ClassifierError(f"{self.name} failed on {len(frame):,} rows. {told}") from error
+            cause = f"{type(error).__name__}: {error}"
+            raise ClassifierError(f"{self.name} failed on {len(frame):,} rows. {cause}") from error
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)

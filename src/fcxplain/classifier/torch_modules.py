@@ -40,7 +40,7 @@ def classifier(
         remedy = "Give encoder=TableEncoder().fit(schema, train)."
         raise ClassifierError("", [Fault(name, "reads encoded columns, but no encoder was given", remedy)])
     reading = TorchReading(model, encoder, output == "probabilities" or (output == "auto" and _ends_in_one(model)))
-    shape = _tried(reading, name, told=output != "auto")
+    shape = _tried(reading, name, stated=output != "auto")
     count = 2 if len(shape) == 1 else max(2, shape[1])
     made = CheckedClassifier(
         reading,
@@ -154,7 +154,7 @@ def _ends_in_one(model: nn.Module) -> bool:
     return isinstance(leaves[-1], nn.Sigmoid | nn.Softmax)
 
 
-def _tried(reading: TorchReading, name: str, *, told: bool) -> torch.Size:
+def _tried(reading: TorchReading, name: str, *, stated: bool) -> torch.Size:
     """The shape of the module's outputs for a few legal rows, or an error that says what is wrong."""
     encoder = reading.encoder
     codes = legal_codes(encoder.schema_, checking.PROBE_ROWS, np.random.default_rng(0))
@@ -168,7 +168,7 @@ def _tried(reading: TorchReading, name: str, *, told: bool) -> torch.Size:
         shape = " x ".join(str(size) for size in out.shape)
         problem = f"returned outputs of shape {shape} for {len(x)} rows"
         raise ClassifierError("", [Fault(name, problem, "Return n, n x 1 or n x classes.")])
-    if not told and not reading.probabilities and _look_like_probabilities(out):
+    if not stated and not reading.probabilities and _look_like_probabilities(out):
         warnings.warn(
             f"{name}: its outputs are read as logits but look like probabilities. Say which they are: "
             "output='probabilities' or output='logits'.",

@@ -116,8 +116,8 @@ def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
         raise DataError("", [fault])
     found = train[label].unique().tolist()
     if len(found) < 2:
-        told = f"has one class only, {found[0]!r}" if found else "has no rows"
-        raise DataError("", [Fault(f"label {label!r}", told, "A classifier needs rows of two or more.")])
+        problem = f"has one class only, {found[0]!r}" if found else "has no rows"
+        raise DataError("", [Fault(f"label {label!r}", problem, "A classifier needs rows of two or more.")])
     try:
         return tuple(sorted(found))
     except TypeError:
@@ -201,7 +201,7 @@ KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: its share of the rows, its share of the answers, and how many of its rows were told."""
+    """One class: its share of the rows, its share of the answers, and how many of its rows were recognised."""
 
     name: Any
     share: float
@@ -231,8 +231,8 @@ def score(classifier: Classifier, table: pd.DataFrame, label: str) -> Score:
     names = classifier.classes
     unknown = [v for v in pd.unique(truth) if v not in names]
     if len(unknown) == len(pd.unique(truth)):
-        told = f"label {label!r} has {some(unknown)}, but the classifier's classes are {some(names)}"
-        raise ClassifierError(f"{told}. Name them alike with as_classifier(..., classes=...).")
+        problem = f"label {label!r} has {some(unknown)}, but the classifier's classes are {some(names)}"
+        raise ClassifierError(f"{problem}. Name them alike with as_classifier(..., classes=...).")
     right = answers == truth
     classes = tuple(_class_score(name, truth == name, answers == name) for name in names)
     recalls = [c.recall for c in classes if c.share > 0] + [0.0] * len(unknown)

@@ -47,7 +47,7 @@ def model_graph(
         return kept
     fcx = load_model(folder, classifier)
     data = own_data(folder, fcx.task_.schema)
-    settings: dict[str, Any] = {"alpha": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    settings: dict[str, Any] = {"significance": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
     again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings)
     if replace(again, support=()) != replace(kept, support=()):
         problem = "its graph was given, or its data has changed: resamples say nothing about it"
@@ -62,7 +62,7 @@ def discovered(
     schema_file: Path | None,
     *,
     ignore: Sequence[str],
-    alpha: float | None,
+    significance: float | None,
     n_effective: int | None,
     bootstrap: int,
     seed: int,
@@ -70,7 +70,7 @@ def discovered(
 ) -> CausalGraph:
     """The graph of the training rows, as `fit` finds it, or of all complete rows of a table without a label."""
     settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "on_resample": on_resample}
-    settings |= {} if alpha is None else {"alpha": alpha}
+    settings |= {} if significance is None else {"significance": significance}
     settings |= {} if n_effective is None else {"n_effective": n_effective or None}
     source = Source.of(data, label=label, seed=seed, schema=schema_file)
     if source.is_built_in or label is not None:
@@ -185,8 +185,11 @@ def graph(
     label: Label = None,
     schema_file: SchemaFile = None,
     ignore: Ignore = None,
-    alpha: Annotated[
-        float | None, typer.Option("--significance", help="Level of the tests, 0.01 by default; less joins less.")
+    significance: Annotated[
+        float | None,
+        typer.Option(
+            "--significance", "--alpha", help="Level of the tests, 0.01 by default; less joins less. Also --alpha."
+        ),
     ] = None,
     n_effective: Annotated[
         int | None, typer.Option(min=0, help="The most rows that significance counts on, 5000 by default; 0 for all.")
@@ -204,12 +207,8 @@ def graph(
     """
     from .outputs import GRAPHS, check_output, write_graph
 
-    chosen: dict[str, Any] = {
-        "--label": label,
-        "--schema": schema_file,
-        "--significance": alpha,
-        "--n-effective": n_effective,
-    }
+    chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--significance": significance}
+    chosen |= {"--n-effective": n_effective}
     check_choice(model, data, chosen | {"--ignore": ignore})
     if output is not None:
         check_output(output, GRAPHS)
@@ -222,7 +221,7 @@ def graph(
             found = model_graph(Path(str(model)), classifier, bootstrap, move)
         else:
             settings: dict[str, Any] = {
-                "alpha": alpha,
+                "significance": significance,
                 "n_effective": n_effective,
                 "bootstrap": bootstrap,
                 "seed": seed,

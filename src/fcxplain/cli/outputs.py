@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..causal import CausalGraph
     from ..explanation import Explanation
-    from ..generator.training import History
+    from ..training_loop import History
 
 PICTURES = (".svg", ".png", ".pdf")
 ANSWERS = (".parquet", ".csv", ".json")

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from ..classifier.protocol import chosen
-from ..classifier.rows import legal_rows
 from ..errors import some
 from ..explanation import Explanation, Status
 from ..region.conflict import breakage, contradiction
@@ -148,9 +147,8 @@ def _wanted(name: str, task: Task, rows: pd.DataFrame) -> Item:
 
 
 def _accepts(name: str, task: Task, count: int, seed: int) -> Item:
-    dtypes = task.encoder.dtypes_
-    corners = [task.schema.table({f.name: f.at(np.array([0, f.top or 0])) for f in task.schema}, dtypes=dtypes)]
-    rows = pd.concat([*corners, legal_rows(task.schema, count, seed=seed, dtypes=dtypes)], ignore_index=True)
+    corners = task.table({f.name: f.at(np.array([0, f.top or 0])) for f in task.schema})
+    rows = pd.concat([corners, task.legal_rows(count, seed=seed)], ignore_index=True)
     try:
         _ask(task, rows)
     except Exception as error:
@@ -257,7 +255,7 @@ def _faults_of(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: An
 
 
 def _frozen(name: str, trial: Trial) -> Item:
-    frozen = {*trial.task.schema.immutable, *(r.freezes for r in trial.task.rules if r.freezes)}
+    frozen = trial.task.frozen
     now, then = trial.task.schema.natural(trial.answer.before), trial.task.schema.natural(trial.answer.answers)
     moved = {n: int((now[n] != then[n]).sum()) for n in sorted(frozen)}
     wrong = {n: count for n, count in moved.items() if count}

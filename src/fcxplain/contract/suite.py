@@ -17,8 +17,8 @@ import pandas as pd
 from ..errors import DataError, FcxError, one_of, whole
 from ..explainer import FCx
 from ..explanation import Explanation
-from ..generator.training import Schedule
 from ..task import Task
+from ..training_loop import Schedule
 from .items import Trial, answer_items, model_items, rule_items
 from .report import ContractReport, Item, broken, held, noted, told, tried
 

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.rows import legal_rows
 from ..hashing import fingerprint
 from ..rules import Rule, in_words
 from ..schema import Schema
@@ -69,7 +68,7 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
 
 
 def _model_id(task: Task) -> str | None:
-    rows = legal_rows(task.schema, PROBES, seed=_seed(task.schema), dtypes=task.encoder.dtypes_)
+    rows = task.legal_rows(PROBES, seed=_seed(task.schema))
     try:
         answers = task.classifier.decide(rows).choice
     except Exception as error:  # whatever a model of the user's own raises

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, some
+from ..errors import DataError
+from ..region.boxes import is_legal
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
 from ..task import Task
@@ -117,14 +118,12 @@ def check(
     rows = len(first[task.schema.names[0]])
     if not rows == len(after) == len(wanted):
         raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
-    strange = sorted(str(w) for w in set(wanted.tolist()) if w not in task.classes)
-    if strange:
-        raise DataError(f"the class wanted, {some(strange)}, is none of the model's: {some(task.classes)}")
+    places = task.class_places(wanted)
     second = task.schema.natural(after)
     features = tuple(task.schema)
-    legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
+    legal = _columns(is_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, probability, firm, room = _asked(task, after, wanted, np.asarray(legal.all(axis=1)))
+    predicted, probability, firm, room = _asked(task, after, places, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -170,16 +169,6 @@ def _columns(columns: Any, rows: int = 0) -> Bools:
     return np.stack(found, axis=1) if found else np.ones((rows, 0), dtype=bool)
 
 
-def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(after >= 0)
-    low = -np.inf if feature.low is None else feature.low
-    high = np.inf if feature.high is None else feature.high
-    inside = np.isfinite(after) & (after >= low) & (after <= high)
-    on_grid = feature.on_grid(np.where(inside, after, 0.0))
-    return np.asarray(inside & (on_grid | (after == before)))
-
-
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
     """Whether a rule is kept; nothing is kept by values that do not exist."""
     primed = {ref.name for ref in rule.refs if ref.primed}
@@ -203,7 +192,7 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 
 def _asked(
-    task: Task, after: pd.DataFrame, wanted: NDArray[Any], legal: Bools
+    task: Task, after: pd.DataFrame, wanted: NDArray[np.int64], legal: Bools
 ) -> tuple[NDArray[Any], NDArray[np.float64], Bools, NDArray[np.float64]]:
     """Classes by the user's own model, its probability of the class wanted, whether that is firm, and its room."""
     predicted = np.full(len(after), None, dtype=object)
@@ -212,13 +201,9 @@ def _asked(
     if legal.any():
         decided = task.classifier.decide(after if legal.all() else after[legal])
         answers = decided.probabilities
-        names = np.empty(len(task.classes), dtype=object)
-        names[:] = task.classes
-        predicted[legal], firm[legal] = names[decided.choice], decided.firm
-        place = {name: i for i, name in enumerate(task.classes)}
-        columns = np.array([place[w] for w in wanted[legal].tolist()])
-        probability[legal] = answers[np.arange(len(answers)), columns]
-        room[legal] = _room(answers, columns, task.classifier.guide)
+        predicted[legal], firm[legal] = task.class_names[decided.choice], decided.firm
+        probability[legal] = answers[np.arange(len(answers)), wanted[legal]]
+        room[legal] = _room(answers, wanted[legal], task.classifier.guide)
     return predicted, probability, firm, room
 
 

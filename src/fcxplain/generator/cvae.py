@@ -12,13 +12,11 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from ..classifier.networks import seeded_linear
+from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import between, one_of, refuse, whole
 from .heads import Heads, head_width
 from .layout import Layout
 from .rule_layer import Allowed
-
-__all__ = ["Architecture", "ConditionalVAE", "Draw", "Layout", "SeededDropout", "stack", "weight_shapes"]
 
 Variance = Literal["sigmoid", "softplus"]
 SMALLEST_VARIANCE = 1e-6
@@ -77,7 +75,7 @@ class ConditionalVAE(nn.Module):
         columns = layout.mutable_columns
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
         a = architecture
-        # Two classes are told by one input, 0 or 1, as in the paper; more by one input each but the first.
+        # Two classes are one input, 0 or 1, as in the paper; more are one input each but the first.
         conditions = layout.classes - 1
         into = (len(columns) + conditions, *a.hidden)
         self.encoder = stack(into, a.dropout, generator)
@@ -137,21 +135,6 @@ class ConditionalVAE(nn.Module):
         return nn.functional.one_hot(y_target, self.layout.classes)[:, 1:].to(like.dtype)
 
 
-class SeededDropout(nn.Module):
-    """Dropout whose masks come from a generator of its own, never from torch's global state."""
-
-    def __init__(self, share: float, generator: torch.Generator) -> None:
-        super().__init__()
-        self.share, self.generator = share, generator
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`x` with a share of its values set to 0 and the rest scaled up, in training only."""
-        if not self.training or not self.share:
-            return x
-        drawn = torch.rand(x.shape, generator=self.generator, device=self.generator.device)
-        return x * drawn.ge_(self.share).div_(1 - self.share).to(x.device)
-
-
 def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> nn.Sequential:
     """Linear layers of these widths, each followed by batch norm, ReLU and dropout."""
     layers: list[nn.Module] = []
@@ -162,7 +145,7 @@ def stack(widths: Sequence[int], dropout: float, generator: torch.Generator) -> 
 
 
 def weight_shapes(layout: Layout, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of a `ConditionalVAE`'s weights, told without building one."""
+    """The names and shapes of a `ConditionalVAE`'s weights, without building one."""
     columns, conditions, a = len(layout.mutable_columns), layout.classes - 1, architecture
     into, out = (columns + conditions, *a.hidden), (_decoder_inputs(layout, a), *reversed(a.hidden))
     shapes: dict[str, tuple[int, ...]] = {}

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from ..classifier import Differentiable
 from ..explanation import Effort, Explanation, Status
+from ..hashing import row_noise
 from ..schema import Natural
 from ..task import Task
 from . import view as model_view
 from .cvae import ConditionalVAE
-from .inference import Inference, row_noise
+from .inference import Inference
 from .view import RuleBoxes
 
 # Rows that go through the network at a time.
@@ -30,7 +31,7 @@ PUBLISHED, GATED = "FCx as published", "FCx without search"
 
 
 def drawn_answers(
-    model: ConditionalVAE, stand_in: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
+    model: ConditionalVAE, surrogate: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
 ) -> Explanation:
     """`k` draws for each row that does not have the class wanted."""
     wall, cpu = time.perf_counter(), time.process_time()
@@ -40,7 +41,7 @@ def drawn_answers(
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)
     asked = _Asked(table.iloc[place], codes[place], wanted[place])
-    draws = [_drawn(model, stand_in, task, asked, seed, draw) for draw in range(k)]
+    draws = [_drawn(model, surrogate, task, asked, seed, draw) for draw in range(k)]
     order = np.argsort(np.tile(place, k), kind="stable")
     name, many = PUBLISHED if model.heads is None else GATED, "one draw" if k == 1 else f"{k:,} draws"
     found = Explanation.of(
@@ -72,13 +73,13 @@ class _Drawn:
 
 
 @torch.no_grad()
-def _drawn(model: ConditionalVAE, stand_in: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
+def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
     """One draw for each row; what may not change is put back as it was."""
     x, y_target = task.encoder.encode(asked.rows), model_view.class_indices(task, asked.wanted)
     noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
     present = task.schema.natural(asked.rows)
     x_cf = _generated(model, task, x, y_target, noise, present)
-    soft = stand_in.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
+    soft = surrogate.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
     kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
     natural = task.encoder.decode_natural(x_cf) | kept
     return _Drawn(task.table(natural, asked.rows.index), soft.numpy())

@@ -10,9 +10,9 @@ from ..datasets import DATASETS, DEFAULT_DATASET
 from ..errors import DataError, Fault, did_you_mean
 from ..task import Task
 from ..text import Glance, counted
+from ..training_loop import History, Schedule
 from .cvae import Architecture
 from .objective import LossWeights, TermSettings
-from .training import History, Schedule
 
 Constraint = Literal["unary", "binary"]
 Rate = float | Literal["paper"]
@@ -78,6 +78,6 @@ def _facts(task: Task, graph: CausalGraph, history: History, preference: str) ->
         ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),
-        ("training", history.told),
+        ("training", history.summary),
         ("answers", preference),
     )

@@ -1,7 +1,7 @@
 """The rule layer's half of the rules: given a row, some boxes, of which the counterfactual must lie in one.
 
 A box allows an interval of each number and a set of each category's levels. Which of several boxes a draw goes to
-is told by the draw itself: the one it is nearest to. What the boxes are is worked out elsewhere, once for a row.
+depends on the draw itself: the one it is nearest to. What the boxes are is worked out elsewhere, once for a row.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +15,11 @@ from torch import Tensor
 from ..causal import CausalGraph
 from ..encoding import TableEncoder
 from ..errors import DataError, TrainingError
-from ..region.boxes import BoxSearch
-from ..region.repair import Group, Repairer
+from ..region.boxes import BatchBoxes, Box, Interval
+from ..region.groups import Group
+from ..region.repair import Repairer
 from ..rules import Rule, penalty
-from ..rules.check import truth
-from ..rules.nodes import Affine, Atom, Compare, Implies, Ref, refs_of
+from ..rules.nodes import Affine, Compare, Implies, Ref, refs_of
 from ..schema import Feature, Natural
 from ..task import Task
 from .layout import Layout, Range
@@ -30,13 +30,6 @@ from .training import TrainingRows
 
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
 MAX_BOXES = 64
-SIGNS = {
-    "<": frozenset({-1}),
-    "<=": frozenset({-1, 0}),
-    "==": frozenset({0}),
-    ">=": frozenset({0, 1}),
-    ">": frozenset({1}),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +49,12 @@ class RuleBoxes:
     """
 
     def __init__(self, task: Task) -> None:
-        self.encoder, self.schema, self.units = task.encoder, task.schema, task.units
+        self.encoder, self.schema = task.encoder, task.schema
         freezing = [r for r in task.rules if r.freezes]
-        narrow = [r for r in task.rules if not r.freezes and all(map(_fits, _groups([*freezing, r], task)))]
-        groups = _groups([*freezing, *narrow], task)
+        narrow = [
+            r for r in task.rules if not r.freezes and all(map(_fits, Repairer([*freezing, r], task.schema).groups))
+        ]
+        groups = Repairer([*freezing, *narrow], task.schema).groups
         self.groups = tuple(g for g in groups if _fits(g))
         self._sides = tuple(map(self._sides_of, self.groups))
         self._ends = {name: self._trained(name) for name in self.schema.numbers}
@@ -70,12 +65,11 @@ class RuleBoxes:
 
     def of(self, natural: Natural) -> Allowed:
         """What the rules allow rows, given as natural columns."""
-        search = BoxSearch(self.schema, self.units, natural, natural)
-        pairs = zip(self.groups, self._sides, strict=True)
-        return Allowed(tuple(self._boxes(group, sides, search) for group, sides in pairs))
+        boxes, pairs = BatchBoxes(self.schema, natural), zip(self.groups, self._sides, strict=True)
+        return Allowed(tuple(self._boxes([boxes.of(way) for way in group.ways], sides) for group, sides in pairs))
 
-    def _boxes(self, group: Group, sides: GroupColumns, search: BoxSearch) -> Boxes:
-        parts = [self._box(atoms, sides.categories, sides.numbers, search) for atoms in group.boxes or ()]
+    def _boxes(self, boxes: Sequence[Box], sides: GroupColumns) -> Boxes:
+        parts = [self._box(box, sides) for box in boxes]
         stacked = {name: np.stack([part[name] for part in parts], axis=1) for name in parts[0]}
         # Alternatives that no row of these has need not be weighed; the choice among the rest is the same.
         useful = np.asarray(stacked["possible"].any(axis=0))
@@ -97,37 +91,22 @@ class RuleBoxes:
         first, last = self.schema[name].codes(np.asarray([least, least + spread])).tolist()
         return first, last
 
-    def _box(
-        self, atoms: Sequence[Atom], categories: Sequence[Feature], numbers: Sequence[Feature], search: BoxSearch
-    ) -> dict[str, NDArray[Any]]:
+    def _box(self, box: Box, sides: GroupColumns) -> dict[str, NDArray[Any]]:
         """One alternative for all rows: its levels `n x c`, and `low`, `high` and `keeps`, `n x m`."""
-        own: dict[str, list[Atom]] = {f.name: [] for f in (*categories, *numbers)}
-        possible = np.ones(search.rows, dtype=bool)
-        for atom in atoms:
-            features = atom.primed
-            if features:
-                own[features[0].name].append(atom)
-            else:
-                possible &= truth(atom, search.before, search.after)
-        masks = [search.levels(f, own[f.name]) for f in categories]
-        limits = [self._limits(f, own[f.name], search) for f in numbers]
-        for mask in masks:
-            possible &= mask.any(axis=1)
-        for low, high, keeps in limits:
-            possible &= (low <= high) | keeps
-        low, high, keeps = (_columns([limit[i] for limit in limits], search.rows) for i in range(3))
+        rows, masks = len(box.given), [box.levels[f.name] for f in sides.categories]
+        limits = [self._limits(f, box.intervals[f.name]) for f in sides.numbers]
+        low, high, keeps = (_columns([limit[i] for limit in limits], rows) for i in range(3))
         kind = np.float64 if self.encoder.dtype_ == torch.float64 else np.float32
         return {
-            "possible": possible,
-            "levels": np.concatenate([np.empty((search.rows, 0), dtype=bool), *masks], axis=1),
+            "possible": box.open,
+            "levels": np.concatenate([np.empty((rows, 0), dtype=bool), *masks], axis=1),
             "low": low.astype(kind),
             "high": high.astype(kind),
             "keeps": keeps.astype(bool),
         }
 
-    def _limits(self, feature: Feature, atoms: Sequence[Atom], search: BoxSearch) -> tuple[NDArray[Any], ...]:
+    def _limits(self, feature: Feature, interval: Interval) -> tuple[NDArray[Any], ...]:
         """Encoded ends of a number's interval, inside the training range as far as the rules leave it there."""
-        interval = search.interval(feature, atoms)
         least, spread = self.encoder.scale_[feature.name]
         most = np.maximum(interval.low, interval.high)
         ends = (np.minimum(np.maximum(end, interval.low), most) for end in self._ends[feature.name])
@@ -139,39 +118,8 @@ class RuleBoxes:
         return span.start, span.stop
 
 
-def _groups(rules: Sequence[Rule], task: Task) -> list[Group]:
-    return [_pruned(group) for group in Repairer(rules, task.schema).groups]
-
-
-def _pruned(group: Group) -> Group:
-    """The group without boxes that are empty for every row, and those that lie inside another.
-
-    Told by signs: atoms that compare the same sum with 0 must leave it a sign in common.
-    """
-    signs = {atoms: found for atoms in group.boxes or () if all((found := _signs(atoms)).values())}
-    if not signs or len(signs) > 4 * MAX_BOXES:
-        return group
-    outer = [a for a, own in signs.items() if not any(_inside(own, signs[b]) for b in signs if b != a)]
-    return replace(group, boxes=tuple(outer))
-
-
-def _signs(atoms: Sequence[Atom]) -> dict[Affine | Atom, frozenset[int]]:
-    """What each sum may be by its sign, and a mark for atoms of other kinds."""
-    found: dict[Affine | Atom, frozenset[int]] = {}
-    for atom in atoms:
-        key = atom.left if isinstance(atom, Compare) else atom
-        own = SIGNS[atom.op] if isinstance(atom, Compare) else frozenset({0})
-        found[key] = found.get(key, own) & own
-    return found
-
-
-def _inside(one: dict[Affine | Atom, frozenset[int]], other: dict[Affine | Atom, frozenset[int]]) -> bool:
-    """Whether one box asks for all that the other asks for, and more."""
-    return one != other and all(key in one and one[key] <= signs for key, signs in other.items())
-
-
 def _fits(group: Group) -> bool:
-    return not group.wide and group.boxes is not None and 0 < len(group.boxes) <= MAX_BOXES and bool(group.names)
+    return not group.wide and 0 < len(group.ways) <= MAX_BOXES and bool(group.names)
 
 
 def _columns(parts: Sequence[NDArray[Any]], rows: int) -> NDArray[Any]:
@@ -188,9 +136,8 @@ VALIDATION_SHARE = 0.1
 
 def layout(task: Task) -> Layout:
     """Spans and what may change; a feature that a rule freezes may not."""
-    frozen = {rule.freezes for rule in task.rules}
     spans = tuple((s.start, s.stop) for s in (task.encoder.spans_[f.name] for f in task.schema))
-    mutable = tuple(f.mutable and f.name not in frozen for f in task.schema)
+    mutable = tuple(name not in task.frozen for name in task.schema.names)
     if not any(mutable):
         raise DataError("no feature may change: the schema or the rules freeze all of them")
     ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
@@ -224,8 +171,7 @@ def refused_rows(task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
     """Classes as places in `task.classes`, `n`."""
-    place = {name: i for i, name in enumerate(task.classes)}
-    return torch.tensor([place[w] for w in wanted.tolist()], dtype=torch.long)
+    return torch.from_numpy(task.class_places(wanted))
 
 
 def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:

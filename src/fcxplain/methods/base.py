@@ -82,7 +82,7 @@ class Outputs:
     """What a method came to, before anything is checked.
 
     `x_cf`, `m x d`, are encoded rows, and `row`, `m`, says for which of the rows asked each is, the best of each row
-    first. `reasons` tells for rows asked, by their place among these, why there is nothing. `raw` is the output that
+    first. `reasons` says for rows asked, by their place among these, why there is nothing. `raw` is the output that
     the paper's way of counting looks at before decoding, where that is another.
     """
 
@@ -105,7 +105,7 @@ def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     return RowsAsked(task, table, wanted, place, x, y, y_target, model_view.layout(task))
 
 
-def answered(question: RowsAsked, outputs: Outputs, method: str, stand_in: nn.Module | None = None) -> Explanation:
+def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.Module | None = None) -> Explanation:
     """The checked answers. One that changes nothing is none; rows without an answer say why."""
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
@@ -126,8 +126,8 @@ def answered(question: RowsAsked, outputs: Outputs, method: str, stand_in: nn.Mo
         method=method,
         wanted=question.wanted,
         without=status,
-        soft_valid=_soft_valid(question, outputs, stand_in, row, kept),
-        reasons=_told(question, reasons),
+        soft_valid=_soft_valid(question, outputs, surrogate, row, kept),
+        reasons=_why_not(question, reasons),
         notes=tuple(outputs.notes),
         effort=Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls),
     )
@@ -135,9 +135,9 @@ def answered(question: RowsAsked, outputs: Outputs, method: str, stand_in: nn.Mo
 
 def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
     """Encoded rows as legal tables, with what may not change as it is now."""
-    task, frozen = question.task, [not may for may in question.layout.mutable]
+    task = question.task
     now = {name: values[row] for name, values in question.natural.items()}
-    kept = {f.name: now[f.name] for f, stays in zip(task.schema, frozen, strict=True) if stays}
+    kept = {name: now[name] for name in task.frozen}
     natural = task.encoder.decode_natural(x_cf) | kept
     # Where a number's present value lies off the grid, the nearest legal one would be a change that nobody asked for.
     for feature in task.schema:
@@ -155,15 +155,15 @@ def _moved(task: Task, question: RowsAsked, table: pd.DataFrame, row: NDArray[np
 
 @torch.no_grad()
 def _soft_valid(
-    question: RowsAsked, outputs: Outputs, stand_in: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
+    question: RowsAsked, outputs: Outputs, surrogate: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
-    if stand_in is None or outputs.raw is None:
+    if surrogate is None or outputs.raw is None:
         return None
-    answers = stand_in(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
+    answers = surrogate(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
     return np.asarray(answers.numpy()[kept])
 
 
-def _told(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
+def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNot]:
     labels, place = question.table.index, question.place
     return {
         int(place[r]): WhyNot(labels[place[r]], str(Status.NOT_FOUND), (), None, words) for r, words in reasons.items()

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from ..classifier.networks import one_thread
 from ..errors import between, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
+from ..training_loop import one_thread
 from .base import Outputs, answered, asked, fitted
 from .encoded import ColumnLayout, best_of_each
 from .grid import Judge

@@ -18,13 +18,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from ..causal import CausalGraph, Knowledge, as_graph, discover
-from ..classifier.networks import mlp, one_thread
+from ..classifier.networks import mlp
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
+from ..training_loop import Schedule, minimise, one_thread
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout
-from .training import minimise
 
 # Rows searched side by side.
 CHUNK = 1024
@@ -51,7 +51,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
     """The cheapest point U' near a row's own U for which F(U') decodes to a row with the class wanted.
 
     graph: the causal graph, as a `CausalGraph`, an adjacency matrix, a networkx graph, or a CSV or DOT file; by default
-        the task's own, else one discovered from the training rows at the significance `alpha`. Edges without a
+        the task's own, else one discovered from the training rows at this `significance`. Edges without a
         direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a root, since
         nothing that is done moves it.
     hidden, epochs, batch, fit_rate: of the networks that tell a feature's columns from those of its causes; a
@@ -72,7 +72,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         graph: Any = None,
-        alpha: float = 0.01,
+        significance: float = 0.01,
         hidden: tuple[int, ...] = (40, 40),
         epochs: int = 30,
         batch: int = 512,
@@ -84,7 +84,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         surrogate: bool = False,
         seed: int = 0,
     ) -> None:
-        self.graph, self.alpha, self.hidden = graph, alpha, hidden
+        self.graph, self.significance, self.hidden = graph, significance, hidden
         self.epochs, self.batch, self.fit_rate = epochs, batch, fit_rate
         self.beta, self.kappa, self.steps, self.learning_rate = beta, kappa, steps, learning_rate
         self.surrogate, self.seed = surrogate, seed
@@ -92,9 +92,9 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Find the graph, learn the structural equations, and see how far U goes."""
         self._check()
-        self.stand_in_ = gradients(task, "CEILS", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = gradients(task, "CEILS", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.graph_ = self._graph(task)
         generator = torch.Generator().manual_seed(self.seed)
@@ -126,7 +126,7 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
             raw=raw[there],
             notes=("CEILS gives one answer for each row",) if k > 1 else (),
         )
-        return answered(question, outputs, "CEILS", self.stand_in_)
+        return answered(question, outputs, "CEILS", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor) -> Interventions:
         """Proximal gradient steps from the U of each row, `n x d`: rows side by side do not touch each other."""
@@ -171,10 +171,10 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
         given = task.graph if self.graph is None else self.graph
         if given is not None:
             return as_graph(given, task.schema.names)
-        fixed = [f.name for f, may in zip(task.schema, self.columns_.layout.mutable, strict=True) if not may]
+        fixed = [n for n in task.schema.names if n in task.frozen]
         others = tuple(n for n in task.schema.names if n not in fixed)
         knowledge = Knowledge(tiers=(tuple(fixed), others)) if fixed else None
-        return discover(task.train, task.schema, alpha=self.alpha, knowledge=knowledge)
+        return discover(task.train, task.schema, significance=self.significance, knowledge=knowledge)
 
     def _learn(self, x: Tensor, generator: torch.Generator) -> list[float]:
         """The mean squared residual of each epoch, summed over columns."""
@@ -184,18 +184,15 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
             self.equations_,
             lambda x, _: (self.equations_.residuals(x)[:, self.equations_.caused] ** 2).sum(dim=1).mean(),
             [x],
-            epochs=self.epochs,
-            batch=self.batch,
-            learning_rate=self.fit_rate,
-            steps=STEPS,
-            generator=generator,
+            Schedule(self.epochs, self.batch, self.fit_rate, steps=STEPS),
+            generator,
         )
 
     def _check(self) -> None:
         widths = self.hidden if isinstance(self.hidden, tuple | list) and self.hidden else (self.hidden,)
         refuse_method(
             self,
-            between("alpha", self.alpha, 0, 1, open_low=True),
+            between("significance", self.significance, 0, 1, open_low=True),
             *(whole("hidden", width, 1) for width in widths),
             *(whole(name, getattr(self, name), 1) for name in ("epochs", "steps")),
             whole("batch", self.batch, 2),

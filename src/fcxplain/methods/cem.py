@@ -18,13 +18,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from ..classifier.networks import mlp, one_thread
+from ..classifier.networks import mlp
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
 from ..task import Task
+from ..training_loop import Schedule, minimise, one_thread
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout
-from .training import minimise
 
 # Rows searched side by side.
 CHUNK = 1024
@@ -89,9 +89,9 @@ class CEM(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Take the model's gradients, and train the autoencoder if there is to be one."""
         self._check()
-        self.stand_in_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(self.stand_in_).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.low_, self.high_ = _ends(self.columns_)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)
@@ -115,7 +115,7 @@ class CEM(BaseEstimator):  # type: ignore[misc]
             raw=raw[there],
             notes=("CEM gives one answer for each row",) if k > 1 else (),
         )
-        return answered(question, outputs, "CEM", self.stand_in_)
+        return answered(question, outputs, "CEM", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor) -> PertinentNegatives:
         """Bisect c for each row, `n x d`, and keep the best of all the descents."""
@@ -203,15 +203,6 @@ def _autoencoder(task: Task, seed: int) -> nn.Module:
     generator, width = torch.Generator().manual_seed(seed), task.encoder.width_
     whole_way = (*WIDTHS, *WIDTHS[-2::-1])
     module = nn.Sequential(*mlp(width, width, generator, torch.float32, whole_way), nn.Sigmoid())
-    rows = [task.encoder.encode(task.train).float()]
-    minimise(
-        module,
-        lambda x, _: mse_loss(module(x), x),
-        rows,
-        epochs=5,
-        batch=32,
-        learning_rate=1e-3,
-        steps=1000,
-        generator=generator,
-    )
+    x, schedule = task.encoder.encode(task.train).float(), Schedule(epochs=5, batch=32, learning_rate=1e-3, steps=1000)
+    minimise(module, lambda x, _: mse_loss(module(x), x), [x], schedule, generator)
     return module.double().requires_grad_(False)

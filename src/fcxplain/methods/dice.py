@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator
 
 from ..errors import DataError, Fault, between, did_you_mean, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
 from ..generator.view import layout
+from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
 from .base import Outputs, answered, asked, fitted
@@ -63,7 +63,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
         """Draw the random values, and learn up to where changes of numbers are stepped back."""
         self._check(task)
         random = np.random.default_rng(self.seed)
-        may = [i for i, mutable in enumerate(layout(task).mutable) if mutable]
+        may = layout(task).mutable_features
         varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
         if not varied:
             raise DataError("DiCERandom: every feature of features_to_vary is frozen by the schema or the rules")
@@ -154,7 +154,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
     def _check(self, task: Task) -> None:
         names, vary = task.schema.names, self.features_to_vary
         known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
-        strange = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
+        unknown = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
         sparsity = self.posthoc_sparsity
         refuse_method(
             self,
@@ -164,7 +164,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
             [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
             [
                 Fault(f"{place}: {name!r}", "is no feature", did_you_mean(name, names))
-                for place, given in strange.items()
+                for place, given in unknown.items()
                 for name in given
                 if name not in names
             ],
@@ -204,8 +204,8 @@ def _range_faults(feature: Feature, given: Any) -> list[Fault]:
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         return [Fault(place, f"is {given!r}", "Give the lowest and the highest number, or a list of levels.")]
     if feature.is_category:
-        strange = [v for v in given if level_named(v, feature.levels) is None]
-        faults = [Fault(place, f"no level {v!r}", did_you_mean(v, feature.levels)) for v in strange]
+        unknown = [v for v in given if level_named(v, feature.levels) is None]
+        faults = [Fault(place, f"no level {v!r}", did_you_mean(v, feature.levels)) for v in unknown]
         return faults or ([] if len(given) else [Fault(place, "is empty", "Name the levels that are allowed.")])
     if len(given) != 2 or not all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in given):
         return [Fault(place, f"is {given!r}", "Give two numbers, the lowest and the highest.")]

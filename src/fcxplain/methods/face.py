@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ..errors import DataError, between, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.view import layout
 from ..rules import holds
 from ..schema import Natural
 from ..task import Task
@@ -32,7 +31,7 @@ Steps = tuple[Codes, Codes, Floats]
 CELLS = 4_000_000
 # Nodes that a kernel density is estimated from.
 REFERENCES = 2_000
-# A density of 0 would make a step infinitely dear, and a step that costs nothing is none in a sparse matrix.
+# A density of 0 would make a step infinitely expensive, and a step that costs nothing is none in a sparse matrix.
 SPARSEST, CHEAPEST = 1e-300, 1e-12
 
 
@@ -257,7 +256,7 @@ class FACE(BaseEstimator):  # type: ignore[misc]
 
     def _kinds(self, now: Natural) -> tuple[Codes, Codes]:
         """A number for each combination of what may not change: of the nodes, and of some rows."""
-        frozen = [f.name for f, may in zip(self.task_.schema, layout(self.task_).mutable, strict=True) if not may]
+        frozen = [n for n in self.task_.schema.names if n in self.task_.frozen]
         nodes = len(self.nodes_)
         if not frozen:
             return np.zeros(nodes, dtype=np.int64), np.zeros(len(next(iter(now.values()))), dtype=np.int64)

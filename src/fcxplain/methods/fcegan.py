@@ -1,4 +1,4 @@
-"""FCEGAN (Hellemans et al., 2025): a GAN that is told by a template which features it may change."""
+"""FCEGAN (Hellemans et al., 2025): a GAN with a template of which features it may change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from ..classifier.networks import one_thread, seeded_linear
+from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import DataError, Fault, TrainingError, between, did_you_mean, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.cvae import SeededDropout
-from ..generator.inference import row_noise
 from ..generator.view import class_indices
+from ..hashing import row_noise
 from ..task import Task
+from ..training_loop import TrainingLoop, adam, descend
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each, soft_rows
 
@@ -44,7 +44,7 @@ def read_template(template: Template | None, names: Sequence[str], rows: pd.Data
 
 
 def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> Bools:
-    faults = [*_length(len(table), rows), *_strange(list(table.columns), names)]
+    faults = [*_length(len(table), rows), *_unknown(list(table.columns), names)]
     mixed = [name for name in table.columns if table[name].dtype != bool]
     faults += [Fault(f"template: {name!r}", "holds other values than True and False") for name in mixed]
     by_place = table.index.equals(pd.RangeIndex(len(table)))
@@ -55,7 +55,7 @@ def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> 
 
 
 def _of_lists(lists: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
-    _refuse(_strange(list(dict.fromkeys(name for one in lists for name in one)), names))
+    _refuse(_unknown(list(dict.fromkeys(name for one in lists for name in one)), names))
     may = np.zeros((len(lists), len(names)), dtype=bool)
     place = {name: i for i, name in enumerate(names)}
     for line, one in zip(may, lists, strict=True):
@@ -74,7 +74,7 @@ def _no_lists(template: Sequence[object]) -> list[Fault]:
     return [Fault(f"template, line {i}", f"is {template[i]!r}", "Give a list of names.") for i in wrong]
 
 
-def _strange(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
+def _unknown(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
     return [Fault(f"template: {n!r}", "is no feature", did_you_mean(n, names)) for n in given if n not in names]
 
 
@@ -155,7 +155,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
     surrogate: whether a model without gradients is explained by way of a network that imitates it.
 
     The public code trains on all rows towards any other class; here only rows without the class wanted count. And the
-    generator is told which features are kept: in the original's templates a kept 0 looks like what may change.
+    generator sees which features are kept: in the original's templates a kept 0 looks like what may change.
     """
 
     reads_rules = False
@@ -184,16 +184,17 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Train generator and critic against each other."""
         self._check()
-        self.stand_in_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
         self.columns_, self.task_ = ColumnLayout(task), task
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
-        with one_thread():
-            self.losses_ = [contest.step() for _ in range(self.steps)]
+        both = nn.ModuleList([contest.generator, contest.critic])
+        # An epoch is one batch, drawn anew.
+        self.losses_ = TrainingLoop(both, contest.batches, contest.step, epochs=self.steps).run().curve("total")
         if not np.isfinite(self.losses_[-1]):
             raise TrainingError(f"FCEGAN's loss is {self.losses_[-1]}. Lower the learning rate.")
         # In double precision, so that the size of a batch does not show.
-        self.generator_ = contest.generator.eval().double().requires_grad_(False)
+        self.generator_ = contest.generator.double().requires_grad_(False)
         return self
 
     @torch.no_grad()
@@ -215,7 +216,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
         x_cf, row = torch.cat([x for x, _ in drawn]), np.concatenate([r for _, r in drawn])
         stuck = np.setdiff1d(np.arange(len(question)), free)
         outputs = Outputs(x_cf, row, dict.fromkeys(stuck.tolist(), NOTHING_MAY_CHANGE), raw=x_cf)
-        return answered(question, outputs, "FCEGAN", self.stand_in_)
+        return answered(question, outputs, "FCEGAN", self.surrogate_)
 
     def _drawn(
         self, question: RowsAsked, may: Tensor, part: NDArray[np.int64], k: int
@@ -254,7 +255,7 @@ class Contest:
     """Generator and critic in training. All randomness comes from one generator of random numbers."""
 
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
-        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.stand_in_
+        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.surrogate_
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
         predicted = task.predict(task.train)
         wanted = task.wanted(predicted)
@@ -267,22 +268,19 @@ class Contest:
         self.generator = Generator(self.columns, method.noise, method.temperature, random)
         self.critic = critic((layout.width + layout.classes) * method.packing, random)
         self._optimisers = [
-            torch.optim.Adam(
-                module.parameters(), lr=method.learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
-            )
-            for module in (self.critic, self.generator)
+            adam(module, method.learning_rate, WEIGHT_DECAY, betas=BETAS) for module in (self.critic, self.generator)
         ]
 
-    def step(self) -> float:
-        """One step of the critic and one of the generator, whose loss is told."""
-        part = torch.randint(len(self.x), (self.method.batch,), generator=self.random)
+    def batches(self) -> list[Tensor]:
+        """The places of the rows of one batch, drawn at random."""
+        return [torch.randint(len(self.x), (self.method.batch,), generator=self.random)]
+
+    def step(self, part: Tensor) -> dict[str, float]:
+        """One step of the critic and one of the generator, whose loss counts."""
         x, y, y_target = self.x[part], self.y[part], self.y_target[part]
         for optimiser, loss_of in zip(self._optimisers, (self.critic_loss, self.generator_loss), strict=True):
-            optimiser.zero_grad()
-            loss = loss_of(x, y, y_target)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        return float(loss.detach())
+            found = descend(optimiser, loss_of(x, y, y_target))
+        return found
 
     def critic_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
         """Scores of fakes less those of real rows, and by how much its slope between them differs from 1."""

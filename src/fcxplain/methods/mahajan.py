@@ -20,14 +20,14 @@ from ..errors import DataError, between, one_of, refuse_method, whole
 from ..explanation import Explanation, Status
 from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE
-from ..generator.inference import row_noise
 from ..generator.losses import kl, proximity, validity
 from ..generator.objective import Penalty
 from ..generator.training import TrainingRows
+from ..hashing import row_noise
 from ..task import Task
+from ..training_loop import Schedule, minimise
 from .base import Outputs, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each
-from .training import minimise
 
 Constraint = Literal["unary", "binary"]
 Unit = Literal["own", "range", "mad"]
@@ -96,7 +96,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
     def fit(self, task: Task) -> Self:
         """Train on the training rows that have another class than the one wanted."""
         self._check()
-        self.stand_in_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
         rows, self.task_ = model_view.refused_rows(task, task.train), task
         if len(rows) < 2:
             few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
@@ -139,17 +139,13 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
         layout = model_view.layout(self.task_)
         # The original's encoder reads the whole row, immutable columns too.
         network = ConditionalVAE(replace(layout, mutable=(True,) * len(layout.mutable)), self.architecture, generator)
-        terms = Terms.of(self, self.task_, self.stand_in_)
+        terms = Terms.of(self, self.task_, self.surrogate_)
         losses = minimise(
             network,
             lambda x, y_target, _: terms.total(network, x, y_target, generator),
             [rows.x, rows.y_target],
-            epochs=self.epochs,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            steps=self.steps,
-            generator=generator,
+            Schedule(self.epochs, self.batch, self.learning_rate, self.weight_decay, steps=self.steps),
+            generator,
         )
         return network, losses
 
@@ -169,7 +165,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
         row = np.tile(np.arange(len(question)), k)
         x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(question))
         kept = best_of_each(row, number, columns.legal(x_cf, x.repeat(k, 1)), k)
-        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.stand_in_)
+        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.surrogate_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ..classifier.networks import one_thread
 from ..errors import between, one_of, refuse_method, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
+from ..hashing import row_noise
 from ..task import Task
+from ..training_loop import one_thread
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae

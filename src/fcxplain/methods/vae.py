@@ -1,6 +1,6 @@
 """The variational autoencoder that REVISE and C-CHVAE search in, as CARLA's implementations of both have it.
 
-The encoder reads the columns that may change; the decoder is told a latent point and the columns that may not, so
+The encoder reads the columns that may change; the decoder reads a latent point and the columns that may not, so
 that whatever is decoded belongs to the same person. Both methods share one network for a task.
 """
 
@@ -17,8 +17,8 @@ from ..classifier.networks import mlp
 from ..errors import between, refuse, whole
 from ..generator.losses import kl
 from ..task import Task
+from ..training_loop import Schedule, minimise
 from .encoded import ColumnLayout
-from .training import minimise
 
 SMALLEST_VARIANCE = 1e-6
 
@@ -100,19 +100,9 @@ def fitted_vae(task: Task, settings: VAESettings, seed: int) -> VAE:
 
 def _trained(task: Task, settings: VAESettings, seed: int) -> VAE:
     generator = torch.Generator().manual_seed(seed)
-    vae, s = VAE(ColumnLayout(task), settings, generator), settings
-
-    minimise(
-        vae,
-        lambda x, progress: loss_of(vae, x, generator, s.beta * progress),
-        [task.encoder.encode(task.train).float()],
-        epochs=s.epochs,
-        batch=s.batch,
-        learning_rate=s.learning_rate,
-        weight_decay=s.weight_decay,
-        steps=s.steps,
-        generator=generator,
-    )
+    vae, s, x = VAE(ColumnLayout(task), settings, generator), settings, task.encoder.encode(task.train).float()
+    schedule = Schedule(s.epochs, s.batch, s.learning_rate, s.weight_decay, steps=s.steps)
+    minimise(vae, lambda x, progress: loss_of(vae, x, generator, s.beta * progress), [x], schedule, generator)
     return vae.requires_grad_(False)
 
 

@@ -1,4 +1,4 @@
-"""VCNet (Guyomard et al., 2022): a conditional VAE that is told the class, and decodes under the class wanted instead.
+"""VCNet (Guyomard et al., 2022): a conditional VAE that reads the class, and decodes under the class wanted instead.
 
 Widths and weights are those of the authors' public code. The original trains its own predictor along with the VAE; the
 post-hoc form explains a model that is there already. No gradients are needed.
@@ -21,13 +21,13 @@ from torch.nn.functional import cross_entropy, one_hot, softplus
 from ..classifier.networks import seeded_linear
 from ..errors import DataError, Fault, between, one_of, refuse_method, some, whole
 from ..explanation import Explanation
-from ..generator.inference import row_noise
 from ..generator.losses import kl
 from ..generator.view import class_indices
+from ..hashing import row_noise
 from ..task import Task
+from ..training_loop import Schedule, minimise
 from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
 from .encoded import ColumnLayout, best_of_each, soft_rows
-from .training import minimise
 
 Form = Literal["post-hoc", "joint"]
 # Rows that are decoded for at a time.
@@ -40,11 +40,11 @@ SURE = 1e-6
 class VCNet(BaseEstimator):  # type: ignore[misc]
     """The decoding of a row's latent mean under the class wanted, handed out whatever the checks say of it.
 
-    form: "post-hoc" explains the task's model: in training, the decoder is told that model's probabilities for the
+    form: "post-hoc" explains the task's model: in training, the decoder reads that model's probabilities for the
         row. "joint" trains a predictor of its own along with it, on the labels where the task has them (else on the
-        model's probabilities), and tells the decoder what that predicts. Its answers are meant for that predictor, so
+        model's probabilities), and gives the decoder what that predicts. Its answers are meant for that predictor, so
         that checked with the task's model, as all answers are, they hold as far as the two agree.
-    immutable: whether the encoder reads what may change alone, and the decoder is told the rest. Without it the
+    immutable: whether the encoder reads what may change alone, and the decoder reads the rest. Without it the
         network rebuilds whole rows, and what may not change is put back after.
     hidden: widths of the encoder's layers, mirrored in the decoder; the predictor has the first of them twice.
     beta, classification: what KL and the predictor's loss count for beside the summed cross entropy of the columns.
@@ -79,19 +79,17 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         self._check()
         generator = torch.Generator().manual_seed(self.seed)
         network = VcnetNetwork(ColumnLayout(task), self, generator)
+        epochs = max(1, round(self.steps * self.batch / len(task.train)))
         self.losses_ = minimise(
             network,
             lambda x, answers, _: self._loss(network, x, answers, generator),
             [task.encoder.encode(task.train).float(), _answers(task, self.form)],
-            epochs=max(1, round(self.steps * self.batch / len(task.train))),
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            steps=self.steps,
-            generator=generator,
+            Schedule(epochs, self.batch, self.learning_rate, steps=self.steps),
+            generator,
         )
         # In double precision, so that the size of a batch does not show.
         self.network_, self.task_ = network.double().requires_grad_(False), task
-        self.stand_in_ = None if task.classifier.module is None else gradients(task, "VCNet", surrogate=False)
+        self.surrogate_ = None if task.classifier.module is None else gradients(task, "VCNet", surrogate=False)
         return self
 
     @torch.no_grad()
@@ -103,7 +101,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
         found = [self._decoded(question, part, k) for part in parts]
         raw, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
-        return answered(question, Outputs(raw, row, raw=raw), "VCNet", self.stand_in_)
+        return answered(question, Outputs(raw, row, raw=raw), "VCNet", self.surrogate_)
 
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
@@ -130,15 +128,15 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     def _loss(self, network: VcnetNetwork, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
         """Cross entropy summed over the columns rebuilt, KL, and the predictor's; the mean over a batch.
 
-        `answers`, `n x classes`, are the probabilities that the decoder is told, or the predictor is to give.
+        `answers`, `n x classes`, are the probabilities that the decoder reads, or the predictor is to give.
         """
         mean, variance = network.encode(x)
         z = mean + variance.sqrt() * torch.randn(mean.shape, generator=generator)
-        told, wrong = answers, x.new_zeros(())
+        given, wrong = answers, x.new_zeros(())
         if network.predictor is not None:
             logits = network.predicted(x)
-            told, wrong = logits.softmax(dim=1), cross_entropy(logits, answers)
-        p = network.decode(z, x, told).clamp(SURE, 1 - SURE)
+            given, wrong = logits.softmax(dim=1), cross_entropy(logits, answers)
+        p = network.decode(z, x, given).clamp(SURE, 1 - SURE)
         missed = -(x * p.log() + (1 - x) * (1 - p).log())[:, network.rebuilt].sum(dim=1).mean()
         return missed + self.beta * kl(mean, variance) + self.classification * wrong
 
@@ -174,12 +172,12 @@ class VcnetNetwork(nn.Module):
         whole_row = torch.ones_like(columns.mutable)
         self.register_buffer("rebuilt", (columns.mutable if settings.immutable else whole_row).nonzero().flatten())
         self.register_buffer("fixed", (~columns.mutable & settings.immutable).nonzero().flatten())
-        seen, told = len(self.rebuilt), len(self.fixed) + classes - 1
+        seen, given = len(self.rebuilt), len(self.fixed) + classes - 1
         self.first = _layers((seen, wide), generator)
         self.second = _layers((wide, narrow), generator)
         # The last layer gives the latent mean and, beside it, what the variance is made of.
         self.point = seeded_linear(narrow, 2 * settings.latent, generator, torch.float32)
-        self.decoder = _layers((settings.latent + told, narrow, wide), generator)
+        self.decoder = _layers((settings.latent + given, narrow, wide), generator)
         self.output = seeded_linear(wide, columns.layout.width, generator, torch.float32)
         self.predictor: nn.Sequential | None = None
         if settings.form == "joint":
@@ -192,10 +190,10 @@ class VcnetNetwork(nn.Module):
         mean, raw = self.point(self.second(self.first(x.index_select(1, self.rebuilt)))).chunk(2, dim=1)
         return mean, softplus(raw) + SMALLEST_VARIANCE
 
-    def decode(self, z: Tensor, x: Tensor, told: Tensor) -> Tensor:
-        """Soft rows, `n x d`, from latent points and the probabilities `told`, `n x classes`."""
+    def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor:
+        """Soft rows, `n x d`, from latent points and the probabilities `given`, `n x classes`."""
         # The first class's is what the others leave.
-        hidden = self.decoder(torch.cat([z, told[:, 1:], x.index_select(1, self.fixed)], dim=1))
+        hidden = self.decoder(torch.cat([z, given[:, 1:], x.index_select(1, self.fixed)], dim=1))
         return soft_rows(self.output(hidden), self.columns.layout)
 
     def predicted(self, x: Tensor) -> Tensor:
@@ -211,11 +209,11 @@ def _layers(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
 
 
 def _answers(task: Task, form: Form) -> Tensor:
-    """What the decoder is told of each training row, or the predictor is to learn, `n x classes`."""
+    """What the decoder reads of each training row, or the predictor is to learn, `n x classes`."""
     if form == "post-hoc" or task.labels is None:
         return torch.from_numpy(task.classifier.probabilities(task.train)).float()
-    strange = [label for label in task.labels.unique().tolist() if label not in task.classes]
-    if strange:
+    unknown = [label for label in task.labels.unique().tolist() if label not in task.classes]
+    if unknown:
         remedy = f"The model's classes are {some(task.classes)}: name them alike, or leave the labels out."
-        raise DataError("VCNet's joint form learns the labels", [Fault("labels", f"hold {some(strange)}", remedy)])
+        raise DataError("VCNet's joint form learns the labels", [Fault("labels", f"hold {some(unknown)}", remedy)])
     return one_hot(class_indices(task, task.labels.to_numpy()), len(task.classes)).float()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -13,83 +12,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Explanation, Prices
-from ..rules import holds
-from ..schema import Feature, Natural, Schema
+from ..proof.enumeration import AskedRows
+from ..region.region import Points
+from ..schema import Feature, Natural
 from ..task import Task
 from .distance import unit_notes
-from .figure import Figure, Places, absent, first, sampled, taken
+from .figure import Figure, Places, absent, first, sampled
 
-# Legal rows handled at a time: shown to the model, or held against the rules.
+# Legal rows held against the rules at a time.
 CHUNK = 65_536
 
 
-@dataclass(frozen=True)
-class LegalRows:
-    """All legal rows that share what cannot change: the product of each feature's legal values."""
+class LegalSpaces:
+    """What rows may become but for their rules, for rows that share what cannot change: `rows` of one space each.
 
-    schema: Schema
-    fixed: dict[str, Any]
-    """Natural values that stay."""
-    extra: dict[str, Any]
-    """Present values off the grid, which are legal as they are."""
+    The rules are left out so that rows share what the model is asked about; `Region.contains` knows them.
+    """
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each feature has."""
-        return tuple(
-            1 if f.name in self.fixed else (f.top or 0) + 1 + (f.name in self.extra) for f in self.schema.features
-        )
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return math.prod(self.shape)
+    def __init__(self, task: Task, before: Natural) -> None:
+        self.task, self.region = task, task.relaxed(rules=[r for r in task.rules if r.freezes]).region(before)
+        off_grid = [n for n in task.schema.numbers if n not in task.frozen]
+        keys = [before[n] for n in self.region.fixed]
+        keys += [np.where(task.schema[n].on_grid(before[n]), np.nan, before[n]) for n in off_grid]
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for row in range(len(self.region)):
+            found.setdefault(tuple(str(key[row]) for key in keys), []).append(row)
+        self.rows = list(found.values())
 
     @cached_property
-    def values(self) -> dict[str, NDArray[Any]]:
-        """The natural values of each feature. Only for a space that is small: a grid may have billions."""
-        return {f.name: self._values(f) for f in self.schema}
+    def size(self) -> int:
+        """How many legal rows there are in all."""
+        return sum(math.prod(map(int, self.region.sizes[rows[0]].tolist())) for rows in self.rows)
 
-    def _values(self, feature: Feature) -> NDArray[Any]:
-        if feature.name in self.fixed:
-            return np.asarray([self.fixed[feature.name]])
-        grid = feature.at(np.arange((feature.top or 0) + 1))
-        return np.append(grid, self.extra[feature.name]) if feature.name in self.extra else grid
-
-    def natural(self, places: Places) -> dict[str, NDArray[Any]]:
-        """Natural columns of some of the rows."""
-        codes = np.unravel_index(places, self.shape)
-        return {n: v[c] for (n, v), c in zip(self.values.items(), codes, strict=True)}
-
-
-def spaces_of(task: Task, before: Natural) -> list[tuple[LegalRows, list[int]]]:
-    """The legal rows, apart for each combination of values that stay, and the rows compared in each."""
-    frozen = {*task.schema.immutable, *(r.freezes for r in task.rules if r.freezes)}
-    found: dict[tuple[Any, ...], tuple[LegalRows, list[int]]] = {}
-    for row in range(len(before[task.schema.names[0]])):
-        now = {name: values[row].item() for name, values in before.items()}
-        fixed = {name: value for name, value in now.items() if name in frozen}
-        extra = {f.name: now[f.name] for f in task.schema if f.name not in frozen and _is_extra(f, now[f.name])}
-        key = (*fixed.values(), *extra.items())
-        found.setdefault(key, (LegalRows(task.schema, fixed, extra), []))[1].append(row)
-    return list(found.values())
-
-
-def _is_extra(feature: Feature, now: float) -> bool:
-    """Whether a present value is legal without being on the grid."""
-    if feature.is_category or feature.low is None or feature.high is None:
-        return False
-    return feature.low <= now <= feature.high and not feature.on_grid(np.asarray([now]))[0]
-
-
-def classes_in(task: Task, space: LegalRows) -> NDArray[np.int16]:
-    """The model's answer to each row of a space, as the place of the class."""
-    found = np.empty(space.size, dtype=np.int16)
-    for start in range(0, space.size, CHUNK):
-        places = np.arange(start, min(start + CHUNK, space.size))
-        table = task.table(space.natural(places))
-        found[places] = task.classifier.decide(table).choice
-    return found
+    def __iter__(self) -> Iterator[tuple[Points, NDArray[np.int16], list[int]]]:
+        """Each space with the place of the class that the model gives each of its points, and the rows in it."""
+        memory = AskedRows(self.task, self.region.before)
+        for rows in self.rows:
+            points = self.region.points(rows[0])
+            answers = memory.classes(len(points), points.natural)
+            yield points, np.where(answers < 0, -1 - answers, answers), rows
 
 
 def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Places]:
@@ -129,8 +90,8 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
         return absent("no answer passed every check", notes)
     solved = sampled(solved, rows, task.seed)
     before = task.schema.natural(answer.before.iloc[solved])
-    spaces = spaces_of(task, before)
-    total = sum(space.size for space, _ in spaces)
+    spaces = LegalSpaces(task, before)
+    total = spaces.size
     if total > limit:
         # A product over many features is beyond what digits show, or a float holds.
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
@@ -160,30 +121,28 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
 
 
 def _cheapest(
-    task: Task,
-    prices: Prices,
-    spaces: list[tuple[LegalRows, list[int]]],
-    before: Natural,
-    wanted: NDArray[Any],
-    cost: Floats,
+    task: Task, prices: Prices, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
 ) -> Floats:
     """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
-    best = cost.copy()
-    for space, rows in spaces:
-        classes = classes_in(task, space)
+    best, places, region = cost.copy(), task.class_places(wanted), task.region(before)
+    for points, classes, rows in spaces:
         for row in rows:
-            priced = _priced(task, prices, space, before, row)
-            is_wanted = classes == task.classes.index(wanted[row])
-            cheaper = np.flatnonzero(is_wanted & (priced < cost[row] - ROUNDING))
-            best[row] = _lowest(task, space, taken(before, np.array([row])), cheaper, priced, cost[row])
+            priced = _priced(task, prices, points, before, row)
+            left = np.flatnonzero((classes == places[row]) & (priced < cost[row] - ROUNDING))
+            # The cheapest are looked at first.
+            while len(left) and best[row] == cost[row]:
+                part, left = cheapest_part(left, priced)
+                kept = part[region.contains(points.natural(part), np.full(len(part), row))]
+                best[row] = priced[kept].min(initial=cost[row])
     return best
 
 
-def _priced(task: Task, prices: Prices, space: LegalRows, before: Natural, row: int) -> Floats:
-    """What each row of a space costs one row to become."""
+def _priced(task: Task, prices: Prices, points: Points, before: Natural, row: int) -> Floats:
+    """What each point of a space costs one row to become."""
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
-    for feature in task.schema:
-        price, changed = _price(task, prices, feature, before[feature.name][row], space.values[feature.name])
+    for choice, table in zip(points.region.choices, points.tables, strict=True):
+        (feature,) = (task.schema[name] for name in choice.names)
+        price, changed = _price(task, prices, feature, before[feature.name][row], table[:, 0])
         total, count = np.add.outer(total, price).ravel(), np.add.outer(count, changed.astype(np.int8)).ravel()
     return np.asarray(total + prices.several * (count > 1))
 
@@ -205,14 +164,3 @@ def _price(
     else:
         price = prices.change * changed + prices.distance * np.abs(then - now) / task.units[feature.name]
     return price * prices.difficulty.get(feature.name, 1.0), changed
-
-
-def _lowest(task: Task, space: LegalRows, now: Natural, left: Places, prices: Floats, otherwise: float) -> float:
-    """The lowest price among the places left that keep the rules; the cheapest are looked at first."""
-    while len(left):
-        part, left = cheapest_part(left, prices)
-        before = {n: np.broadcast_to(v, len(part)) for n, v in now.items()}
-        kept = part[holds(task.rules, before, space.natural(part))]
-        if len(kept):
-            return float(prices[kept].min())
-    return otherwise

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import DataError, Fault, did_you_mean, some
-from ..generator.training import Epoch, History
+from ..training_loop import Epoch, History
 from .style import COLOURS, MARKERS, QUIET, STROKES, add_key, add_title, figure_of, new_figure, our_style, plain, settle
 
 # The paper's panels in the paper's order and words, and our names of their terms.

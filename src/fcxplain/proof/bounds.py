@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..classifier.reading.networks import Layer, ReluNetwork
 from ..encoding import TableEncoder
-from ..region.region import Bools, EncodedRegion, Floats, Places
+from ..region.encoded import EncodedRegion
+from ..region.region import Places
+from ..rules.check import Bools
 from ..schema import Natural
+
+Floats = NDArray[np.float64]
 
 # Multipliers are looked for by so many steps up, each to four times as much, and so many halvings.
 STEPS_UP, HALVINGS = 16, 24
@@ -179,11 +184,11 @@ CELLS = 2**22
 
 
 @dataclass(frozen=True)
-class Refuted:
-    """Rows of which it is certain that they cannot get a class, and for others an encoded row that might."""
+class BoundProof:
+    """Rows of which it is certain that they cannot get a class, and encoded rows for those that seem to reach it."""
 
     certain: Bools
-    hopeful: Bools
+    reached: Bools
     x: Floats
 
 
@@ -212,22 +217,22 @@ class Splitter:
         self.importance = np.max([network.sizes(t)[0] for t in self.others], axis=0)
         self.rows = areas[0].open.shape[1]
 
-    def refute(self, *, parts: int = PARTS) -> Refuted:
-        """Bound all rows, and cut those apart that are neither closed nor hopeful."""
-        lost, hopeful = np.zeros(self.rows, dtype=bool), np.zeros(self.rows, dtype=bool)
+    def refute(self, *, parts: int = PARTS) -> BoundProof:
+        """Bound all rows, and cut those apart that are neither refuted nor reach the class."""
+        undecided, reached = np.zeros(self.rows, dtype=bool), np.zeros(self.rows, dtype=bool)
         x = np.zeros((self.rows, self.encoder.width_))
         left = Branches(np.arange(self.rows), *hull(self.areas, self.encoder.width_))
         for _ in range(ROUNDS):
-            left, at, reached = self._open(left)
-            x[left.row[reached]], hopeful[left.row[reached]] = at[reached], True
+            left, at, here = self._open(left)
+            x[left.row[here]], reached[left.row[here]] = at[here], True
             crowded = np.bincount(left.row, minlength=self.rows) * 2 > parts
-            left, whole = self._cut(left.take(~(hopeful | crowded)[left.row]))
-            lost |= crowded | whole
-            left = left.take(~lost[left.row])
+            left, whole = self._cut(left.take(~(reached | crowded)[left.row]))
+            undecided |= crowded | whole
+            left = left.take(~undecided[left.row])
             if not len(left.row):
                 break
-        lost[left.row] = True
-        return Refuted(~(lost | hopeful), hopeful, x)
+        undecided[left.row] = True
+        return BoundProof(~(undecided | reached), reached, x)
 
     def _open(self, parts: Branches) -> tuple[Branches, Floats, Bools]:
         """The parts that no bound closes, drawn in; where each comes nearest, and whether that is near enough."""

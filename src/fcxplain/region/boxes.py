@@ -1,4 +1,4 @@
-"""Nearest points of boxes, in closed form and vectorised over rows.
+"""Boxes that rules leave to a batch of rows, and their nearest points, in closed form and vectorised over rows.
 
 Given the present row, an atom on one counterfactual value allows an interval of a number's grid, or a set of
 levels. A disjunct of such atoms is a box, and the nearest point of a box is found feature by feature.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from ..rules.check import ROUNDING, Bools, evaluate, sign_is, translation, truth
 from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
 from ..schema import Feature, Natural, Schema
+from .groups import Disjunct
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -32,47 +34,60 @@ class Interval:
     keeps: Bools
 
 
-@dataclass(frozen=True)
-class Nearest:
-    """For each row the nearest allowed values, their cost, and whether there are any."""
+@dataclass(frozen=True, eq=False)
+class Box:
+    """One way of keeping some rules, row by row; what nobody asks for is not worked out.
 
-    natural: dict[str, NDArray[Any]]
-    cost: Floats
-    found: Bools
+    Wide atoms are left out of account: nothing legal lies outside the box, but not all in it need be legal.
+    """
 
-    def improve(self, other: Nearest) -> Nearest:
-        """The better of the two, row by row."""
-        better = other.found & (other.cost < self.cost)
-        natural = {n: np.where(better, other.natural[n], v) for n, v in self.natural.items()}
-        return Nearest(natural, np.where(better, other.cost, self.cost), self.found | other.found)
+    way: Disjunct
+    limits: AtomLimits
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """The codes of each number."""
+        features = (self.limits.schema[name] for name in self.way.names)
+        return {f.name: self.limits.interval(f, self.way.alone[f.name]) for f in features if f.is_number}
+
+    @cached_property
+    def levels(self) -> dict[str, Bools]:
+        """The levels of each category, `rows x levels`."""
+        features = (self.limits.schema[name] for name in self.way.names)
+        return {f.name: self.limits.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
+
+    @cached_property
+    def given(self) -> Bools:
+        """Whether what the way asks of the present row is so."""
+        found = np.ones(self.limits.rows, dtype=bool)
+        for atom in self.way.present:
+            found &= truth(atom, self.limits.before, self.limits.before)
+        return found
+
+    @cached_property
+    def open(self) -> Bools:
+        """Whether the box holds anything for the row."""
+        found = self.given.copy()
+        for interval in self.intervals.values():
+            found &= (interval.low <= interval.high) | interval.keeps
+        for allowed in self.levels.values():
+            found &= allowed.any(axis=1)
+        return found
 
 
-class BoxSearch:
-    """The boxes of some disjuncts for one batch of rows; wide atoms are left out of account."""
+class AtomLimits:
+    """What single atoms allow the rows of a batch; an atom may stand in many boxes, and is read once."""
 
-    def __init__(self, schema: Schema, units: Mapping[str, float], before: Natural, after: Natural) -> None:
-        self.schema, self.units, self.before, self.after = schema, units, before, after
-        self.rows = len(next(iter(after.values()))) if after else 0
-        # An atom stands in many disjuncts, but what it allows in this batch is worked out once.
+    def __init__(self, schema: Schema, before: Natural) -> None:
+        self.schema, self.before = schema, before
+        self.rows = len(next(iter(before.values()))) if before else 0
         self._intervals: dict[Atom, Interval] = {}
         self._masks: dict[Atom, Bools] = {}
 
-    def nearest(self, atoms: Sequence[Atom], names: Sequence[str]) -> Nearest:
-        """The nearest point of one disjunct's box, over the named features."""
-        found = np.ones(self.rows, dtype=bool)
-        of_feature: dict[str, list[Atom]] = {name: [] for name in names}
-        for atom in atoms:
-            features = atom.primed
-            if not features:
-                found &= truth(atom, self.before, self.after)
-            elif not atom.is_wide:
-                of_feature[features[0].name].append(atom)
-        natural, cost = {}, np.zeros(self.rows)
-        for name, own in of_feature.items():
-            place = self._number if self.schema[name].is_number else self._category
-            natural[name], part, possible = place(self.schema[name], own)
-            cost, found = cost + part, found & possible
-        return Nearest(natural, np.where(found, cost, np.inf), found)
+    def in_bounds(self, feature: Feature) -> Bools:
+        """Whether a number's present value lies within its bounds, and so may stay, on the grid or off it."""
+        present = self.before[feature.name]
+        return np.asarray((present >= _low(feature)) & (present <= _high(feature)))
 
     def interval(self, feature: Feature, atoms: Sequence[Atom]) -> Interval:
         """The codes of a number that all its atoms and its bounds allow."""
@@ -86,47 +101,12 @@ class BoxSearch:
             keeps &= limits.keeps
         return Interval(low, high, keeps)
 
-    def in_bounds(self, feature: Feature) -> Bools:
-        """Whether a number's present value lies within its bounds, and so may stay, on the grid or off it."""
-        present = self.before[feature.name]
-        low = -np.inf if feature.low is None else feature.low
-        high = np.inf if feature.high is None else feature.high
-        return np.asarray((present >= low) & (present <= high))
-
     def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
         """The levels of a category that all its atoms allow, `rows x levels`."""
         allowed = np.ones((self.rows, len(feature.levels)), dtype=bool)
         for atom in atoms:
             allowed &= self._mask(feature, atom)
         return allowed
-
-    def _number(self, feature: Feature, atoms: Sequence[Atom]) -> tuple[NDArray[Any], Floats, Bools]:
-        limits = self.interval(feature, atoms)
-        wanted, unit = self.after[feature.name], self.units[feature.name]
-        possible = limits.low <= limits.high
-        nearest = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
-        values = feature.at(nearest)
-        cost = np.where(possible, np.abs(values - wanted) / unit, np.inf)
-        # A present value off the grid is legal as it is: nobody has to change it to be left alone.
-        present = self.before[feature.name]
-        if not feature.on_grid(present).all():
-            stay = np.where(limits.keeps, np.abs(present - wanted) / unit, np.inf)
-            values, possible = np.where(stay <= cost, present, values), possible | limits.keeps
-            cost = np.minimum(stay, cost)
-        return values, np.where(possible, cost, 0.0), possible
-
-    def _category(self, feature: Feature, atoms: Sequence[Atom]) -> tuple[NDArray[Any], Floats, Bools]:
-        wanted = self.after[feature.name]
-        if not atoms:
-            return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
-        allowed = self.levels(feature, atoms)
-        moves = ~allowed[np.arange(self.rows), wanted]
-        distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
-        chosen = wanted.copy()
-        chosen[moves] = distance.argmin(axis=1)
-        possible = ~moves
-        possible[moves] = np.isfinite(distance).any(axis=1)
-        return chosen, moves.astype(np.float64), possible
 
     def _limits(self, feature: Feature, atom: Atom) -> Interval:
         if atom not in self._intervals:
@@ -181,7 +161,90 @@ class BoxSearch:
         """The weight of the value itself, and the value and size of all the rest."""
         weight = sum(w for w, a in atom.left.terms if a == own)
         others = Affine(tuple(term for term in atom.left.terms if term[1] != own), atom.left.constant)
-        return weight, *evaluate(others, self.before, self.after)
+        return weight, *evaluate(others, self.before, self.before)
+
+
+class BatchBoxes:
+    """The boxes of a batch of rows, each made once."""
+
+    def __init__(self, schema: Schema, before: Natural) -> None:
+        self.limits = AtomLimits(schema, before)
+        self._boxes: dict[Disjunct, Box] = {}
+
+    def of(self, way: Disjunct) -> Box:
+        """The box of a way of keeping rules."""
+        return self._boxes.setdefault(way, Box(way, self.limits))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """For each row the nearest allowed values, their cost, and whether there are any."""
+
+    natural: dict[str, NDArray[Any]]
+    cost: Floats
+    found: Bools
+
+    def improve(self, other: Nearest) -> Nearest:
+        """The better of the two, row by row."""
+        better = other.found & (other.cost < self.cost)
+        natural = {n: np.where(better, other.natural[n], v) for n, v in self.natural.items()}
+        return Nearest(natural, np.where(better, other.cost, self.cost), self.found | other.found)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSearch:
+    """The search of boxes for the points nearest to rows that are wanted."""
+
+    limits: AtomLimits
+    after: Natural
+    units: Mapping[str, float]
+
+    @property
+    def before(self) -> Natural:
+        """The present rows."""
+        return self.limits.before
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.limits.rows
+
+    def nearest(self, box: Box) -> Nearest:
+        """The nearest point of a box."""
+        found, natural, cost = box.given, {}, np.zeros(self.rows)
+        for name in box.way.names:
+            feature = self.limits.schema[name]
+            natural[name], part, possible = (self._number if feature.is_number else self._category)(feature, box)
+            cost, found = cost + part, found & possible
+        return Nearest(natural, np.where(found, cost, np.inf), found)
+
+    def _number(self, feature: Feature, box: Box) -> tuple[NDArray[Any], Floats, Bools]:
+        limits = box.intervals[feature.name]
+        wanted, unit = self.after[feature.name], self.units[feature.name]
+        possible = limits.low <= limits.high
+        nearest = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
+        values = feature.at(nearest)
+        cost = np.where(possible, np.abs(values - wanted) / unit, np.inf)
+        # A present value off the grid is legal as it is: nobody has to change it to be left alone.
+        present = self.before[feature.name]
+        if not feature.on_grid(present).all():
+            stay = np.where(limits.keeps, np.abs(present - wanted) / unit, np.inf)
+            values, possible = np.where(stay <= cost, present, values), possible | limits.keeps
+            cost = np.minimum(stay, cost)
+        return values, np.where(possible, cost, 0.0), possible
+
+    def _category(self, feature: Feature, box: Box) -> tuple[NDArray[Any], Floats, Bools]:
+        wanted = self.after[feature.name]
+        if not box.way.alone[feature.name]:
+            return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
+        allowed = box.levels[feature.name]
+        moves = ~allowed[np.arange(self.rows), wanted]
+        distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
+        chosen = wanted.copy()
+        chosen[moves] = distance.argmin(axis=1)
+        possible = ~moves
+        possible[moves] = np.isfinite(distance).any(axis=1)
+        return chosen, moves.astype(np.float64), possible
 
 
 def code_bounds(feature: Feature) -> tuple[int, int]:
@@ -196,3 +259,19 @@ def level_distances(feature: Feature) -> Floats:
         return np.broadcast_to(order, (len(order), len(order)))
     ranks = feature.rank_of_level
     return np.abs(ranks[:, None] - ranks) + order
+
+
+def is_legal(feature: Feature, now: NDArray[Any], then: NDArray[Any]) -> Bools:
+    """Whether values are in a feature's domain, and on its grid where they changed."""
+    if feature.is_category:
+        return np.asarray(then >= 0)
+    inside = np.isfinite(then) & (then >= _low(feature)) & (then <= _high(feature))
+    return np.asarray(inside & (feature.on_grid(np.where(inside, then, 0.0)) | (then == now)))
+
+
+def _low(feature: Feature) -> float:
+    return -np.inf if feature.low is None else feature.low
+
+
+def _high(feature: Feature) -> float:
+    return np.inf if feature.high is None else feature.high

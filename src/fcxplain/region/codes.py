@@ -12,11 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..rules.check import Bools, truth
-from ..rules.nodes import Atom
+from ..rules.check import Bools
 from ..schema import Feature, Natural
-from .boxes import BoxSearch, Codes, Floats, level_distances
-from .repair import Group, Repairer
+from .boxes import Box, Codes, Floats, level_distances
+from .region import Choice, Region
+from .repair import Repairer
 
 # With more ways than this of keeping rules, the rules themselves are quicker to ask.
 MOST_WAYS = 16
@@ -156,41 +156,26 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
     That is so of rules on several values at once, and of values off the grid, which no code stands for.
     """
     groups = repairer.groups
-    if any(group.wide or group.boxes is None or not 0 < len(group.boxes) <= MOST_WAYS for group in groups):
+    if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
         return None
     ruled = {name for group in groups for name in group.names}
     if any(off and name in ruled for off, name in zip(off_grid, repairer.schema.names, strict=True)):
         return None
-    search = BoxSearch(repairer.schema, repairer.units, before, before)
-    return CodeRegion(tuple(_ways(group, search) for group in groups), np.arange(search.rows))
+    region = Region(repairer, before)
+    return CodeRegion(tuple(_ways(choice, region) for choice in region.ruled), np.arange(len(region)))
 
 
-def _ways(group: Group, search: BoxSearch) -> RuleWays:
-    boxes = group.boxes or ()
-    is_open = np.stack([_given(atoms, search) for atoms in boxes], axis=1)
-    sides = [_side(name, [_about(name, atoms) for atoms in boxes], search) for name in group.names]
+def _ways(choice: Choice, region: Region) -> RuleWays:
+    is_open = np.stack([box.given for box in choice.boxes], axis=1)
+    sides = tuple(_side(name, choice.boxes, region.repairer) for name in choice.names)
     for side in sides:
         is_open &= side.open
-    return RuleWays(tuple(sides), is_open)
+    return RuleWays(sides, is_open)
 
 
-def _given(atoms: Sequence[Atom], search: BoxSearch) -> Bools:
-    """Whether what a way asks of the present values alone is so."""
-    found = np.ones(search.rows, dtype=bool)
-    for atom in atoms:
-        if not atom.primed:
-            found &= truth(atom, search.before, search.before)
-    return found
-
-
-def _about(name: str, atoms: Sequence[Atom]) -> list[Atom]:
-    return [atom for atom in atoms if any(f.name == name for f in atom.primed)]
-
-
-def _side(name: str, ways: Sequence[Sequence[Atom]], search: BoxSearch) -> Side:
-    feature, place = search.schema[name], search.schema.names.index(name)
+def _side(name: str, boxes: Sequence[Box], repairer: Repairer) -> Side:
+    feature, place = repairer.schema[name], repairer.schema.names.index(name)
     if feature.is_category:
-        return LevelSide(place, feature, np.stack([search.levels(feature, atoms) for atoms in ways], axis=1))
-    limits = [search.interval(feature, atoms) for atoms in ways]
-    low, high = np.stack([i.low for i in limits], axis=1), np.stack([i.high for i in limits], axis=1)
-    return NumberSide(place, feature, search.units[name], low, high)
+        return LevelSide(place, feature, np.stack([box.levels[name] for box in boxes], axis=1))
+    low, high = (np.stack([getattr(box.intervals[name], end) for box in boxes], axis=1) for end in ("low", "high"))
+    return NumberSide(place, feature, repairer.units[name], low, high)

@@ -6,15 +6,14 @@ that may be filled by fractions. Where no fraction is left over, no other point 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..rules.check import Bools, evaluate
 from ..rules.nodes import Abs, Affine, Atom, Compare, Ref
-from ..schema import Feature
-from .boxes import BoxSearch, Floats, Nearest
+from ..schema import Feature, Natural
+from .boxes import Box, BoxSearch, Floats, Nearest
 
 # A part of a step that is smaller than this is rounding.
 SLIGHT = 1e-9
@@ -29,8 +28,8 @@ class SumPart:
     anchor: Affine | None
 
 
-def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) -> tuple[Nearest, Bools]:
-    """Near points of a box, given by atoms, that keep one wide atom, and where it is sure that nothing is nearer.
+def slide(search: BoxSearch, box: Box, atom: Atom, start: Nearest) -> tuple[Nearest, Bools]:
+    """Near points of a box that keep one wide atom, and where it is sure that nothing is nearer.
 
     `start` is the nearest point of the box without that atom.
     """
@@ -43,8 +42,7 @@ def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) 
     need, cost, sure = np.maximum(value if upper else -value, 0.0), start.cost.copy(), start.found.copy()
     for part in sorted(parts, key=lambda p: -abs(p.slope) * search.units[p.feature.name]):
         feature, name = part.feature, part.feature.name
-        own = [a for a in atoms if not a.is_wide and any(f.name == name for f in a.primed)]
-        limits, now, step = search.interval(feature, own), start.natural[name], float(feature.step or 1)
+        limits, now, step = box.intervals[name], start.natural[name], float(feature.step or 1)
         code = feature.codes(now)
         way, exact = _way(part, search, now)
         room = np.minimum(np.where(way > 0, limits.high - code, code - limits.low), np.floor(exact / step + SLIGHT))
@@ -63,6 +61,20 @@ def slide(search: BoxSearch, atom: Atom, atoms: Sequence[Atom], start: Nearest) 
         need = np.where(last, 0.0, need - steps * gain)
     found = start.found & (need == 0)
     return Nearest(natural, np.where(found, cost, np.inf), found), sure & found
+
+
+def at_most(atom: Compare) -> list[Affine]:
+    """The comparison as expressions that must not be above 0; a strict one is taken as not strict."""
+    if atom.op in ("<", "<="):
+        return [atom.left]
+    return [atom.left * -1.0] if atom.op in (">", ">=") else [atom.left, atom.left * -1.0]
+
+
+def parted(affine: Affine, before: Natural) -> tuple[list[tuple[float, Ref]], Floats, Floats]:
+    """A sum without `abs` of counterfactual values: its counterfactual terms, and value and size of all the rest."""
+    terms = [(weight, ref) for weight, ref in affine.terms if isinstance(ref, Ref) and ref.primed]
+    present = Affine(tuple(t for t in affine.terms if t not in terms), affine.constant)
+    return terms, *evaluate(present, before, before)
 
 
 def _way(part: SumPart, search: BoxSearch, now: Floats) -> tuple[Floats, Floats]:

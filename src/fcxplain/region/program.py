@@ -92,7 +92,7 @@ class Program:
         self._kept: dict[Ref, tuple[int, float, Fraction]] = {}
         self._choices: dict[Ref, list[int]] = {}
         self._folds: dict[Abs, tuple[int, Fraction, set[int]]] = {}
-        self._wishes: list[tuple[Ref, float, float]] = []
+        self._preferred: list[tuple[Ref, float, float]] = []
         self._rows: list[LinearRow] = []
 
     def keep(self, ref: Ref, value: float) -> None:
@@ -134,7 +134,7 @@ class Program:
     def prefer(self, ref: Ref, value: float, unit: float) -> None:
         """Charge for the distance of a variable from a natural value: by unit, or 1 for another level."""
         feature = ref.feature
-        self._wishes.append((ref, value, unit))
+        self._preferred.append((ref, value, unit))
         if feature.is_category:
             for code, variable in enumerate(self._choice(ref)):
                 self._cost[variable] = 0.0 if code == int(value) else 1.0
@@ -196,7 +196,7 @@ class Program:
     def _charged(self, values: Mapping[Ref, float]) -> float:
         costs = (
             abs(values[ref] - wish) / unit if ref.feature.is_number else float(values[ref] != wish)
-            for ref, wish, unit in self._wishes
+            for ref, wish, unit in self._preferred
         )
         return math.fsum(costs)
 

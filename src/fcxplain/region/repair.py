@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
 from ..rules.check import Bools, truth
-from ..rules.nodes import And, Atom, Formula, Ref, refs_of
-from ..rules.normal import TRUE, disjuncts, normal_form, substituted
+from ..rules.nodes import And, Formula, Ref, refs_of
 from ..rules.rule import Rule
 from ..schema import Natural, Schema, natural_column
-from .boxes import BoxSearch, Floats, Nearest
+from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest
+from .groups import Disjunct, Group, frozen_names, grouped
 from .linear import slide
 from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
-# More boxes than this, none of which says all, take longer to look through than the program that is asked after them.
-MOST_WIDE = 128
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,6 @@ class Repaired:
     cost: Floats
     found: Bools
     undecided: Bools
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rules that share counterfactual values: their normal form, its disjuncts if few, and those features."""
-
-    formula: Formula
-    boxes: tuple[tuple[Atom, ...], ...] | None
-    names: tuple[str, ...]
-    wide: bool
 
 
 def repair(
@@ -84,11 +72,10 @@ class Repairer:
         self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
         self.schema = schema
         self.units = default_units(schema) | dict(units or {})
-        frozen = {*schema.immutable, *(r.freezes for r in self.rules if r.freezes)}
-        self.frozen = frozenset(frozen)
-        formulas = [normal_form(substituted(r.formula, self.frozen)) for r in self.rules if not r.freezes]
-        self.groups = tuple(_group(formulas_of) for formulas_of in _connected(formulas))
-        self._grouped = {name for group in self.groups for name in group.names}
+        self.frozen = frozen_names(self.rules, schema)
+        self.groups = grouped(self.rules, self.frozen)
+        ruled = {name for group in self.groups for name in group.names}
+        self.free = Disjunct.of([n for n in schema.names if n not in self.frozen and n not in ruled])
 
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row.
@@ -97,20 +84,22 @@ class Repairer:
         """
         rows = len(after[self.schema.names[0]])
         starts = range(0, max(rows, 1), CHUNK)
-        parts = [self._nearest_chunk(_part(before, s), _part(after, s), seconds, exact) for s in starts]
+        parts = [
+            self.nearest_in(BatchBoxes(self.schema, _part(before, s)), _part(after, s), seconds, exact) for s in starts
+        ]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _nearest_chunk(self, before: Natural, after: Natural, seconds: float, exact: bool) -> Repaired:
-        search = BoxSearch(self.schema, self.units, before, after)
-        loose = [n for n in self.schema.names if n not in self.frozen and n not in self._grouped]
-        free = search.nearest((), loose)
+    def nearest_in(self, boxes: BatchBoxes, after: Natural, seconds: float = SECONDS, exact: bool = True) -> Repaired:
+        """See `nearest`; the boxes of the present rows are known."""
+        search = BoxSearch(boxes.limits, after, self.units)
+        free = search.nearest(boxes.of(self.free))
         natural, cost, found = dict(free.natural), free.cost, free.found
         undecided = np.zeros(search.rows, dtype=bool)
         for name in self.frozen:
-            natural[name] = before[name]
-            cost = cost + self._distance(name, before[name], after[name])
+            natural[name] = search.before[name]
+            cost = cost + self._distance(name, search.before[name], after[name])
         for group in self.groups:
-            part, unknown = self._nearest_of(group, search, seconds, exact)
+            part, unknown = self._nearest_of(group, boxes, search, seconds, exact)
             natural |= part.natural
             cost, found, undecided = cost + part.cost, found & part.found, undecided | unknown
         undecided &= ~found
@@ -121,18 +110,21 @@ class Repairer:
             return np.asarray(a != b, dtype=np.float64)
         return np.asarray(np.abs(a - b) / self.units[name])
 
-    def _nearest_of(self, group: Group, search: BoxSearch, seconds: float, exact: bool) -> tuple[Nearest, Bools]:
+    def _nearest_of(
+        self, group: Group, boxes: BatchBoxes, search: BoxSearch, seconds: float, exact: bool
+    ) -> tuple[Nearest, Bools]:
         wanted = {n: search.after[n] for n in group.names}
         best = Nearest(wanted, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
         undecided = np.zeros(search.rows, dtype=bool)
         bounds = []
-        for atoms in ((),) if group.boxes is None else group.boxes:
-            box = search.nearest(atoms, group.names)
+        for way in group.ways:
+            box = boxes.of(way)
+            point = search.nearest(box)
             if group.wide:
-                formula = group.formula if group.boxes is None else And(atoms)
-                box, bound = _within_sums(search, formula, atoms, box, exact)
+                formula = group.formula if group.disjuncts is None else And(way.atoms)
+                point, bound = _within_sums(search, formula, box, point, exact)
                 bounds.append(bound)
-            best = best.improve(box)
+            best = best.improve(point)
         natural = {n: v.copy() for n, v in best.natural.items()}
         cost, found = best.cost.copy(), best.found.copy()
         left = np.any([bound < cost for bound in bounds], axis=0) if bounds else undecided
@@ -154,13 +146,13 @@ class Repairer:
 
         `bounds` says for each disjunct what its solutions cost at least; only what costs less than `known` counts.
         """
-        if group.boxes is None or np.isfinite(bounds).sum() > FEW:
+        if group.disjuncts is None or np.isfinite(bounds).sum() > FEW:
             return self._solve_formula(group.formula, group, search, row, seconds)
         best, undecided, end = NONE, False, time.monotonic() + seconds
         for choice in np.argsort(bounds, kind="stable"):
             if bounds[choice] >= min(best.cost, known):
                 break
-            own, left = And(group.boxes[choice]), end - time.monotonic()
+            own, left = And(group.disjuncts[choice].atoms), end - time.monotonic()
             solution = self._solve_formula(own, group, search, row, left) if left > 0 else UNDECIDED
             undecided |= solution.status == "undecided"
             if solution.cost < best.cost:
@@ -173,30 +165,28 @@ class Repairer:
         for name in group.names:
             feature = self.schema[name]
             own, present = Ref(feature, primed=True), search.before[name][row]
-            if feature.is_number and search.in_bounds(feature)[row] and not feature.on_grid(present):
+            if feature.is_number and search.limits.in_bounds(feature)[row] and not feature.on_grid(present):
                 program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
         return program.solve(group.formula, seconds)
 
 
-def _within_sums(
-    search: BoxSearch, formula: Formula, atoms: Sequence[Atom], box: Nearest, exact: bool
-) -> tuple[Nearest, Floats]:
+def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, exact: bool) -> tuple[Nearest, Floats]:
     """Nearest points of a disjunct where they can be told without a program, and what others cost at least.
 
     Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
     is the answer. Not `exact`, so is a point that is near.
     """
-    nearest = Nearest(box.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
-    sums = (slide(search, atom, atoms, box) for atom in atoms if atom.is_wide)
-    for point, sure in chain(((box, box.found),), sums):
+    nearest = Nearest(start.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
+    sums = (slide(search, box, atom, start) for atom in box.way.wide)
+    for point, sure in chain(((start, start.found),), sums):
         found = sure if exact else point.found
         kept = found & truth(formula, search.before, {**search.after, **point.natural})
         nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
-        if not (box.found & ~nearest.found).any():
+        if not (start.found & ~nearest.found).any():
             break
-    return nearest, np.where(nearest.found, np.inf, box.cost)
+    return nearest, np.where(nearest.found, np.inf, start.cost)
 
 
 def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:
@@ -218,31 +208,6 @@ def default_units(schema: Schema) -> dict[str, float]:
         for f in schema
         if f.is_number
     }
-
-
-def _connected(formulas: Sequence[Formula]) -> list[list[Formula]]:
-    """Formulas gathered into groups that share no counterfactual value."""
-    groups: list[tuple[set[str], list[Formula]]] = []
-    for formula in formulas:
-        if formula == TRUE:
-            continue
-        names, members = {r.name for r in refs_of(formula) if r.primed}, [formula]
-        for other in [g for g in groups if g[0] & names]:
-            groups.remove(other)
-            names |= other[0]
-            members = other[1] + members
-        groups.append((names, members))
-    return [members for _, members in groups]
-
-
-def _group(formulas: Sequence[Formula]) -> Group:
-    formula = normal_form(And(tuple(formulas)))
-    boxes = disjuncts(formula)
-    names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
-    wide = boxes is None or any(a.is_wide for atoms in boxes for a in atoms)
-    if wide and boxes is not None and len(boxes) > MOST_WIDE:
-        boxes = None
-    return Group(formula, None if boxes is None else tuple(boxes), names, wide)
 
 
 def _natural_pair(

@@ -17,9 +17,9 @@ from ..errors import ClassifierError, FcxError, FormatError
 from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from ..generator.objective import LossWeights, TermSettings
-from ..generator.training import History, Schedule
 from ..schema import Schema
 from ..task import Task
+from ..training_loop import History, Schedule
 from . import Saved, read, write
 from .manifest import below
 from .task import restored_stand_in, restored_task, stand_in_content, task_content

@@ -1,7 +1,7 @@
-"""The search that keeps the promise: propose, repair, verify, sparsify, shrink, rank (see `pipeline`)."""
+"""The search that keeps the promise: propose, repair, verify, improve, choose (see `steps`)."""
 
 from .cost import PREFERENCES, CostWeights
-from .propose.combine import Draws
+from .propose.draws import Draws
 from .search import Search
 from .spending import Budget, as_budget
 from .why_not import why_not

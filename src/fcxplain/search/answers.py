@@ -29,14 +29,14 @@ from .space import Codes, Rows, SearchSpace
 class Question:
     """Rows that need an answer, made ready, and the class wanted for each."""
 
-    present: Rows
+    rows: Rows
     wanted: NDArray[Any]
 
     def take(self, which: NDArray[Any] | slice) -> Question:
         """Some of the rows."""
-        if isinstance(which, slice) and which.start == 0 and which.stop >= len(self.present):
+        if isinstance(which, slice) and which.start == 0 and which.stop >= len(self.rows):
             return self
-        return Question(self.present.take(which), self.wanted[which])
+        return Question(self.rows.take(which), self.wanted[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Answers:
 def checked(space: SearchSpace, question: Question, found: SearchResult, k: int) -> Answers:
     """At most `k` answers for each row that pass every check."""
     checker, pool = _Checker(space, question), found.pool
-    need = np.full(len(question.present), k)
+    need = np.full(len(question.rows), k)
     while len(pool):
         shown = turn_of(pool.row) < need[pool.row]
         passed = checker.keep(pool.take(shown), everything=False)
@@ -107,7 +107,7 @@ class _Checker:
         """Check candidates and keep those that pass, or all of them; whose those are."""
         if not len(pool):
             return pool.row
-        table = self.space.table(self.question.present, pool.row, pool.codes)
+        table = self.space.table(self.question.rows, pool.row, pool.codes)
         try:
             found = check(self.space.task, self._before(pool.row), table, self.question.wanted[pool.row])
         except ClassifierError as error:
@@ -122,7 +122,7 @@ class _Checker:
 
     def _before(self, row: Codes) -> Natural:
         """The rows as they were read from the user's table."""
-        return {name: values[row] for name, values in self.question.present.natural.items()}
+        return {name: values[row] for name, values in self.question.rows.natural.items()}
 
     def _halves(self, pool: Candidates, message: str, *, everything: bool) -> Codes:
         """The two halves of candidates on which the model failed; a single one is given up."""
@@ -144,7 +144,7 @@ class _Checker:
             order = np.argsort(pool.row, kind="stable")
             pool, table, found = pool.take(order), table.iloc[order], found.take(order)
         unsteady = np.unique(np.concatenate([pool.row[:0], *self.unsteady]))
-        has = np.bincount(pool.row, minlength=len(self.question.present)) > 0
+        has = np.bincount(pool.row, minlength=len(self.question.rows)) > 0
         failures = {row: message for row, message in self.failures.items() if not has[row]}
         how = np.asarray(HOW)[pool.how]
         if not table.index.equals(pd.RangeIndex(len(table))):
@@ -153,7 +153,7 @@ class _Checker:
 
     def _nothing(self) -> tuple[Candidates, pd.DataFrame, Checks]:
         none = Candidates.empty(len(self.space.names))
-        table = self.space.table(self.question.present, none.row, none.codes)
+        table = self.space.table(self.question.rows, none.row, none.codes)
         return none, table, check(self.space.task, self._before(none.row), table, self.question.wanted[none.row])
 
 

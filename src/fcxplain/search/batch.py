@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..region.codes import CodeRegion, code_region
-from ..region.repair import Repairer
 from ..rules import holds
 from .candidates import Candidates, within
 from .cost import CostWeights, price
 from .oracles import Oracle, Replies
 from .space import Bools, Codes, Floats, Rows, SearchSpace
 from .spending import Spending
+
+if TYPE_CHECKING:
+    from .context import Context
 
 # Rules wider than a box need an integer program for each candidate, so only the first few of each row get one.
 WIDE_REPAIRS = 4
@@ -28,7 +31,7 @@ class Legal:
 
     def __init__(self, space: SearchSpace) -> None:
         self.space = space
-        self.repairer = Repairer(space.task.rules, space.task.schema, space.task.units)
+        self.repairer = space.task.repairer
         self.wide = any(group.wide for group in self.repairer.groups)
         grouped = {name for group in self.repairer.groups for name in group.names}
         self.ruled = np.array([n in grouped for n in space.names])
@@ -36,23 +39,23 @@ class Legal:
         self._names = refs
         self._rules = [rule for rule in space.task.rules if not rule.freezes]
 
-    def leeway(self, present: Rows) -> CodeRegion | None:
-        """What the rules leave to rows, if that can be told once for all candidates."""
-        return code_region(self.repairer, present.natural, present.strange)
+    def region(self, present: Rows) -> CodeRegion | None:
+        """What the rules leave to rows, where codes can say it once for all candidates."""
+        return code_region(self.repairer, present.natural, present.off_grid_features)
 
-    def keeps(self, present: Rows, row: Codes, codes: Codes, leeway: CodeRegion | None = None) -> Bools:
-        """Whether candidates keep all rules; with the leeway of the rows, if it is known, that is told quickly."""
-        if leeway is not None:
-            return leeway.keeps(row, codes)
+    def keeps(self, present: Rows, row: Codes, codes: Codes, region: CodeRegion | None = None) -> Bools:
+        """Whether candidates keep all rules; quick where the rows' region is known."""
+        if region is not None:
+            return region.keeps(row, codes)
         if not self._rules or not len(row):
             return np.ones(len(row), dtype=bool)
         before = {n: present.natural[n][row] for n in self._names}
         return np.asarray(holds(self._rules, before, self.space.natural(present, row, codes, self._names)))
 
-    def mend(self, present: Rows, row: Codes, codes: Codes, leeway: CodeRegion | None = None) -> tuple[Codes, Bools]:
+    def mend(self, present: Rows, row: Codes, codes: Codes, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
         """Candidates that keep the rules, and which of them do; the others could not be repaired."""
-        if leeway is not None:
-            return leeway.mend(row, codes)
+        if region is not None:
+            return region.mend(row, codes)
         kept = self.keeps(present, row, codes)
         broken = np.flatnonzero(~kept)
         if self.wide:
@@ -65,16 +68,16 @@ class Legal:
         codes = codes.copy()
         codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
         kept[broken] = result.found
-        if self.wide or any(present.strange) or present.is_snapped:
+        if self.wide or any(present.off_grid_features) or present.is_snapped:
             # A present value off the grid and the nearest on it have the same code, which stands for one of them.
             kept[broken] &= self.keeps(present, row[broken], codes[broken])
         return codes, kept
 
-    def base(self, present: Rows, leeway: CodeRegion | None = None) -> tuple[Codes, Bools]:
+    def base(self, present: Rows, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
         """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
         row = np.arange(len(present))
-        if leeway is not None:
-            return leeway.mend(row, present.codes)
+        if region is not None:
+            return region.mend(row, present.codes)
         kept = self.keeps(present, row, present.codes)
         codes, found = present.codes.copy(), kept.copy()
         broken = np.flatnonzero(~kept)
@@ -102,65 +105,93 @@ class Legal:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows under work: their present, what is legal, whom to ask, what may be spent, and what counts."""
+    """Rows that are searched together: what each step of the search is a function of.
 
-    space: SearchSpace
-    legal: Legal
-    oracle: Oracle
-    present: Rows
-    ledger: Spending
+    A part of a batch (see `of`) spends from the same account.
+    """
+
+    context: Context
+    rows: Rows
+    spending: Spending
     weights: CostWeights
-    leeway: CodeRegion | None = None
-    """What the rules leave to the rows, where that could be told (see `Legal.leeway`)."""
+    region: CodeRegion | None = None
+    """What the rules leave to the rows, where codes can say it (see `Legal.region`)."""
+    k: int = 1
+    """How many answers each row is to get."""
+
+    @property
+    def space(self) -> SearchSpace:
+        """The grid that is searched."""
+        return self.context.space
+
+    @property
+    def legal(self) -> Legal:
+        """The task's rules."""
+        return self.context.legal
+
+    @property
+    def oracle(self) -> Oracle:
+        """What answers for the model."""
+        return self.context.oracle
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether each row has a single draw, and needs no search if that is good."""
+        return self.context.settings.is_quick(self.k)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def keeps(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep all rules."""
-        return self.legal.keeps(self.present, row, codes, self.leeway)
+        return self.legal.keeps(self.rows, row, codes, self.region)
 
     def mend(self, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
         """Candidates that keep the rules, and which of them do; the others could not be repaired."""
-        return self.legal.mend(self.present, row, codes, self.leeway)
+        return self.legal.mend(self.rows, row, codes, self.region)
 
-    def ask(self, row: Codes, codes: Codes) -> Replies:
+    def query(self, row: Codes, codes: Codes) -> Replies:
         """What the model says of candidates."""
-        return self.oracle.ask(self.present, row, codes, self.ledger)
+        return self.oracle.query(self.rows, row, codes, self.spending)
 
     def good(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules and get the class wanted; the model is asked about the former only."""
         kept = self.keeps(row, codes)
         which = np.flatnonzero(kept)
-        kept[which] = self.ask(row[which], codes[which]).valid
+        kept[which] = self.query(row[which], codes[which]).valid
         return kept
+
+    def changed(self, pool: Candidates) -> Bools:
+        """Which features candidates change, `n x features`."""
+        return self.space.changed(self.rows, pool.row, pool.codes)
 
     def price(self, row: Codes, codes: Codes) -> Floats:
         """Changes and distance."""
-        return price(self.space, self.weights, self.present, row, codes)
+        return price(self.space, self.weights, self.rows, row, codes)
 
     def priced(self, row: Codes, codes: Codes, how: Codes | int) -> Candidates:
         """Candidates known to be good, with their price."""
-        told = np.full(len(row), how, dtype=np.int64) if isinstance(how, int) else how
-        return Candidates(row, codes, self.price(row, codes), told)
+        origin = np.full(len(row), how, dtype=np.int64) if isinstance(how, int) else how
+        return Candidates(row, codes, self.price(row, codes), origin)
 
     def tried(self, row: Codes, codes: Codes, how: int) -> Candidates:
         """The good ones of proposals of any kind: put inside the domain, repaired, asked about."""
-        codes = self.space.inside(self.present, row, codes)
+        row, codes, replies = self.replies(row, self.space.inside(self.rows, row, codes))
+        return self.priced(row[replies.valid], codes[replies.valid], how)
+
+    def replies(self, row: Codes, codes: Codes) -> tuple[Codes, Codes, Replies]:
+        """Candidates that keep the rules once they are repaired, and what the model says of them."""
         codes, kept = self.mend(row, codes)
         row, codes = row[kept], codes[kept]
-        valid = self.ask(row, codes).valid
-        return self.priced(row[valid], codes[valid], how)
+        return row, codes, self.query(row, codes)
 
     def of(self, rows: Codes) -> Batch:
-        """The same work on some of the rows, which rise; what they spend is told by `settle`."""
-        ledger = self.ledger.of(rows)
-        if len(rows) == len(self.present):
-            return replace(self, ledger=ledger)
-        leeway = None if self.leeway is None else self.leeway.take(rows)
-        return replace(self, present=self.present.take(rows), ledger=ledger, leeway=leeway)
-
-    def settle(self, part: Batch, rows: Codes) -> None:
-        """Take over what a part of the rows has spent."""
-        self.ledger.settle(part.ledger, rows)
+        """Some of the rows, which rise."""
+        if len(rows) == len(self):
+            return self
+        region = None if self.region is None else self.region.take(rows)
+        return replace(self, rows=self.rows.take(rows), spending=self.spending.of(rows), region=region)
 
     def nothing(self) -> Candidates:
-        """A pool without candidates."""
+        """No candidates."""
         return Candidates.empty(len(self.space.names))

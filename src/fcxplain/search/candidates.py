@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Status
+from ..hashing import STEP
 from .space import Bools, Codes, Floats
 
+if TYPE_CHECKING:
+    from .propose.single import SingleChanges
+
 HOW = ("draw", "repair", "refine", "donor")
-# An odd number that mixes the bits of what it multiplies: the golden ratio in 64 bits.
-SPREAD = np.uint64(0x9E3779B97F4A7C15)
 DRAW, REPAIR, REFINE, DONOR = range(4)
 
 
@@ -47,6 +49,10 @@ class Candidates:
         mine = rows[np.minimum(place, len(rows) - 1)] == self.row
         return Candidates(place[mine], self.codes[mine], self.price[mine], self.how[mine])
 
+    def at(self, rows: Codes) -> Candidates:
+        """The same candidates where their rows are counted among more: `rows` says as which."""
+        return replace(self, row=rows[self.row])
+
     def cheapest(self, most: int) -> Candidates:
         """At most so many of each row, cheapest first; ties go by their order."""
         found = self.take(np.lexsort((self.price, self.row)))
@@ -70,8 +76,9 @@ class Candidates:
 
 @lru_cache(maxsize=64)
 def _powers(count: int) -> NDArray[np.uint64]:
-    """Powers of the spread, the highest first: what they weigh sums up to a hash."""
-    return np.array([pow(int(SPREAD), count - i, 2**64) for i in range(count)], dtype=np.uint64)
+    """Powers of the step, the highest first: what they weigh sums up to a hash."""
+    # Not `hashing.keys_of`: one product is much faster, and other keys would choose others of equal candidates.
+    return np.array([pow(int(STEP), count - i, 2**64) for i in range(count)], dtype=np.uint64)
 
 
 def joined(pools: Sequence[Candidates]) -> Candidates:
@@ -92,6 +99,48 @@ def within(row: Codes) -> Codes:
     place = np.empty(len(row), dtype=np.int64)
     place[order] = within(row[order])
     return place
+
+
+class Found:
+    """What the steps have found so far for the rows of a batch, or for some of them (see `of`)."""
+
+    def __init__(self, singles: SingleChanges, possible: Bools, pool: Candidates) -> None:
+        self._singles, self._rows = singles, np.arange(len(possible))
+        self.possible = possible
+        """Rows to which the rules leave anything."""
+        self.pool = pool
+        """Good candidates, in the order in which they were found."""
+        self.settled = np.zeros(len(possible), dtype=bool)
+        """Rows that need nothing more: what they have is preferred to whatever else there may be."""
+        self.impossible = np.zeros(len(possible), dtype=bool)
+        """Rows that are proved to have no counterfactual."""
+
+    @property
+    def singles(self) -> SingleChanges:
+        """What single changes brought, from each row's base."""
+        return self._singles.of(self._rows)
+
+    @property
+    def base(self) -> Codes:
+        """Each row itself or, where it breaks a rule, the nearest row that does not."""
+        return np.asarray(self._singles.base[self._rows])
+
+    @property
+    def lacking(self) -> Bools:
+        """Rows without a candidate."""
+        return ~self.pool.has(len(self.possible))
+
+    def of(self, rows: Codes) -> Found:
+        """What was found for some of the rows, which rise."""
+        if len(rows) == len(self.possible):
+            return self
+        part = Found(self._singles, self.possible[rows], self.pool.of(rows))
+        part._rows, part.settled, part.impossible = self._rows[rows], self.settled[rows], self.impossible[rows]
+        return part
+
+    def add(self, pool: Candidates) -> None:
+        """More good candidates."""
+        self.pool = joined([self.pool, pool])
 
 
 @dataclass(frozen=True, eq=False)

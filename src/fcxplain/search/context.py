@@ -1,6 +1,6 @@
-"""The parts of a search: what depends on table and model alone, and what on rules, target and difficulties too.
+"""What a search needs to know: of the table and the model, and of rules, target and difficulties.
 
-Parts that are dear to make are made when they are first needed, and are lent to narrower tasks.
+What is expensive to make is made when it is first needed, and shared with narrower tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 from torch import nn
 
 from ..causal import CausalGraph
@@ -22,13 +21,12 @@ from .batch import Legal
 from .cost import CostWeights, effects_of
 from .density import Density
 from .oracles import NetworkOracle, Oracle, TableOracle, is_exact
-from .propose.combine import Draws
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
-from .propose.single import Grids, Moves, moves_of
-from .space import Bools, Codes, SearchSpace
+from .propose.draws import Draws
+from .space import Bools, Codes, Grids, Moves, SearchSpace, moves_of
 from .spending import Budget
 
-# Single changes asked about where questions are cheap; elsewhere half of the budget.
+# Single changes asked about where queries are cheap; elsewhere half of the budget.
 MOVES = 1_200
 
 
@@ -41,27 +39,31 @@ class Settings:
     draws: Draws | None
     n_draws: int
     seed: int
-    stand_in: Differentiable | None
+    surrogate: Differentiable | None
     graph: CausalGraph | None
+
+    def is_quick(self, k: int) -> bool:
+        """Whether each row has a single draw, and needs no search if that is good."""
+        return self.draws is not None and self.n_draws == 1 and k == 1
 
 
 class SharedContext:
     """What depends on the table and the model alone."""
 
     def __init__(self, space: SearchSpace, settings: Settings) -> None:
-        self.space, self.settings, stand_in = space, settings, settings.stand_in
-        if stand_in is None and space.task.classifier.module is not None:
-            stand_in = differentiable(space.task.classifier, space.task)
-        self._stand_in = stand_in
+        self.space, self.settings, surrogate = space, settings, settings.surrogate
+        if surrogate is None and space.task.classifier.module is not None:
+            surrogate = differentiable(space.task.classifier, space.task)
+        self._surrogate = surrogate
         # A module does not speak for a model that has a `predict` beside it.
-        is_own = stand_in is not None and not stand_in.distilled and space.task.classifier.own is None
+        is_own = surrogate is not None and not surrogate.distilled and space.task.classifier.own is None
         by_codes = is_own and is_exact(space.task.classifier.module, space.task.classifier.threshold)
-        self.oracle: Oracle = NetworkOracle(space, stand_in.module) if stand_in and by_codes else TableOracle(space)
+        self.oracle: Oracle = NetworkOracle(space, surrogate.module) if surrogate and by_codes else TableOracle(space)
 
     @cached_property
     def slope(self) -> nn.Module | None:
         """The model, or its stand-in, for gradients; in double precision, so that no batch shows after rounding."""
-        return None if self._stand_in is None else copy.deepcopy(self._stand_in.module).double().eval()
+        return None if self._surrogate is None else copy.deepcopy(self._surrogate.module).double().eval()
 
     @cached_property
     def train(self) -> Codes:
@@ -93,12 +95,12 @@ class Context:
         task: Task,
         settings: Settings,
         difficulty: Mapping[str, float] | None,
-        common: SharedContext | None = None,
+        shared: SharedContext | None = None,
     ) -> None:
         self.task, self.settings = task, settings
         self.space = SearchSpace(task, difficulty)
-        self.common = SharedContext(self.space, settings) if common is None else common
-        self.oracle = self.common.oracle
+        self.shared = SharedContext(self.space, settings) if shared is None else shared
+        self.oracle = self.shared.oracle
 
     @cached_property
     def legal(self) -> Legal:
@@ -109,7 +111,7 @@ class Context:
     def moves(self) -> Moves:
         """Single changes that are tried for every row."""
         most = MOVES if self.oracle.cheap else max(self.settings.budget.calls // 2, 1)
-        return moves_of(self.space, self.common.grids, most)
+        return moves_of(self.space, self.shared.grids, most)
 
     @cached_property
     def effects(self) -> Bools:
@@ -117,13 +119,6 @@ class Context:
         graph = self.settings.graph
         known = self.task.graph if graph is None and isinstance(self.task.graph, CausalGraph) else graph
         return effects_of(self.space, known)
-
-    @cached_property
-    def names(self) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-        """The classes, as an array."""
-        names = np.empty(len(self.task.classes), dtype=object)
-        names[:] = self.task.classes
-        return names
 
     @property
     def prices(self) -> Prices | None:
@@ -136,8 +131,8 @@ class Context:
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
         """The parts for another task; on the same table and model, what depends on these alone is shared."""
-        return Context(task, self.settings, difficulty, self.common if self._shares(task) else None)
+        return Context(task, self.settings, difficulty, self.shared if self._shares(task) else None)
 
     def _shares(self, task: Task) -> bool:
-        own = self.common.space.task
+        own = self.shared.space.task
         return task.classifier is own.classifier and task.encoder is own.encoder and task.train is own.train

@@ -8,33 +8,32 @@ from functools import lru_cache
 import numpy as np
 
 from .batch import Batch
-from .candidates import Candidates, joined
-from .propose.single import Moves
+from .candidates import Candidates, Found, joined
 from .space import Bools, Codes
 
 
-def shrunk(bench: Batch, pool: Candidates, near: Codes | None = None) -> Candidates:
+def shrunk(batch: Batch, pool: Candidates, near: Codes | None = None) -> Candidates:
     """The same candidates with their numbers nearer, farthest first; verified like any other.
 
     `near`, `n x features`, holds codes that are known not to do, from which the bisection starts; by default the
     present ones.
     """
     codes = pool.codes.copy()
-    present = bench.present.codes[pool.row]
+    present = batch.rows.codes[pool.row]
     lacking = present if near is None else near
-    distance = bench.space.distance(bench.present, pool.row, codes)
+    distance = batch.space.distance(batch.rows, pool.row, codes)
     order = np.argsort(-np.round(distance, 9), axis=1, kind="stable")
     most = int((distance > 0).sum(axis=1).max(initial=0))
     for turn in range(most):
         feature = order[:, turn]
         moving = np.flatnonzero(distance[np.arange(len(pool)), feature] > 0)
         if len(moving):
-            codes[moving] = _bisected(bench, pool.row[moving], codes[moving], feature[moving], lacking[moving])
+            codes[moving] = _bisected(batch, pool.row[moving], codes[moving], feature[moving], lacking[moving])
     moved = (codes != pool.codes).any(axis=1)
-    return bench.priced(pool.row[moved], codes[moved], pool.how[moved])
+    return batch.priced(pool.row[moved], codes[moved], pool.how[moved])
 
 
-def _bisected(bench: Batch, row: Codes, codes: Codes, feature: Codes, lacking: Codes) -> Codes:
+def _bisected(batch: Batch, row: Codes, codes: Codes, feature: Codes, lacking: Codes) -> Codes:
     """Candidates with one number as near as bisection finds it."""
     line = np.arange(len(row))
     low, high = lacking[line, feature], codes[line, feature]
@@ -45,7 +44,7 @@ def _bisected(bench: Batch, row: Codes, codes: Codes, feature: Codes, lacking: C
         middle = (low[open_] + high[open_]) // 2
         trial = codes[open_]
         trial[np.arange(len(open_)), feature[open_]] = middle
-        good: Bools = bench.good(row[open_], trial)
+        good: Bools = batch.good(row[open_], trial)
         high[open_] = np.where(good, middle, high[open_])
         low[open_] = np.where(good, low[open_], middle)
     codes = codes.copy()
@@ -57,36 +56,36 @@ def _bisected(bench: Batch, row: Codes, codes: Codes, feature: Codes, lacking: C
 FEW = 8
 
 
-def sparsified(bench: Batch, pool: Candidates, few: int = FEW) -> Candidates:
+def sparsified(batch: Batch, pool: Candidates, few: int = FEW) -> Candidates:
     """Good candidates with fewer changes than the given ones; their repair may cost changes of its own."""
-    changed = bench.space.changed(bench.present, pool.row, pool.codes)
+    changed = batch.changed(pool)
     count = changed.sum(axis=1)
-    found = [_subsets(bench, pool.take(count == size), size) for size in range(2, few + 1) if (count == size).any()]
+    found = [_subsets(batch, pool.take(count == size), size) for size in range(2, few + 1) if (count == size).any()]
     many = np.flatnonzero(count > few)
     if len(many):
-        found.append(_eliminated(bench, pool.take(many), few))
-    return joined(found) if found else bench.nothing()
+        found.append(_eliminated(batch, pool.take(many), few))
+    return joined(found) if found else batch.nothing()
 
 
-def _subsets(bench: Batch, pool: Candidates, size: int) -> Candidates:
+def _subsets(batch: Batch, pool: Candidates, size: int) -> Candidates:
     masks = _masks(size)
-    changed = bench.space.changed(bench.present, pool.row, pool.codes)
+    changed = batch.changed(pool)
     places = np.argsort(~changed, axis=1, kind="stable")[:, :size]
     row = np.repeat(pool.row, len(masks))
-    codes = bench.present.codes[row]
+    codes = batch.rows.codes[row]
     line = np.repeat(np.arange(len(pool)), len(masks))
     keep = np.tile(masks, (len(pool), 1))
     for part in range(size):
         feature, kept = places[line, part], keep[:, part]
         codes[kept, feature[kept]] = pool.codes[line[kept], feature[kept]]
-    found = bench.tried(row, codes, 0)
-    how = _origin(bench, pool, found.row)
+    found = batch.tried(row, codes, 0)
+    how = _origin(batch, pool, found.row)
     return Candidates(found.row, found.codes, found.price, how)
 
 
-def _origin(bench: Batch, pool: Candidates, row: Codes) -> Codes:
+def _origin(batch: Batch, pool: Candidates, row: Codes) -> Codes:
     """How the first candidate of each row was found: what is made of it was found the same way."""
-    how = np.zeros(len(bench.present), dtype=np.int64)
+    how = np.zeros(len(batch), dtype=np.int64)
     how[pool.row[::-1]] = pool.how[::-1]
     return how[row]
 
@@ -98,10 +97,10 @@ def _masks(size: int) -> Bools:
     return np.array(sorted(masks, key=sum), dtype=bool)
 
 
-def _eliminated(bench: Batch, pool: Candidates, few: int) -> Candidates:
-    """Changes taken back one after the other, the dearest first, as long as the candidate stays good."""
-    codes, now = pool.codes.copy(), bench.present.codes[pool.row]
-    worth = bench.space.difficulty * (bench.weights.change + bench.space.distance(bench.present, pool.row, codes))
+def _eliminated(batch: Batch, pool: Candidates, few: int) -> Candidates:
+    """Changes taken back one after the other, the most costly first, as long as the candidate stays good."""
+    codes, now = pool.codes.copy(), batch.rows.codes[pool.row]
+    worth = batch.space.difficulty * (batch.weights.change + batch.space.distance(batch.rows, pool.row, codes))
     worth = np.where(codes != now, np.round(worth, 9), -np.inf)
     order = np.argsort(-worth, axis=1, kind="stable")
     for turn in range(int((codes != now).sum(axis=1).max(initial=0))):
@@ -109,33 +108,38 @@ def _eliminated(bench: Batch, pool: Candidates, few: int) -> Candidates:
         line = np.flatnonzero(codes[np.arange(len(pool)), feature] != now[np.arange(len(pool)), feature])
         trial = codes[line]
         trial[np.arange(len(line)), feature[line]] = now[line, feature[line]]
-        good = bench.good(pool.row[line], trial)
+        good = batch.good(pool.row[line], trial)
         codes[line[good]] = trial[good]
-    found = bench.priced(pool.row, codes, pool.how)
-    short = bench.space.changed(bench.present, found.row, found.codes).sum(axis=1) <= few
-    return joined([found, sparsified(bench, found.take(short), few)]) if short.any() else found
+    found = batch.priced(pool.row, codes, pool.how)
+    short = batch.changed(found).sum(axis=1) <= few
+    return joined([found, sparsified(batch, found.take(short), few)]) if short.any() else found
 
 
 # Candidates of each row that are worth it.
-FINISHED = 4
+IMPROVED = 4
 
 
-def finished(bench: Batch, pool: Candidates, moves: Moves) -> Candidates:
-    """What sparsifying and shrinking make of the best candidates; `moves` are the single changes tried before."""
-    best = pool.best(FINISHED)
-    fewer = sparsified(bench, best.take(_may_be_sparser(bench, best, moves)))
-    best = joined([best, fewer]).best(FINISHED)
-    return joined([fewer, shrunk(bench, best.take(_may_be_nearer(bench, best, moves)))])
+def improve(batch: Batch, found: Found) -> Candidates:
+    """The best candidates of each row with fewer changes, and with smaller ones."""
+    return improved(batch, found.pool)
 
 
-def _may_be_sparser(bench: Batch, pool: Candidates, moves: Moves) -> Bools:
+def improved(batch: Batch, pool: Candidates) -> Candidates:
+    """What sparsifying and shrinking make of the best candidates."""
+    best = pool.best(IMPROVED)
+    fewer = sparsified(batch, best.take(_may_be_sparser(batch, best)))
+    best = joined([best, fewer]).best(IMPROVED)
+    return joined([fewer, shrunk(batch, best.take(_may_be_nearer(batch, best)))])
+
+
+def _may_be_sparser(batch: Batch, pool: Candidates) -> Bools:
     """All but candidates whose every part was tried as a single change already."""
-    changed = bench.space.changed(bench.present, pool.row, pool.codes)
-    return np.asarray((changed.sum(axis=1) > 2) | (changed & ~moves.whole).any(axis=1))
+    changed = batch.changed(pool)
+    return np.asarray((changed.sum(axis=1) > 2) | (changed & ~batch.context.moves.whole).any(axis=1))
 
 
-def _may_be_nearer(bench: Batch, pool: Candidates, moves: Moves) -> Bools:
+def _may_be_nearer(batch: Batch, pool: Candidates) -> Bools:
     """All but single changes of which every value was tried."""
-    changed = bench.space.changed(bench.present, pool.row, pool.codes)
-    numbers = (changed & bench.space.is_number).any(axis=1)
-    return np.asarray(numbers & ((changed.sum(axis=1) > 1) | (changed & ~moves.whole).any(axis=1)))
+    changed = batch.changed(pool)
+    numbers = (changed & batch.space.is_number).any(axis=1)
+    return np.asarray(numbers & ((changed.sum(axis=1) > 1) | (changed & ~batch.context.moves.whole).any(axis=1)))

@@ -66,17 +66,17 @@ class Replies:
 
 
 class Oracle(Protocol):
-    """Asks a model about candidates."""
+    """Queries a model about candidates."""
 
     cheap: bool
-    """Whether a question costs next to nothing."""
+    """Whether a query costs next to nothing."""
     additive: bool
     """Whether margins are known to be a sum over features."""
 
     def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
         """Places of the classes that rows have as they are."""
 
-    def ask(self, present: Rows, row: Codes, codes: Codes, ledger: Spending) -> Replies:
+    def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """The model's answers to candidates; the earlier ones of each row come first where the budget ends."""
 
 
@@ -96,36 +96,36 @@ class TableOracle:
         """See `Oracle`."""
         return classes_of(self.task, rows)
 
-    def ask(self, present: Rows, row: Codes, codes: Codes, ledger: Spending) -> Replies:
+    def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
         margin, valid = np.full(len(row), -np.inf), np.zeros(len(row), dtype=bool)
-        granted = np.flatnonzero(ledger.admit(row))
+        granted = np.flatnonzero(spending.admit(row))
         if len(granted):
-            known, told = self._known(present, row[granted], codes[granted], ledger)
-            there = granted[told]
+            known, reached = self._known(present, row[granted], codes[granted], spending)
+            there = granted[reached]
             wanted = present.wanted[row[there]]
-            margin[there] = margins(known.probabilities[told], wanted, self.task.classifier.guide)
-            valid[there] = (known.choice[told] == wanted) & known.firm[told]
+            margin[there] = margins(known.probabilities[reached], wanted, self.task.classifier.guide)
+            valid[there] = (known.choice[reached] == wanted) & known.firm[reached]
         return Replies(margin, valid)
 
-    def _known(self, present: Rows, row: Codes, codes: Codes, ledger: Spending) -> tuple[Predictions, Bools]:
+    def _known(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> tuple[Predictions, Bools]:
         """What the user's own model decides, about each distinct row once; and for which there was time."""
         first, inverse = self._distinct(present, row, codes)
-        known, told = Predictions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
+        known, reached = Predictions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
         # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
-        order = np.argsort(within(row)[first], kind="stable") if ledger.deadline < np.inf else np.arange(len(first))
-        for part in _parts(order, ledger):
+        order = np.argsort(within(row)[first], kind="stable") if spending.deadline < np.inf else np.arange(len(first))
+        for part in _parts(order, spending):
             table = self.space.table(present, row[first[part]], codes[first[part]])
             known.put(part, self.task.classifier.decide(table, final=False))
-            told[part] = True
-            ledger.calls += len(part)
-        ledger.give_back(row[~told[inverse]])
-        return known.take(inverse), told[inverse]
+            reached[part] = True
+            spending.show(len(part))
+        spending.give_back(row[~reached[inverse]])
+        return known.take(inverse), reached[inverse]
 
     def _distinct(self, present: Rows, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
-        strange = np.asarray(present.off_grid.any(axis=1))
+        own = np.asarray(present.off_grid.any(axis=1))
         # A value off the grid is its row's own, so such rows share no question with others.
-        return distinct(np.column_stack([codes, np.where(strange[row], row, -1)]) if strange.any() else codes)
+        return distinct(np.column_stack([codes, np.where(own[row], row, -1)]) if own.any() else codes)
 
 
 def classes_of(task: Task, rows: pd.DataFrame) -> Codes:
@@ -134,16 +134,16 @@ def classes_of(task: Task, rows: pd.DataFrame) -> Codes:
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _parts(order: Codes, ledger: Spending) -> Iterator[Codes]:
+def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:
     """What is asked at a time, until the deadline: as much as the time left allows, going by the last part."""
-    start, size = 0, CHUNK if ledger.deadline == np.inf else FEW
-    while start < len(order) and not ledger.is_late:
+    start, size = 0, CHUNK if spending.deadline == np.inf else FEW
+    while start < len(order) and not spending.is_late:
         began = time.monotonic()
         yield order[start : start + size]
         start, now = start + size, time.monotonic()
-        if ledger.deadline < np.inf:
+        if spending.deadline < np.inf:
             rate = size / max(now - began, 1e-9)
-            size = int(np.clip(rate * (ledger.deadline - now) / 2, FEW, min(4 * size, CHUNK)))
+            size = int(np.clip(rate * (spending.deadline - now) / 2, FEW, min(4 * size, CHUNK)))
 
 
 # The network's own margins may differ from these by so many times as much as they were seen to, and by no less than
@@ -173,13 +173,13 @@ class NetworkOracle:
         self._tables = [self._table(i) for i in range(len(space.names))]
         self.rounding = self._seen_rounding()
 
-    def ask(self, present: Rows, row: Codes, codes: Codes, ledger: Spending) -> Replies:
+    def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
-        if ledger.is_late:
-            ledger.refused[row] = True
+        if spending.is_late:
+            spending.refuse(row)
             return Replies(np.full(len(row), -np.inf), np.zeros(len(row), dtype=bool))
-        ledger.count(row)
-        ledger.calls += len(row)
+        spending.count(row)
+        spending.show(len(row))
         wanted = present.wanted[row]
         margin = lead(self.logits(present, row, codes), wanted)
         return Replies(margin, margin > self.rounding)
@@ -209,9 +209,8 @@ class NetworkOracle:
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """`n x classes`."""
         hidden = np.tile(self._bias, (len(row), 1)) if len(row) else np.empty((0, len(self._bias)))
-        strange = present.strange
         for i in range(len(self.space.names)):
-            hidden += self._part(i, present, row, codes[:, i], exact=strange[i])
+            hidden += self._part(i, present, row, codes[:, i], exact=present.off_grid_features[i])
         if not len(self.rest):
             return hidden
         whole = np.concatenate([hidden, np.zeros((-len(hidden) % BLOCK, hidden.shape[1]))])

@@ -1,6 +1,6 @@
 """Search: verified counterfactuals for rows, by the user's own model, under the task's rules.
 
-Rows go through the search in batches (see `course`), and every answer is checked (see `answers`) before the next ones
+Rows go through the search in batches (see `steps`), and every answer is checked (see `answers`) before the next ones
 are searched, so that a model that breaks down later costs only the rows that were still to come.
 """
 
@@ -27,7 +27,7 @@ from .candidates import SearchResult, one_after_the_other
 from .context import Context, Settings
 from .cost import CostWeights, weights_for
 from .oracles import Oracle
-from .propose.combine import Draws
+from .propose.draws import Draws
 from .space import Codes, Rows, snaps
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
@@ -53,7 +53,7 @@ class Search:
     n_draws: how many proposals of it are tried for each row. With 1, a row whose only draw is good gets it as it is,
         which is fast, and only the others are searched.
     budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
-    stand_in: the model with gradients, where it is known already.
+    surrogate: the model with gradients, where it is known already.
     graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
     """
 
@@ -68,18 +68,18 @@ class Search:
         n_draws: int = 16,
         seed: int = 0,
         budget: Budget | Mapping[str, Any] | int | None = None,
-        stand_in: Differentiable | None = None,
+        surrogate: Differentiable | None = None,
         graph: CausalGraph | None = None,
     ) -> None:
         _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
         chosen = weights_for(prefer, weights)
-        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, stand_in, graph)
-        self.parts = Context(task, self.settings, difficulty)
+        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph)
+        self.context = Context(task, self.settings, difficulty)
 
     @property
     def task(self) -> Task:
         """The problem."""
-        return self.parts.task
+        return self.context.task
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None = None) -> Self:
         """The same search for a task with other rules or another target, or with other difficulties.
@@ -88,7 +88,7 @@ class Search:
         another table, other bounds or another model gets its own.
         """
         other = object.__new__(type(self))
-        other.settings, other.parts = self.settings, self.parts.narrowed(task, difficulty)
+        other.settings, other.context = self.settings, self.context.narrowed(task, difficulty)
         return other
 
     def explain(
@@ -110,19 +110,19 @@ class Search:
         tell = on_batch or _nobody
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
-        classes, failures = classes_by_halves(self.parts.oracle, table, natural)
+        classes, failures = classes_by_halves(self.context.oracle, table, natural)
         known = pd.Index(self.task.classes, tupleize_cols=False).to_numpy()
         wanted = self.task.wanted(known[classes])
         asked = np.flatnonzero((known[classes] != wanted) & (classes != UNKNOWN))
         inquiry = Inquiry(table, wanted, asked, failures)
         tell(len(table) - len(asked), 0)
-        course = StepRunner(self.parts, k, depth)
-        parts = self._in_parts(course, self._question(inquiry, natural), tell, best_effort=best_effort)
+        runner = StepRunner(self.context, k, depth)
+        parts = self._in_parts(runner, self._question(inquiry, natural), tell, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
         spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
-        return replace(made, effort=spent, prices=self.parts.prices)
+        return replace(made, effort=spent, prices=self.context.prices)
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""
@@ -130,65 +130,64 @@ class Search:
         if len(asked) < len(inquiry.table):
             natural = {n: v[asked] for n, v in natural.items()}
         wanted = inquiry.wanted[asked]
-        places = {name: i for i, name in enumerate(self.task.classes)}
-        present = self.parts.space.present(natural, np.array([places[w] for w in wanted.tolist()], dtype=np.int64))
+        present = self.context.space.present(natural, self.task.class_places(wanted))
         return Question(present, wanted)
 
-    def _in_parts(self, course: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:
+    def _in_parts(self, runner: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
-        k, cheap = course.k, self.parts.oracle.cheap
-        size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.present)
+        k, cheap = runner.k, self.context.oracle.cheap
+        size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
         parts = []
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
-            found = self._searched(course, part.present, tell)
-            found, answers = self._snapped(course, part, found, checked(self.parts.space, part, found, k))
-            lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.present)) == 0)
+            found = self._searched(runner, part.rows, tell)
+            found, answers = self._snapped(runner, part, found, checked(self.context.space, part, found, k))
+            lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.rows)) == 0)
             if best_effort and len(lacking):
-                near = nearest(self.parts.space, part, found, lacking)
-                answers = answers.completed(near, lacking, len(part.present))
+                near = nearest(self.context.space, part, found, lacking)
+                answers = answers.completed(near, lacking, len(part.rows))
             parts.append((found, answers))
         failed = [message for part in parts for side in part for message in side.failures.values()]
         if failed and len(failed) == rows:
             raise ClassifierError(failed[0])
         return parts
 
-    def _snapped(self, course: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
+    def _snapped(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
         """Rows without an answer are searched again with values off the grid moved to the nearest on it.
 
         In codes the two cannot be told apart, so that the first search leaves such values as they are or moves them on.
         """
-        ways = snaps(part.present.off_grid & self.parts.space.movable)
+        ways = snaps(part.rows.off_grid & self.context.space.movable)
         for turn, which in enumerate(ways):
-            lacking = np.bincount(answers.row, minlength=len(part.present)) == 0
+            lacking = np.bincount(answers.row, minlength=len(part.rows)) == 0
             rows = np.flatnonzero(lacking & which.any(axis=1) & (found.status != Status.IMPOSSIBLE))
             if not len(rows):
                 continue
             own = part.take(rows)
             left = np.maximum(self.settings.budget.calls - found.spent[rows], 0)
-            own = replace(own, present=own.present.snap(which[rows], left // (len(ways) - turn)))
-            more = found_by_halves(course.run, own.present)
-            more = replace(more, pool=course.ordered(own.present, more.pool))
-            answers = answers.completed(checked(self.parts.space, own, more, course.k), rows, len(part.present))
+            own = replace(own, rows=own.rows.snap(which[rows], left // (len(ways) - turn)))
+            more = found_by_halves(runner.run, own.rows)
+            more = replace(more, pool=runner.ordered(own.rows, more.pool))
+            answers = answers.completed(checked(self.context.space, own, more, runner.k), rows, len(part.rows))
             found = found.continued(more, rows)
         return found, answers
 
-    def _searched(self, course: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+    def _searched(self, runner: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
-        if not course.is_quick:
-            found = self._in_batches(course, present, tell)
+        if not self.settings.is_quick(runner.k):
+            found = self._in_batches(runner, present, tell)
         else:
-            found = found_by_halves(course.quick, present)
+            found = found_by_halves(runner.quick, present)
             left = np.flatnonzero(~found.pool.has(len(present)))
             tell(len(present) - len(left), 0)
-            found = found.completed(self._in_batches(course, present.take(left), tell), left)
-        return replace(found, pool=course.ordered(present, found.pool))
+            found = found.completed(self._in_batches(runner, present.take(left), tell), left)
+        return replace(found, pool=runner.ordered(present, found.pool))
 
-    def _in_batches(self, course: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
-        size, found = CHUNK if self.parts.oracle.cheap else CHUNK_ASKING, []
+    def _in_batches(self, runner: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+        size, found = CHUNK if self.context.oracle.cheap else CHUNK_ASKING, []
         for start in range(0, max(len(present), 1), size):
             batch = present.take(slice(start, start + size))
-            found.append(found_by_halves(course.run, batch))
+            found.append(found_by_halves(runner.run, batch))
             tell(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
         return one_after_the_other(found, present.codes.shape[1])
 

@@ -1,4 +1,4 @@
-"""The grid that is searched: rows as integer codes, what may move, and what a move costs.
+"""The grid that is searched: rows as integer codes, what may move, how far, and the single changes that are tried.
 
 A row's own values may lie off the grid. Wherever a candidate has the code of the present value, it stands for that
 very value, so that nobody's income is rounded for being left alone.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from ..task import Task
 
 # Values off the grid of which every part is tried on it.
 TOGETHER = 3
+# Most values of one feature, tried from above until all moves together are few enough.
+THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -51,7 +53,7 @@ class Rows:
         return bool(self.snapped.any())
 
     @cached_property
-    def strange(self) -> list[bool]:
+    def off_grid_features(self) -> list[bool]:
         """Of which features some row has a value off the grid."""
         return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
 
@@ -89,8 +91,7 @@ class SearchSpace:
         self.task = task
         self.features = tuple(task.schema)
         self.names = task.schema.names
-        frozen = {*task.schema.immutable, *(rule.freezes for rule in task.rules if rule.freezes)}
-        self.movable = np.array([name not in frozen for name in self.names])
+        self.movable = np.array([name not in task.frozen for name in self.names])
         self.tops = np.array([f.top or 0 for f in self.features], dtype=np.int64)
         self.is_number = np.array([f.is_number for f in self.features])
         self.unit = np.array([task.units[f.name] if f.is_number else 1.0 for f in self.features])
@@ -119,7 +120,7 @@ class SearchSpace:
             if names is not None and feature.name not in names:
                 continue
             values: NDArray[Any] = feature.at(codes[:, i])
-            if present.strange[i]:
+            if present.off_grid_features[i]:
                 stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
                 values = np.where(stays, present.natural[feature.name][row], values)
             found[feature.name] = values
@@ -138,7 +139,7 @@ class SearchSpace:
         """How far each number moves in units of its spread, `n x features`; 0 for categories."""
         moved, which = np.zeros(codes.shape), self._moving
         moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
-        for i in which[np.asarray(present.strange)[which]]:
+        for i in which[np.asarray(present.off_grid_features)[which]]:
             exact = np.abs(self.features[i].at(codes[:, i]) - present.natural[self.names[i]][row]) / self.unit[i]
             moved[:, i] = np.where(moved[:, i] == 0, 0.0, exact)
         return moved
@@ -156,3 +157,64 @@ def _difficulties(names: tuple[str, ...], given: Mapping[str, float]) -> Floats:
     if faults:
         raise DataError("these difficulties cannot be used", faults)
     return np.array([float(given.get(n, 1.0)) for n in names])
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Single changes, the same for every row: `feature` to `code`; `whole[f]` where no value is left out."""
+
+    feature: Codes
+    code: Codes
+    whole: Bools
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    @cached_property
+    def features(self) -> Codes:
+        """The features that have moves, rising."""
+        return np.unique(self.feature)
+
+    @cached_property
+    def places(self) -> tuple[Codes, ...]:
+        """The places of the moves of each of these features."""
+        return tuple(np.flatnonzero(self.feature == i) for i in self.features)
+
+    @cached_property
+    def table(self) -> Codes:
+        """The same as lines of one length, `features x values`, padded with -1."""
+        table = np.full((len(self.places), max(map(len, self.places), default=0)), -1, dtype=np.int64)
+        for line, place in zip(table, self.places, strict=True):
+            line[: len(place)] = place
+        return table
+
+
+class Grids:
+    """Values of each feature that are tried, at most so many: half evenly spaced, half where the training rows are."""
+
+    def __init__(self, space: SearchSpace, train: Codes) -> None:
+        self.space, self.train = space, train
+        self.of = lru_cache(maxsize=None)(self._of)
+
+    def _of(self, i: int, most: int) -> Codes:
+        top = int(self.space.tops[i])
+        if not self.space.is_number[i] or top < most:
+            return np.arange(top + 1)
+        even = np.linspace(0, top, max(2, most // 2)).round().astype(np.int64)
+        usual = np.quantile(self.train[:, i], np.linspace(0, 1, max(2, most - len(even))), method="nearest")
+        return np.unique(np.concatenate([even, usual.astype(np.int64)]))
+
+
+def moves_of(space: SearchSpace, known: Grids, most: int) -> Moves:
+    """All single changes, numbers thinned until there are at most so many; always every level of a category."""
+    movable = np.flatnonzero(space.movable).tolist()
+    for thinning in THINNINGS:
+        grids = [known.of(i, thinning) for i in movable]
+        if sum(map(len, grids)) <= most:
+            break
+    none = np.empty(0, dtype=np.int64)
+    whole = np.array([len(g) == space.tops[i] + 1 for i, g in zip(movable, grids, strict=True)], dtype=bool)
+    every = np.ones(len(space.names), dtype=bool)
+    every[movable] = whole
+    feature = [np.full(len(g), i) for i, g in zip(movable, grids, strict=True)]
+    return Moves(np.concatenate([none, *feature]), np.concatenate([none, *grids]), every)

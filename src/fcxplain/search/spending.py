@@ -1,10 +1,10 @@
-"""What may be spent on each row, questions to the user's model and time, and what each row of a batch has spent."""
+"""What may be spent on each row, queries of the user's model and time, and what the rows of a batch have spent."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -38,23 +38,13 @@ def as_budget(given: Budget | Mapping[str, Any] | int | None) -> Budget:
         return given
     if isinstance(given, Mapping):
         known = [f.name for f in fields(Budget)]
-        _refuse([_unknown(name, known) for name in given if name not in known])
+        remedy = f"There are {' and '.join(known)}."
+        _refuse([Fault(f"{n!r}", "is not known", did_you_mean(n, known) or remedy) for n in given if n not in known])
         return Budget(**given)
-    _refuse([] if _is_whole(given) else [_strange(given)])
+    if not isinstance(given, int) or isinstance(given, bool):
+        remedy = "Give a whole number of calls, Budget(calls=..., seconds=...) or a mapping of these."
+        _refuse([Fault(f"{given!r}", f"is a {type(given).__name__}", remedy)])
     return Budget(calls=given)
-
-
-def _is_whole(given: object) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool)
-
-
-def _unknown(name: object, known: list[str]) -> Fault:
-    return Fault(f"{name!r}", "is not known", did_you_mean(name, known) or f"There are {' and '.join(known)}.")
-
-
-def _strange(given: object) -> Fault:
-    remedy = "Give a whole number of calls, Budget(calls=..., seconds=...) or a mapping of these."
-    return Fault(f"{given!r}", f"is a {type(given).__name__}", remedy)
 
 
 def _refuse(faults: list[Fault]) -> None:
@@ -62,25 +52,36 @@ def _refuse(faults: list[Fault]) -> None:
         raise DataError("this budget cannot be used", faults)
 
 
-@dataclass
-class Spending:
-    """Calls of the model by each row, and time by all rows together."""
+@dataclass(eq=False)
+class Account:
+    """What all rows of a batch have spent; `Spending` is the view of it that some of the rows have."""
 
     limit: Codes
     """Calls that may go into each row."""
     spent: Codes
     """Candidates that the model was asked about, for each row."""
-    deadline: float = np.inf
-    refused: Bools = field(init=False)
+    refused: Bools
     """Rows that wanted to ask more than they were allowed."""
-    held: Codes = field(init=False)
-    """Calls that each row keeps back for what comes later."""
     calls: int = 0
     """Rows that the model was really shown: what several rows want to know is asked once."""
 
-    def __post_init__(self) -> None:
-        self.refused = np.zeros(len(self.spent), dtype=bool)
-        self.held = np.zeros(len(self.spent), dtype=np.int64)
+
+@dataclass(frozen=True, eq=False)
+class Spending:
+    """What some rows of a batch have spent, and whether they may spend more: calls by each row, time by all of them."""
+
+    account: Account
+    rows: Codes
+    """Places of the rows in the account."""
+    held: Codes
+    """Calls that each row keeps back for what comes later."""
+    deadline: float = np.inf
+
+    @classmethod
+    def start(cls, limit: Codes, deadline: float = np.inf) -> Spending:
+        """Nothing spent yet by any row of a batch."""
+        none = np.zeros(len(limit), dtype=np.int64)
+        return cls(Account(limit, none.copy(), none > 0), np.arange(len(limit)), none, deadline)
 
     @property
     def is_late(self) -> bool:
@@ -88,34 +89,48 @@ class Spending:
         return self.deadline < np.inf and time.monotonic() > self.deadline
 
     @property
+    def limit(self) -> Codes:
+        """Calls that may go into each row."""
+        return self.account.limit[self.rows]
+
+    @property
     def left(self) -> Codes:
         """How many calls each row has left."""
-        return np.asarray(np.maximum(self.limit - self.held - self.spent, 0))
+        return np.asarray(np.maximum(self.limit - self.held - self.account.spent[self.rows], 0))
 
     def admit(self, row: Codes) -> Bools:
         """Which of these candidates may still be asked about; they count from now on."""
-        granted = ((self.spent + self.held)[row] + within(row) < self.limit[row]) & (not self.is_late)
-        self.refused[row[~granted]] = True
+        spent = self.account.spent[self.rows] + self.held
+        granted = (spent[row] + within(row) < self.limit[row]) & (not self.is_late)
+        self.refuse(row[~granted])
         self.count(row[granted])
         return np.asarray(granted)
 
     def count(self, row: Codes) -> None:
         """Candidates that are asked about whatever the limit."""
-        self.spent += np.bincount(row, minlength=len(self.spent))
+        self.charge(np.bincount(row, minlength=len(self.rows)))
+
+    def charge(self, calls: Codes) -> None:
+        """Calls that each of the rows has spent."""
+        self.account.spent[self.rows] += calls
+
+    def show(self, calls: int) -> None:
+        """Rows that the model was shown."""
+        self.account.calls += calls
+
+    def refuse(self, row: Codes) -> None:
+        """Candidates that are not asked about."""
+        self.account.refused[self.rows[row]] = True
 
     def give_back(self, row: Codes) -> None:
         """Candidates that were admitted, but for which there was no time."""
-        self.spent -= np.bincount(row, minlength=len(self.spent))
-        self.refused[row] = True
+        self.charge(-np.bincount(row, minlength=len(self.rows)))
+        self.refuse(row)
 
     def of(self, rows: Codes) -> Spending:
-        """The ledger of some of the rows; what they spend is told by `settle`."""
-        part = Spending(self.limit[rows], self.spent[rows], self.deadline)
-        part.held = self.held[rows]
-        return part
+        """The same account, for some of the rows."""
+        return replace(self, rows=self.rows[rows], held=self.held[rows])
 
-    def settle(self, part: Spending, rows: Codes) -> None:
-        """Take over what some of the rows have spent."""
-        self.spent[rows] = part.spent
-        self.refused[rows] |= part.refused
-        self.calls += part.calls
+    def holding(self, calls: Codes) -> Spending:
+        """The same account; each row keeps some calls back."""
+        return replace(self, held=calls)

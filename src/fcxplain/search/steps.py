@@ -1,37 +1,39 @@
-"""The way of one batch of rows through the search.
+"""The steps of the search, in order. Who reads `STEPS` has read the algorithm.
 
-Single changes, combinations, a second look from the best of them, proposals of others, donors; then fewer and smaller
-changes. Where nothing was found, a proof that there is nothing; where that fails too, gradients and wide proposals.
+A step proposes: from a batch of rows and what was found for them so far to more good candidates. One loop gives each
+step the rows that need it and keeps what it brings, so that stopping after any step leaves the best so far.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..explanation import Status
 from ..proof.proof import LIMIT, prove
 from ..proof.tree_search import ASKED
 from .batch import Batch
-from .candidates import REFINE, REPAIR, Candidates, SearchResult, diverse, joined, undominated
+from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated
 from .context import Context
 from .cost import LOOKED_AT, MOST, incoherence, measured, supported
-from .improve import finished
-from .propose.combine import combinations, drawn, in_between, ladders, outright, singles
-from .propose.donors import profiled
-from .propose.few import few_first, with_few
-from .propose.last_resort import refined
-from .propose.pairs import climbed
-from .propose.single import Axes
+from .improve import improve, improved
+from .propose.combine import combinations
+from .propose.donors import donors, usual_profiles
+from .propose.draws import drawn, draws
+from .propose.few import far_with_many, few_changes, few_first
+from .propose.last_resort import random_changes, uphill
+from .propose.pairs import has_start, look_around, pairs, without_few_changes
+from .propose.single import STARTS, explore, nearest_miss, outright_changes, single_changes, values_between
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
 # Answers of each row held ready beyond those asked for.
 SPARE = 2
+# How far rows of an expensive model are looked at: 1 leaves out pairs and second looks, 2 proofs and last resorts.
 DEEPEST = 3
 # The part of its calls that a row keeps back for values off the grid (see `Search`).
 HELD_BACK = 4
@@ -39,166 +41,84 @@ HELD_BACK = 4
 PROVED = 64
 
 
-class StepRunner:
-    """The steps for one task, and what each row is to get: at most `k` answers.
+RowFilter = Callable[[Batch, Found], Bools]
+"""Which rows of a batch a step is for."""
 
-    How far rows of a model that is dear to ask are looked at is their `depth`: 1 leaves out the second look from the
-    best changes, 2 proofs and last resorts.
-    """
 
-    def __init__(self, parts: Context, k: int, depth: int = DEEPEST) -> None:
-        self.parts, self.k, self.depth = parts, k, DEEPEST if parts.oracle.cheap else depth
-        self.settings, self.weights = parts.settings, parts.settings.weights
+@dataclass(frozen=True)
+class SearchStep:
+    """One step: what it proposes, for which rows, and from which depth on."""
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether each row has a single draw: whoever's is good needs no search."""
-        return self.settings.draws is not None and self.settings.n_draws == 1 and self.k == 1
+    propose: Callable[[Batch, Found], Candidates]
+    rows: tuple[RowFilter, ...]
+    """All of these must hold."""
+    depth: int = 1
+    improves: bool = False
+    """Whether what it brings is made sparser and nearer at once."""
+    settles: bool = False
+    """Whether rows that one change helps are done after it, where that is preferred to all else."""
 
-    def quick(self, present: Rows) -> SearchResult:
-        """Rows whose only draw is good as it is, if draws are to be taken so."""
-        bench, status = self._bench(present), np.full(len(present), Status.NOT_FOUND, dtype=object)
-        pool = bench.nothing()
-        if self.settings.draws is not None and self.is_quick:
-            pool = drawn(bench, self.settings.draws, 1)
-        changed = np.flatnonzero(bench.space.changed(present, pool.row, pool.codes).any(axis=1))
-        ledger = bench.ledger
-        return SearchResult(pool.take(changed), status, bench.nothing(), ledger.spent, ledger.refused, ledger.calls)
 
-    def run(self, present: Rows) -> SearchResult:
-        """Good candidates for each row, the cheapest first, and the status of rows without any."""
-        bench = self._bench(present)
-        pool, nearly, status = self._found(bench)
-        ledger = bench.ledger
-        return SearchResult(self._shortlisted(bench, pool), status, nearly, ledger.spent, ledger.refused, ledger.calls)
+def possible(batch: Batch, found: Found) -> Bools:
+    """Rows to which the rules leave anything."""
+    return found.possible
 
-    def ordered(self, present: Rows, pool: Candidates) -> Candidates:
-        """Answers in order of choice, and some to spare."""
-        if self.weights.density:
-            pool = measured(self.weights, self.parts.common.density, pool, self.k)
-        if self.k == 1:
-            return pool.best(1 + SPARE)
-        return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
 
-    def _bench(self, present: Rows) -> Batch:
-        budget = self.settings.budget
-        deadline = np.inf if budget.seconds is None else time.monotonic() + budget.seconds * len(present)
-        ledger = Spending(self._allowed(present), np.zeros(len(present), dtype=np.int64), deadline)
-        legal, oracle = self.parts.legal, self.parts.oracle
-        return Batch(self.parts.space, legal, oracle, present, ledger, self.weights, legal.leeway(present))
+def breaks_a_rule(batch: Batch, found: Found) -> Bools:
+    """Rows that break a rule as they are."""
+    return np.asarray((found.base != batch.rows.codes).any(axis=1))
 
-    def _allowed(self, present: Rows) -> Codes:
-        """Calls that may go into each row; those with values off the grid keep some back for them."""
-        if present.calls is not None:
-            return present.calls
-        calls = self.settings.budget.calls
-        waits = (present.off_grid & self.parts.space.movable).any(axis=1)
-        return np.where(waits, calls - calls // HELD_BACK, calls)
 
-    def _found(self, bench: Batch) -> tuple[Candidates, Candidates, NDArray[Any]]:
-        """Good candidates, what came nearest, and the status of rows without any."""
-        status = np.full(len(bench.present), Status.NOT_FOUND, dtype=object)
-        if not len(bench.present):
-            return bench.nothing(), bench.nothing(), status
-        base, possible = bench.legal.base(bench.present, bench.leeway)
-        rows = np.flatnonzero(possible)
-        part = bench.of(rows)
-        pool, nearly = self._searched(part, base[rows])
-        bench.settle(part, rows)
-        pool, nearly = replace(pool, row=rows[pool.row]), replace(nearly, row=rows[nearly.row])
-        if self.depth == DEEPEST:
-            pool = joined([pool, self._proved(bench, np.flatnonzero(~pool.has(len(possible))), status)])
-            left = np.flatnonzero(possible & ~pool.has(len(possible)) & (status != Status.IMPOSSIBLE))
-            pool = joined([pool, self._refined(bench, left, base[left])])
-        status[bench.ledger.refused & (status != Status.IMPOSSIBLE)] = Status.TIMED_OUT
-        return pool, nearly, status
+def unsettled(batch: Batch, found: Found) -> Bools:
+    """Rows that one change did not settle."""
+    return found.possible & ~found.settled
 
-    def _searched(self, bench: Batch, base: Codes) -> tuple[Candidates, Candidates]:
-        """Good candidates of every kind, and for each row what came nearest to one."""
-        axes, pool = singles(bench, base, self.parts.moves)
-        pool = joined([pool, outright(bench, base, self.parts.moves)])
-        pool = joined([pool, in_between(bench, axes, pool)])
-        nearly = _nearest(bench, axes)
-        rows = np.flatnonzero(~self._settled(bench, pool))
-        if not len(rows):
-            return pool, nearly
-        part = bench.of(rows)
-        more = self._combined(part, axes.of(rows), pool.of(rows))
-        bench.settle(part, rows)
-        return joined([pool, replace(more, row=rows[more.row])]), nearly
 
-    def _settled(self, bench: Batch, pool: Candidates) -> Bools:
-        """Rows that need nothing more: one change does, and that is preferred to whatever else there may be."""
-        if self.k > 1 or self.weights.looks_at_data or self.weights.several < MOST:
-            return np.zeros(len(bench.present), dtype=bool)
-        one = bench.space.changed(bench.present, pool.row, pool.codes).sum(axis=1) == 1
-        return pool.take(one).has(len(bench.present))
+def not_drawn_yet(batch: Batch, found: Found) -> Bools:
+    """All rows, unless their only draw was looked at before everything else."""
+    return np.full(len(batch), not batch.is_quick)
 
-    def _combined(self, bench: Batch, axes: Axes, pool: Candidates) -> Candidates:
-        """Candidates with several changes, beside the given ones with one."""
-        known = ladders(bench, axes)
-        pools = [combinations(bench, axes, known)]
-        if self.settings.draws is not None and self.settings.n_draws > 0 and not self.is_quick:
-            pools.append(drawn(bench, self.settings.draws, self.settings.n_draws))
-        if self.depth > 1:
-            pools += climbed(bench, axes, joined([pool, *pools]), self.parts.moves)
-        if self.weights.looks_at_data:
-            pools.append(profiled(bench, axes, known, self.parts.common.density))
-        lacking = np.flatnonzero(~joined([pool, *pools]).has(len(bench.present)))
-        if len(lacking) and not bench.ledger.is_late:
-            pools.append(self.parts.common.donors.moved(bench, lacking))
-        found = joined(pools)
-        found = joined([found, finished(bench, joined([pool, found]), self.parts.moves)])
-        return joined([found, with_few(bench, axes, joined([pool, found]), self.parts.moves)])
 
-    def _proved(self, bench: Batch, rows: Codes, status: NDArray[Any]) -> Candidates:
-        """Candidates that a proof turned up for rows without any; where it proves there is none, the status says so."""
-        found = [bench.nothing()]
-        limit = np.full(len(rows), LIMIT) if self.parts.oracle.cheap else _affordable(bench.ledger.left[rows])
-        size = PROVED if bench.ledger.deadline < np.inf else len(rows)
-        for most in np.unique(limit).tolist():
-            alike = rows[limit == most]
-            for start in range(0, len(alike), size):
-                if not bench.ledger.is_late:
-                    found.append(self._proved_alike(bench, alike[start : start + size], status, most))
-        return joined(found)
+def data_counts(batch: Batch, found: Found) -> Bools:
+    """All rows, where training rows have a say in what an answer costs."""
+    return np.full(len(batch), batch.weights.looks_at_data)
 
-    def _proved_alike(self, bench: Batch, rows: Codes, status: NDArray[Any], limit: int) -> Candidates:
-        part = bench.of(rows)
-        table = self.parts.task.table(part.present.natural)
-        wanted, until = self.parts.names[part.present.wanted], bench.ledger.deadline
-        proof = prove(self.parts.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=until)
-        part.ledger.spent += proof.asked
-        part.ledger.calls += proof.calls
-        status[rows[proof.impossible]] = Status.IMPOSSIBLE
-        found = np.flatnonzero(proof.possible)
-        pool = part.tried(found, self.parts.task.encoder.codes(proof.witness)[found], REFINE)
-        pool = joined([pool, finished(part, pool, self.parts.moves)])
-        bench.settle(part, rows)
-        return replace(pool, row=rows[pool.row])
 
-    def _refined(self, bench: Batch, rows: Codes, base: Codes) -> Candidates:
-        """The last resort of rows without an answer or a proof."""
-        if not len(rows):
-            return bench.nothing()
-        part = bench.of(rows)
-        pool = refined(part, base, self.parts.common.slope, self.parts.common.train, self.settings.seed)
-        pool = joined([pool, finished(part, pool, self.parts.moves)])
-        bench.settle(part, rows)
-        return replace(pool, row=rows[pool.row])
+def in_time(batch: Batch, found: Found) -> Bools:
+    """All rows, unless their time is over."""
+    return np.full(len(batch), not batch.spending.is_late)
 
-    def _shortlisted(self, bench: Batch, pool: Candidates) -> Candidates:
-        """The cheapest candidates of each row, or such as differ, without a look at how lonely they are."""
-        changed = bench.space.changed(bench.present, pool.row, pool.codes)
-        extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
-        if self.weights.coherence:
-            extra = self.weights.coherence * incoherence(changed, self.parts.effects) + extra
-        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
-        pool = few_first(bench, self.weights, pool)
-        if self.weights.support:
-            pool = supported(self.weights, self.parts.common.density, pool)
-        most = self.k + SPARE + (LOOKED_AT + self.k if self.weights.density else 0)
-        return diverse(pool, bench.present.codes, most).cheapest(most) if self.k > 1 else pool.best(most)
+
+def unanswered(batch: Batch, found: Found) -> Bools:
+    """Rows without an answer that are not proved to have none."""
+    return found.lacking & ~found.impossible
+
+
+def proof(batch: Batch, found: Found) -> Candidates:
+    """Prove that rows have no counterfactual; what a proof turns up instead is a candidate."""
+    spending = batch.spending
+    limit = np.full(len(batch), LIMIT) if batch.oracle.cheap else _affordable(spending.left)
+    size = PROVED if spending.deadline < np.inf else len(batch)
+    pools = [batch.nothing()]
+    for most in np.unique(limit).tolist():
+        alike = np.flatnonzero(limit == most)
+        for start in range(0, len(alike), size):
+            if not spending.is_late:
+                rows = alike[start : start + size]
+                pool, found.impossible[rows] = _proved(batch.of(rows), most)
+                pools.append(pool.at(rows))
+    return joined(pools)
+
+
+def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
+    """Candidates that proofs turned up, and which rows have no counterfactual; at most so many legal rows are tried."""
+    context, spending = batch.context, batch.spending
+    table, wanted = context.task.table(batch.rows.natural), context.task.class_names[batch.rows.wanted]
+    proved = prove(context.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=spending.deadline)
+    spending.charge(proved.asked)
+    spending.show(proved.calls)
+    rows = np.flatnonzero(proved.possible)
+    return batch.tried(rows, context.task.encoder.codes(proved.witness)[rows], REFINE), proved.impossible
 
 
 def _affordable(left: Codes) -> Codes:
@@ -209,12 +129,109 @@ def _affordable(left: Codes) -> Codes:
     return np.where(left > 2, 2 ** np.floor(np.log2(np.maximum(left - 2, 1))), 0).astype(np.int64)
 
 
-def _nearest(bench: Batch, axes: Axes) -> Candidates:
-    """The single change that comes nearest to the class wanted; its price is infinite, for it is no answer."""
-    margin = np.round(axes.spread(axes.margin, -np.inf), 9)
-    if not margin.size:
-        return bench.nothing()
-    best = margin.argmax(axis=1)
-    row = np.flatnonzero(np.isfinite(margin[np.arange(len(margin)), best]))
-    codes = axes.codes[axes.line[row, best[row]]]
-    return Candidates(row, codes, np.full(len(row), np.inf), np.full(len(row), REPAIR))
+STEPS = (
+    SearchStep(single_changes, (possible,)),
+    SearchStep(outright_changes, (possible, breaks_a_rule)),
+    SearchStep(values_between, (possible,), settles=True),
+    SearchStep(combinations, (unsettled,)),
+    SearchStep(draws, (unsettled, not_drawn_yet)),
+    SearchStep(pairs, (unsettled, without_few_changes), depth=2),
+    *(
+        SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
+        for t in range(STARTS)
+    ),
+    SearchStep(usual_profiles, (unsettled, data_counts)),
+    SearchStep(donors, (possible, unanswered, in_time)),
+    SearchStep(improve, (unsettled,)),
+    SearchStep(few_changes, (unsettled, far_with_many)),
+    SearchStep(proof, (unanswered,), depth=DEEPEST, improves=True),
+    SearchStep(uphill, (possible, unanswered), depth=DEEPEST, improves=True),
+    SearchStep(random_changes, (possible, unanswered), depth=DEEPEST, improves=True),
+)
+
+
+class StepRunner:
+    """Runs the steps for the rows of one task, each of which is to get at most `k` answers."""
+
+    def __init__(self, context: Context, k: int, depth: int = DEEPEST) -> None:
+        self.context, self.k, self.depth = context, k, DEEPEST if context.oracle.cheap else depth
+        self.weights = context.settings.weights
+
+    def run(self, present: Rows) -> SearchResult:
+        """Good candidates for each row, the cheapest first, and the status of rows without any."""
+        batch = self.batch(present)
+        base, legal = batch.legal.base(present, batch.region)
+        found = Found(explore(batch, base, legal), legal, batch.nothing())
+        for step in STEPS:
+            if step.depth <= self.depth:
+                self._take(step, batch, found)
+        return self._result(batch, self._shortlisted(batch, found.pool), found)
+
+    def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
+        rows = np.flatnonzero(np.logical_and.reduce([applies(batch, found) for applies in step.rows]))
+        if len(rows):
+            part, known = batch.of(rows), found.of(rows)
+            pool = step.propose(part, known)
+            if step.improves:
+                pool = joined([pool, improved(part, pool)])
+            found.impossible[rows] = known.impossible
+            found.add(pool.at(rows))
+        if step.settles:
+            found.settled = self._settled(batch, found.pool)
+
+    def _settled(self, batch: Batch, pool: Candidates) -> Bools:
+        """Rows that need nothing more: one change does, and that is preferred to whatever else there may be."""
+        if self.k > 1 or self.weights.looks_at_data or self.weights.several < MOST:
+            return np.zeros(len(batch), dtype=bool)
+        return pool.take(batch.changed(pool).sum(axis=1) == 1).has(len(batch))
+
+    def quick(self, present: Rows) -> SearchResult:
+        """Rows whose only draw is good as it is, if draws are to be taken so."""
+        batch = self.batch(present)
+        pool = drawn(batch, 1)
+        return self._result(batch, pool.take(np.flatnonzero(batch.changed(pool).any(axis=1))))
+
+    def batch(self, present: Rows) -> Batch:
+        """Rows made ready for the steps, with nothing spent."""
+        context, seconds = self.context, self.context.settings.budget.seconds
+        deadline = np.inf if seconds is None else time.monotonic() + seconds * len(present)
+        spending = Spending.start(self._allowed(present), deadline)
+        return Batch(context, present, spending, self.weights, context.legal.region(present), self.k)
+
+    def _allowed(self, present: Rows) -> Codes:
+        """Calls that may go into each row; those with values off the grid keep some back for them."""
+        if present.calls is not None:
+            return present.calls
+        calls = self.context.settings.budget.calls
+        waits = (present.off_grid & self.context.space.movable).any(axis=1)
+        return np.where(waits, calls - calls // HELD_BACK, calls)
+
+    def _result(self, batch: Batch, pool: Candidates, found: Found | None = None) -> SearchResult:
+        account, status = batch.spending.account, np.full(len(batch), Status.NOT_FOUND, dtype=object)
+        nearly = batch.nothing()
+        if found is not None:
+            status[account.refused] = Status.TIMED_OUT
+            status[found.impossible] = Status.IMPOSSIBLE
+            nearly = nearest_miss(batch, found.singles)
+        return SearchResult(pool, status, nearly, account.spent, account.refused, account.calls)
+
+    def ordered(self, present: Rows, pool: Candidates) -> Candidates:
+        """Answers in order of choice, and some to spare."""
+        if self.weights.density:
+            pool = measured(self.weights, self.context.shared.density, pool, self.k)
+        if self.k == 1:
+            return pool.best(1 + SPARE)
+        return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
+
+    def _shortlisted(self, batch: Batch, pool: Candidates) -> Candidates:
+        """The cheapest candidates of each row, or such as differ, without a look at how lonely they are."""
+        changed = batch.changed(pool)
+        extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
+        if self.weights.coherence:
+            extra = self.weights.coherence * incoherence(changed, self.context.effects) + extra
+        pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
+        pool = few_first(batch, pool)
+        if self.weights.support:
+            pool = supported(self.weights, self.context.shared.density, pool)
+        most = self.k + SPARE + (LOOKED_AT + self.k if self.weights.density else 0)
+        return diverse(pool, batch.rows.codes, most).cheapest(most) if self.k > 1 else pool.best(most)

@@ -169,7 +169,7 @@ class RowFile:
         faults = [fault for f in features if f.is_number for fault in _unreadable(f, text[f.name])]
         if faults:
             raise DataError(f"{self.path} has numbers that cannot be read", faults)
-        return pd.DataFrame({f.name: _column(f, text[f.name], self.task.encoder.dtypes_[f.name]) for f in features})
+        return pd.DataFrame({f.name: _column(f, text[f.name], self.task.dtypes[f.name]) for f in features})
 
 
 def columns_of(path: Path) -> list[str]:

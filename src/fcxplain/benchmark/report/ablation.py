@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...datasets import DATASETS
 from ...datasets.base import PublishedSettings
-from ...generator.training import History
+from ...training_loop import History
 from ..results import Result
 from ..studies import STUDIES, Study
 from . import published

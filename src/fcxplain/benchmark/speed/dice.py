@@ -18,7 +18,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ...classifier.networks import one_thread
 from ...errors import DataError
 from ...explainer import FCx
 from ...explanation import Explanation
@@ -27,6 +26,7 @@ from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
 from ...schema import Feature
 from ...task import Task
+from ...training_loop import one_thread
 from .explaining import bare_draw
 from .timing import OnJob, cpu_seconds, nobody
 
@@ -115,7 +115,7 @@ class _Tongue:
     def understood(self, told: pd.DataFrame) -> pd.DataFrame:
         """The inverse of `told`, whatever types the columns have by now."""
         natural = {feature.name: _values(feature, told[feature.name]) for feature in self.task.schema}
-        return self.task.schema.table(natural, index=told.index, dtypes=self.task.encoder.dtypes_)
+        return self.task.table(natural, told.index)
 
     def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
         """Class probabilities, `n x classes`."""

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from ...classifier.networks import one_thread
 from ...explainer import FCx
 from ...generator.draws import Proposer
 from ...generator.view import class_indices
 from ...search import PREFERENCES
+from ...training_loop import one_thread
 from .timing import OnJob, Timing, cpu_seconds, nobody
 from .training import Growth, peak_memory
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import torch
 from threadpoolctl import threadpool_limits
 
-from ...classifier.networks import one_thread
 from ...generator.cvae import ConditionalVAE, Draw
 from ...generator.objective import LossWeights, Objective
-from ...generator.training import Callback, Schedule, Training, TrainingRows
+from ...generator.training import Callback, Training, TrainingRows
+from ...training_loop import Schedule, one_thread
 from .timing import OnJob, Timing, cpu_seconds, nobody
 
 Batch = tuple[TrainingRows, torch.Tensor]

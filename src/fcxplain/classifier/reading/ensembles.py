@@ -114,9 +114,9 @@ def refuse_replaced(*models: Any) -> None:
 
 def _refuse_others(kind: str, found: Any, known: str) -> None:
     """Refuse what has a field that is not known: it may mean anything."""
-    strange = [name for name in found if name not in _words(known)]
-    if strange:
-        raise ValueError(f"{kind} has {some(strange)}, which is not known")
+    unknown = [name for name in found if name not in _words(known)]
+    if unknown:
+        raise ValueError(f"{kind} has {some(unknown)}, which is not known")
 
 
 @cache

@@ -237,6 +237,6 @@ def _roundoff(module: nn.Module) -> float:
     """The unit roundoff in which a module computes."""
     floats = [p.dtype for p in [*module.parameters(), *module.buffers()] if p.is_floating_point()]
     if torch.get_float32_matmul_precision() != "highest" and torch.float32 in floats:
-        # Torch was told that it may multiply in fewer digits.
+        # Torch may multiply in fewer digits.
         return float(torch.finfo(torch.bfloat16).eps) / 2
     return max([float(torch.finfo(d).eps) / 2 for d in floats] + [FINEST])

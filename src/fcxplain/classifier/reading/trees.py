@@ -96,10 +96,12 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# Categories are told apart by codes below this.
+# Categories differ by codes below this.
 CODES = 256
-# Ensembles with more nodes are left alone: bounds would be dear, and too loose to prove anything.
+# Ensembles with more nodes are left alone: bounds would be expensive, and too loose to prove anything.
 MOST_NODES = 2**20
+# The inside of a model differs from version to version: what cannot be read proves nothing.
+UNREADABLE = (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +227,17 @@ def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel |
             return transform(asking.shown(model_rows(rows, classifier.schema, classifier.encoder)))
 
         return _checked(classifier, read(model), shown, probe), ()
-    except (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError) as error:
-        # The inside of a model differs from version to version: what cannot be read proves nothing.
+    except UNREADABLE as error:
         return None, (f"the trees of {classifier.name} could not be read: {error}",)
+
+
+def agrees(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> bool:
+    """Whether trees that were read before still give rows the model's own scores and probabilities."""
+    try:
+        _compare_scores(classifier, model, rows, model.raw(rows), model.trees.sums(model.columns(rows)))
+    except UNREADABLE:
+        return False
+    return True
 
 
 def _is_unread(model: Any, classifier: CheckedClassifier) -> bool:

@@ -337,7 +337,7 @@ def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
 def _retyped(column: pd.Series, name: str, task: Task) -> pd.Series:
     """The column in the training rows' dtype; in a wider one, where a value would not survive that."""
     try:
-        found = column.astype(task.encoder.dtypes_[name])
+        found = column.astype(task.dtypes[name])
     except (TypeError, ValueError):
         return column
     before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch
-from ..candidates import DRAW, REPAIR, Candidates, joined
-from ..improve import shrunk
+from ..candidates import REPAIR, Candidates, Found, joined
 from ..space import Bools, Codes, Floats, SearchSpace
-from .single import Axes, Moves, explore
+from .single import SingleChanges
 
+# Ladders of categories and of numbers that are combined.
+CATEGORIES, NUMBERS = 6, 4
+# Combinations asked about at a time, and how often.
+COMBINATIONS, ROUNDS = 12, 4
 # On lines up to this length, counting what lies below is quicker than bisection.
 SHORT = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Ladders:
-    """Ladders of each row, `rows x slots x rungs`. `move` is the place in `axes.codes` that a rung stands for.
+    """Ladders of each row, `rows x slots x rungs`. `move` is the place in `singles.codes` that a rung stands for.
 
     The first `categories` slots are categories, the others numbers; `feature`, `rows x slots`, is -1 for an empty
     slot. Past its last rung a ladder stays where it is; an empty one gains minus infinity.
@@ -36,24 +38,26 @@ class Ladders:
     categories: int
 
 
-def ladders_of(space: SearchSpace, axes: Axes, price: Floats, need: Floats, categories: int, numbers: int) -> Ladders:
+def ladders_of(
+    space: SearchSpace, singles: SingleChanges, price: Floats, need: Floats, categories: int, numbers: int
+) -> Ladders:
     """The most promising ladders of each row: at most so many of categories and so many of numbers.
 
-    `price` is told for each of the axes' candidates, `need` is the margin that each row lacks.
+    `price` is that of each of the single changes, `need` is the margin that each row lacks.
     """
-    start = np.where(np.isfinite(axes.base_margin), axes.base_margin, 0.0)[:, None]
+    start = np.where(np.isfinite(singles.base_margin), singles.base_margin, 0.0)[:, None]
     moves = _Moved(
-        axes.spread(axes.margin, -np.inf) - start,
-        axes.spread(price, np.inf),
-        axes.line,
-        axes.spread(axes.repaired.astype(np.float64), 0.0) > 0,
+        singles.spread(singles.margin, -np.inf) - start,
+        singles.spread(price, np.inf),
+        singles.line,
+        singles.spread(singles.repaired.astype(np.float64), 0.0) > 0,
     )
-    is_number = space.is_number[axes.moves.features]
+    is_number = space.is_number[singles.moves.features]
     kinds = (
         (~is_number, min(categories, 2 * int((~is_number).sum()))),
         (is_number, min(numbers, 2 * int(is_number.sum()))),
     )
-    parts = [_chosen(_made(axes, moves, kind), need, most) for kind, most in kinds]
+    parts = [_chosen(_made(singles, moves, kind), need, most) for kind, most in kinds]
     length = max(part.gain.shape[2] for part in parts)
     gain, cost, line = (
         np.concatenate([_padded(getattr(part, name), length) for part in parts], axis=1)
@@ -73,9 +77,9 @@ class _Moved:
     repaired: Bools
 
 
-def _made(axes: Axes, moves: _Moved, kind: Bools) -> Ladders:
+def _made(singles: SingleChanges, moves: _Moved, kind: Bools) -> Ladders:
     """The ladders of some features; where moves had to be repaired, these make a ladder of their own."""
-    rows, table = len(moves.gain), axes.moves.table[kind]
+    rows, table = len(moves.gain), singles.moves.table[kind]
     if not len(table):
         none = np.empty((rows, 0, 1))
         return Ladders(none, none, none.astype(np.int64), np.empty((rows, 0), dtype=np.int64), 0)
@@ -92,7 +96,7 @@ def _made(axes: Axes, moves: _Moved, kind: Bools) -> Ladders:
         np.where(table >= 0, moves.price[:, table], np.inf),
         moves.line[:, table],
     )
-    feature = np.broadcast_to(axes.moves.features[kind][which], gain.shape[:2])
+    feature = np.broadcast_to(singles.moves.features[kind][which], gain.shape[:2])
     return Ladders(gain, price, line, feature, 0)
 
 
@@ -177,7 +181,7 @@ BEYOND = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """Chosen combinations, `rows x n x parts`: places in `axes.codes`, or -1; the first `n` of a row are the best.
+    """Chosen combinations, `rows x n x parts`: places in `singles.codes`, or -1; the first `n` of a row are the best.
 
     `gain` is what they should bring, `rows x n`; `price` is infinite where nothing was left to choose.
     """
@@ -204,7 +208,7 @@ def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     price = np.where(_clash(same, sets), np.inf, price)
     lacks = need[:, None] + BEYOND - gain
     more, cost, move = _ended(
-        ladders, lacks, price, _dearest(price, lacks, most), _used(same, sets, ladders.categories)
+        ladders, lacks, price, _highest_worth(price, lacks, most), _used(same, sets, ladders.categories)
     )
     shape = (len(need), move.shape[1] * len(sets))
     gains = np.concatenate([gain, (gain[:, None] + more).reshape(shape)], axis=1)
@@ -212,7 +216,7 @@ def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     return _best(points, sets, move, gains, prices, need, most)
 
 
-def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
+def _highest_worth(price: Floats, lacks: Floats, most: int) -> Floats:
     """A price of each row, `rows x 1`, which so many sets that do by themselves do not exceed."""
     enough = np.where(lacks <= 0, price, np.inf)
     if enough.shape[1] <= most:
@@ -223,8 +227,8 @@ def _dearest(price: Floats, lacks: Floats, most: int) -> Floats:
 def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> tuple[Floats, Floats, Codes]:
     """Gain, price and move of the first rung of each number that makes up for what each set lacks.
 
-    All are `rows x numbers x sets`. Looked up only where there is such a rung and the whole is not too dear; elsewhere
-    the price is infinite.
+    All are `rows x numbers x sets`. Looked up only where there is such a rung and the whole does not cost too much;
+    elsewhere the price is infinite.
     """
     first = ladders.categories
     gain, cost, move = np.zeros(used.shape), np.full(used.shape, np.inf), np.full(used.shape, -1)
@@ -358,91 +362,39 @@ def _used(same: Bools, sets: _Sets, categories: int) -> Bools:
     return used
 
 
-def applied(axes: Axes, row: Codes, lines: Codes) -> Codes:
+def applied(singles: SingleChanges, row: Codes, lines: Codes) -> Codes:
     """The base of each row with all the moves of a combination on it, later ones over earlier: `n x features`."""
-    base = axes.base[row]
+    base = singles.base[row]
     codes = base.copy()
     for part in lines.T:
         there = np.flatnonzero(part >= 0)
-        moved = axes.codes[part[there]]
+        moved = singles.codes[part[there]]
         codes[there] = np.where(moved != base[there], moved, codes[there])
     return codes
 
 
-Draws = Callable[[Codes, Codes, int], Codes]
-"""From rows as codes, `rows x features`, and places of the classes wanted to proposals, `rows x n x features`."""
-
-# Ladders of categories and of numbers that are combined.
-CATEGORIES, NUMBERS = 6, 4
-# Combinations asked about at a time, and how often.
-COMBINATIONS, ROUNDS = 12, 4
-# Single changes kept of each row, and of how many the values between those tried are looked at.
-SINGLES, BETWEEN = 24, 6
-
-
-def singles(bench: Batch, base: Codes, moves: Moves) -> tuple[Axes, Candidates]:
-    """Every single change from each row's base, and those that do."""
-    axes = explore(bench, base, moves)
-    rows, good = np.flatnonzero(axes.base_valid), np.flatnonzero(axes.valid)
-    found = bench.priced(axes.row[good], axes.codes[good], REPAIR).cheapest(SINGLES)
-    return axes, joined([bench.priced(rows, base[rows], REPAIR), found])
-
-
-def outright(bench: Batch, base: Codes, moves: Moves) -> Candidates:
-    """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
-    rows = np.flatnonzero((base != bench.present.codes).any(axis=1))
-    if not len(rows):
-        return bench.nothing()
-    place, move = np.nonzero(bench.present.codes[rows][:, moves.feature] != moves.code)
-    row, codes = rows[place], bench.present.codes[rows[place]]
-    codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
-    good = np.flatnonzero(bench.good(row, codes))
-    return bench.priced(row[good], codes[good], REPAIR).cheapest(SINGLES)
-
-
-def in_between(bench: Batch, axes: Axes, pool: Candidates) -> Candidates:
-    """Numbers whose grid was thinned, brought nearer than the values tried: the nearest of each on each side."""
-    if axes.moves.whole.all():
-        return bench.nothing()
-    pool = pool.cheapest(len(pool))
-    present = bench.present.codes[pool.row]
-    away = np.where(axes.moves.whole, 0, pool.codes - present)
-    feature = np.abs(away).argmax(axis=1)
-    side = np.sign(away[np.arange(len(pool)), feature])
-    _, first = np.unique(np.stack([pool.row, feature, side], axis=1), axis=0, return_index=True)
-    nearest = pool.take(np.sort(first[side[first] != 0])).cheapest(BETWEEN)
-    near = bench.present.codes[nearest.row]
-    for i in np.flatnonzero(~axes.moves.whole):
-        grid = axes.moves.code[axes.moves.feature == i]
-        near[:, i] = _neighbours(grid, nearest.codes[:, i], near[:, i])
-    return shrunk(bench, nearest, near)
-
-
-def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
-    """The next value tried on the way back to the present one, or the present one itself."""
-    place = np.searchsorted(grid, codes)
-    below, above = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
-    back = np.where(codes > present, np.maximum(below, present), np.minimum(above, present))
-    return np.asarray(np.where(codes == present, present, back))
-
-
-def ladders(bench: Batch, axes: Axes) -> Ladders:
+def ladders(batch: Batch, singles: SingleChanges) -> Ladders:
     """What more of each change buys, counted from each row's base."""
-    start = bench.price(np.arange(len(axes.base)), axes.base)
-    price = bench.price(axes.row, axes.codes) - start[axes.row]
-    return ladders_of(bench.space, axes, price, _lacking(axes), CATEGORIES, NUMBERS)
+    known = singles.ladders.get(batch.weights)
+    if known is None:
+        start = batch.price(np.arange(len(singles.base)), singles.base)
+        price = batch.price(singles.row, singles.codes) - start[singles.row]
+        known = ladders_of(batch.space, singles, price, singles.lacking, CATEGORIES, NUMBERS)
+        singles.ladders[batch.weights] = known
+    return known
 
 
-def _lacking(axes: Axes) -> Floats:
-    return np.where(np.isfinite(axes.base_margin), -axes.base_margin, 0.0)
+def combinations(batch: Batch, found: Found) -> Candidates:
+    """Changes of several features together, from each row's base."""
+    return combined(batch, found.singles)
 
 
-def combinations(bench: Batch, axes: Axes, known: Ladders) -> Candidates:
+def combined(batch: Batch, singles: SingleChanges) -> Candidates:
     """Changes of several features together; where the first guesses fail, the next ones reach further."""
-    lacking = _lacking(axes)
-    found, need, open_ = [], lacking.copy(), np.ones(len(lacking), dtype=bool)
+    known, need = ladders(batch, singles), singles.lacking.copy()
+    found, open_ = [], np.ones(len(need), dtype=bool)
     for _ in range(ROUNDS):
-        new, short = _guessed(bench, axes, known, need, open_)
+        new, short = _guessed(batch, singles, known, need, open_)
         found.append(new)
         open_ &= short > 0
         if not open_.any():
@@ -451,23 +403,14 @@ def combinations(bench: Batch, axes: Axes, known: Ladders) -> Candidates:
     return joined(found)
 
 
-def _guessed(bench: Batch, axes: Axes, known: Ladders, need: Floats, rows: Bools) -> tuple[Candidates, Floats]:
+def _guessed(
+    batch: Batch, singles: SingleChanges, known: Ladders, need: Floats, rows: Bools
+) -> tuple[Candidates, Floats]:
     """One round of guesses for some of the rows, and by how much the best guess of each fell short (0: it did not)."""
     chosen = combine(known, need, COMBINATIONS)
-    there = np.isfinite(chosen.price) & rows[:, None] & (need > 0)[:, None]
-    row, place = np.nonzero(there)
-    codes, kept = bench.mend(row, applied(axes, row, chosen.lines[row, place]))
-    row, codes = row[kept], codes[kept]
-    asked = bench.ask(row, codes)
+    row, place = np.nonzero(np.isfinite(chosen.price) & rows[:, None] & (need > 0)[:, None])
+    row, codes, replies = batch.replies(row, applied(singles, row, chosen.lines[row, place]))
     short = np.full(len(need), -np.inf)
-    np.maximum.at(short, row, np.where(asked.valid, np.inf, asked.margin))
+    np.maximum.at(short, row, np.where(replies.valid, np.inf, replies.margin))
     short = np.where(short == np.inf, 0.0, np.where(np.isfinite(short), np.maximum(-short, 1e-6) * 1.1, 0.0))
-    good = asked.valid
-    return bench.priced(row[good], codes[good], REPAIR), short
-
-
-def drawn(bench: Batch, draws: Draws, count: int) -> Candidates:
-    """What somebody else proposes, e.g. a network: repaired and asked about."""
-    proposals = np.asarray(draws(bench.present.codes, bench.present.wanted, count), dtype=np.int64)
-    row = np.repeat(np.arange(len(bench.present)), proposals.shape[1])
-    return bench.tried(row, proposals.reshape(len(row), -1), DRAW)
+    return batch.priced(row[replies.valid], codes[replies.valid], REPAIR), short

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ...hashing import Keys, derived, keys_of, uniform
 from ..batch import Batch
-from ..candidates import REFINE, Candidates, joined
+from ..candidates import REFINE, Candidates, Found, joined
 from ..space import Bools, Codes, Floats, SearchSpace
 
 # Steps, the length of the first in encoded columns, and after how many a row is looked at.
@@ -19,18 +17,19 @@ STEPS, LENGTH, EVERY = 60, 0.08, 6
 FLAT = 1e-12
 
 
-def ascended(bench: Batch, base: Codes, slope: nn.Module) -> Candidates:
+def uphill(batch: Batch, found: Found) -> Candidates:
     """Good candidates on two ways up from each row's base: the steepest, and all features at the same pace."""
+    slope, base = batch.context.shared.slope, found.base
+    if slope is None:
+        return batch.nothing()
     rows = np.arange(len(base))
-    if not len(rows):
-        return bench.nothing()
-    space = bench.space
-    start = space.task.encoder.encode_natural(space.natural(bench.present, rows, base)).double()
-    walk = _Walk(space, slope, torch.from_numpy(bench.present.wanted))
+    space = batch.space
+    start = space.task.encoder.encode_natural(space.natural(batch.rows, rows, base)).double()
+    walk = _Walk(space, slope, torch.from_numpy(batch.rows.wanted))
     seen = [walk.codes(x) for even in (False, True) for x in walk.up(start, even=even)]
     # Where a value has not left its present code, it is the present value, on the grid or off it.
     codes = np.stack(seen, axis=1).reshape(-1, base.shape[1])
-    return bench.tried(np.repeat(rows, len(seen)), codes, REFINE)
+    return batch.tried(np.repeat(rows, len(seen)), codes, REFINE)
 
 
 class _Walk:
@@ -76,7 +75,7 @@ class _Walk:
                 # A present value off the grid may lie beyond its last value.
                 parts.append(x[:, span].clamp(low, high))
             else:
-                parts.append(_on_simplex(x[:, span]))
+                parts.append(on_simplex(x[:, span]))
         return torch.cat(parts, dim=1)
 
     def _bounds(self, i: int) -> tuple[float, float]:
@@ -104,7 +103,7 @@ def _scaled(rise: Tensor) -> Tensor:
     return torch.where(most > FLAT, rise / most.clamp_min(FLAT), torch.zeros_like(rise))
 
 
-def _on_simplex(x: Tensor) -> Tensor:
+def on_simplex(x: Tensor) -> Tensor:
     """The nearest point with parts of at least 0 that sum up to 1 (Held, Wolfe and Crowder 1974)."""
     falling = x.sort(dim=1, descending=True).values
     excess = falling.cumsum(dim=1) - 1
@@ -119,65 +118,50 @@ ROUND, ROUNDS = 64, 32
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
-def wide(bench: Batch, base: Codes, train: Codes, seed: int) -> Candidates:
+def random_changes(batch: Batch, found: Found) -> Candidates:
     """Good candidates out of random ones; a row that has some needs no more rounds.
 
     A third of the new values are spread evenly over each grid, a third are ends of it, a third those of training rows.
     """
-    keys = keys_of(bench.present.codes, bench.present.wanted, seed)
-    best, margin = base.copy(), np.full(len(base), -np.inf)
-    found = bench.nothing()
+    train, keys = batch.context.shared.train, keys_of(batch.rows.codes, batch.rows.wanted, batch.context.settings.seed)
+    best, margin, pool = found.base.copy(), np.full(len(batch), -np.inf), batch.nothing()
     for turn in range(ROUNDS):
-        row, number = _asking(bench, ~found.has(len(base)))
-        if not len(row) or bench.ledger.is_late:
+        row, number = _asking(batch, ~pool.has(len(batch)))
+        if not len(row) or batch.spending.is_late:
             break
         own = derived(keys[row], turn * ROUND + number)
-        codes = _changed(bench, best[row], train, own, np.take(SHARES, number % len(SHARES)))
-        found = joined([found, _tried(bench, row, codes, best, margin)])
-    return found
+        codes = _changed(batch, best[row], train, own, np.take(SHARES, number % len(SHARES)))
+        pool = joined([pool, _tried(batch, row, codes, best, margin)])
+    return pool
 
 
-def _asking(bench: Batch, rows: Bools) -> tuple[Codes, Codes]:
+def _asking(batch: Batch, rows: Bools) -> tuple[Codes, Codes]:
     """Rows of the next proposals and the number of each in its round: no more than a row may still ask about."""
-    left = np.full(len(rows), ROUND) if bench.oracle.cheap else np.minimum(bench.ledger.left, ROUND)
+    left = np.full(len(rows), ROUND) if batch.oracle.cheap else np.minimum(batch.spending.left, ROUND)
     count = np.where(rows, left, 0)
     row = np.repeat(np.arange(len(rows)), count)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
 
 
-def _changed(bench: Batch, codes: Codes, train: Codes, keys: Keys, share: Floats) -> Codes:
+def _changed(batch: Batch, codes: Codes, train: Codes, keys: Keys, share: Floats) -> Codes:
     """Candidates with a share of their features changed, each with a key of its own."""
     codes = codes.copy()
-    for i in np.flatnonzero(bench.space.movable).tolist():
+    for i in np.flatnonzero(batch.space.movable).tolist():
         here, place = uniform(keys, 3 * i) < share, uniform(keys, 3 * i + 1)
-        even = (place * (bench.space.tops[i] + 1)).astype(np.int64)
+        even = (place * (batch.space.tops[i] + 1)).astype(np.int64)
         usual = train[(place * len(train)).astype(np.int64), i]
-        ends = np.where(place < 0.5, 0, bench.space.tops[i])
+        ends = np.where(place < 0.5, 0, batch.space.tops[i])
         sort = (3 * uniform(keys, 3 * i + 2)).astype(np.int64)
         codes[here, i] = np.choose(sort, (even, ends, usual))[here]
     return codes
 
 
-def _tried(bench: Batch, row: Codes, codes: Codes, best: Codes, margin: Floats) -> Candidates:
+def _tried(batch: Batch, row: Codes, codes: Codes, best: Codes, margin: Floats) -> Candidates:
     """Good ones of some candidates; whatever comes nearer than the best of its row takes its place."""
-    codes = bench.space.inside(bench.present, row, codes)
-    codes, kept = bench.mend(row, codes)
-    row, codes = row[kept], codes[kept]
-    asked = bench.ask(row, codes)
-    near = np.round(asked.margin, 9)
+    row, codes, replies = batch.replies(row, batch.space.inside(batch.rows, row, codes))
+    near = np.round(replies.margin, 9)
     order = np.lexsort((np.arange(len(row)), -near, row))
     first = order[np.flatnonzero(np.diff(row[order], prepend=-1))]
     better = first[near[first] > margin[row[first]]]
     best[row[better]], margin[row[better]] = codes[better], near[better]
-    good = asked.valid
-    return bench.priced(row[good], codes[good], REFINE)
-
-
-def refined(bench: Batch, base: Codes, slope: nn.Module | None, train: Codes, seed: int) -> Candidates:
-    """Good candidates for some rows; `slope` is the model with gradients, if there is one."""
-    pool = bench.nothing() if slope is None else ascended(bench, base, slope)
-    rows = np.flatnonzero(~pool.has(len(base)))
-    part = bench.of(rows)
-    more = wide(part, base[rows], train, seed)
-    bench.settle(part, rows)
-    return joined([pool, replace(more, row=rows[more.row])])
+    return batch.priced(row[replies.valid], codes[replies.valid], REFINE)

@@ -1,51 +1,33 @@
-"""The axes: every change of one feature over its grid, repaired where a rule asks for more, and asked about."""
+"""Single changes: every value of one feature, repaired where a rule asks for more, and asked about.
+
+All other proposals start from what these bring.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..batch import Batch
-from ..space import Bools, Codes, Floats, SearchSpace
+from ..candidates import REPAIR, Candidates, Found, joined
+from ..cost import CostWeights
+from ..improve import shrunk
+from ..space import Bools, Codes, Floats, Moves
 
-# Most values of one feature, tried from above until all moves together are few enough.
-THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
+if TYPE_CHECKING:
+    from .combine import Ladders
 
-
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Single changes, the same for every row: `feature` to `code`; `whole[f]` where no value is left out."""
-
-    feature: Codes
-    code: Codes
-    whole: Bools
-
-    def __len__(self) -> int:
-        return len(self.feature)
-
-    @cached_property
-    def features(self) -> Codes:
-        """The features that have moves, rising."""
-        return np.unique(self.feature)
-
-    @cached_property
-    def places(self) -> tuple[Codes, ...]:
-        """The places of the moves of each of these features."""
-        return tuple(np.flatnonzero(self.feature == i) for i in self.features)
-
-    @cached_property
-    def table(self) -> Codes:
-        """The same as lines of one length, `features x values`, padded with -1."""
-        table = np.full((len(self.places), max(map(len, self.places), default=0)), -1, dtype=np.int64)
-        for line, place in zip(table, self.places, strict=True):
-            line[: len(place)] = place
-        return table
+# Single changes kept of each row, and of how many the values between those tried are looked at.
+SINGLES, BETWEEN = 24, 6
+# Features from whose best single change the search looks around, one after the other.
+STARTS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Axes:
+class SingleChanges:
     """What became of each move of each row, `rows x moves`, from each row's base.
 
     `line` is the place in `codes` of what a move came to after repair, or -1 where it is no move, or cannot be.
@@ -61,17 +43,46 @@ class Axes:
     margin: Floats
     valid: Bools
     repaired: Bools
+    ladders: dict[CostWeights, Ladders] = field(default_factory=dict)
+    """What more of each change buys, by what changes cost (see `combine`)."""
+    parts: dict[bytes, SingleChanges] = field(default_factory=dict)
+    """The same of some of the rows, as far as that was needed."""
 
-    def of(self, rows: Codes) -> Axes:
-        """The axes of some of the rows, which rise."""
+    @cached_property
+    def lacking(self) -> Floats:
+        """The margin that each row lacks at its base."""
+        return np.where(np.isfinite(self.base_margin), -self.base_margin, 0.0)
+
+    @cached_property
+    def starts(self) -> Codes:
+        """Places of the candidates with the best margins, each of another feature, `rows x STARTS`; -1 for none."""
+        margin = np.round(self.spread(self.margin, -np.inf), 9)
+        places = self.moves.places
+        best = np.full((len(margin), max(len(places), STARTS)), -np.inf)
+        line = np.full(best.shape, -1, dtype=np.int64)
+        for i, which in enumerate(places):
+            top = margin[:, which].argmax(axis=1)
+            best[:, i] = margin[np.arange(len(margin)), which[top]]
+            line[:, i] = self.line[np.arange(len(margin)), which[top]]
+        order = np.argsort(-best, axis=1, kind="stable")[:, :STARTS]
+        return np.take_along_axis(np.where(np.isfinite(best), line, -1), order, axis=1)
+
+    def of(self, rows: Codes) -> SingleChanges:
+        """The changes of some of the rows, which rise."""
         if len(rows) == len(self.base):
             return self
+        key = rows.tobytes()
+        if key not in self.parts:
+            self.parts[key] = self._of(rows)
+        return self.parts[key]
+
+    def _of(self, rows: Codes) -> SingleChanges:
         place = np.full(len(self.base), -1)
         place[rows] = np.arange(len(rows))
         kept = np.flatnonzero(place[self.row] >= 0)
         renamed = np.full(len(self.row) + 1, -1)
         renamed[kept] = np.arange(len(kept))
-        return Axes(
+        return SingleChanges(
             self.moves,
             self.base[rows],
             self.base_margin[rows],
@@ -85,67 +96,101 @@ class Axes:
         )
 
     def spread(self, values: Floats, fill: float) -> Floats:
-        """Something told for each candidate as a table, `rows x moves`."""
+        """Something known of each candidate as a table, `rows x moves`."""
         return np.where(self.line >= 0, values[self.line], fill) if len(values) else np.full(self.line.shape, fill)
 
 
-class Grids:
-    """Values of each feature that are tried, at most so many: half evenly spaced, half where the training rows are."""
-
-    def __init__(self, space: SearchSpace, train: Codes) -> None:
-        self.space, self.train = space, train
-        self.of = lru_cache(maxsize=None)(self._of)
-
-    def _of(self, i: int, most: int) -> Codes:
-        top = int(self.space.tops[i])
-        if not self.space.is_number[i] or top < most:
-            return np.arange(top + 1)
-        even = np.linspace(0, top, max(2, most // 2)).round().astype(np.int64)
-        usual = np.quantile(self.train[:, i], np.linspace(0, 1, max(2, most - len(even))), method="nearest")
-        return np.unique(np.concatenate([even, usual.astype(np.int64)]))
-
-
-def moves_of(space: SearchSpace, known: Grids, most: int) -> Moves:
-    """All single changes, numbers thinned until there are at most so many; always every level of a category."""
-    movable = np.flatnonzero(space.movable).tolist()
-    for thinning in THINNINGS:
-        grids = [known.of(i, thinning) for i in movable]
-        if sum(map(len, grids)) <= most:
-            break
-    none = np.empty(0, dtype=np.int64)
-    whole = np.array([len(g) == space.tops[i] + 1 for i, g in zip(movable, grids, strict=True)], dtype=bool)
-    every = np.ones(len(space.names), dtype=bool)
-    every[movable] = whole
-    feature = [np.full(len(g), i) for i, g in zip(movable, grids, strict=True)]
-    return Moves(np.concatenate([none, *feature]), np.concatenate([none, *grids]), every)
-
-
-def explore(bench: Batch, base: Codes, moves: Moves) -> Axes:
-    """Try every move of every row from its base."""
-    start = bench.ask(np.arange(len(base)), base)
-    row, move = np.nonzero(base[:, moves.feature] != moves.code)
+def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleChanges:
+    """Try every move of every row from its base, or of the rows that have one."""
+    moves = batch.context.moves
+    rows = np.arange(len(base)) if possible is None else np.flatnonzero(possible)
+    margin, valid = np.full(len(base), -np.inf), np.zeros(len(base), dtype=bool)
+    start = batch.query(rows, base[rows])
+    margin[rows], valid[rows] = start.margin, start.valid
+    place, move = np.nonzero(base[rows][:, moves.feature] != moves.code)
+    row = rows[place]
     codes = base[row]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
-    kept, repaired = _mend(bench, row, codes, moves, move)
+    kept, repaired = _mend(batch, row, codes, moves, move)
     if not kept.all():
         row, move, codes, repaired = row[kept], move[kept], codes[kept], repaired[kept]
-    asked = bench.ask(row, codes)
+    replies = batch.query(row, codes)
     line = np.full((len(base), len(moves)), -1, dtype=np.int64)
     line[row, move] = np.arange(len(row))
-    return Axes(moves, base, start.margin, start.valid, line, row, codes, asked.margin, asked.valid, repaired)
+    return SingleChanges(moves, base, margin, valid, line, row, codes, replies.margin, replies.valid, repaired)
 
 
-def _mend(bench: Batch, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
+def _mend(batch: Batch, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
     """Repair candidates where they are; which of them keep the rules, and which were repaired.
 
     A feature that no rule names needs no repair, since the base keeps the rules.
     """
     kept, repaired = np.ones(len(row), dtype=bool), np.zeros(len(row), dtype=bool)
-    ruled = np.flatnonzero(bench.legal.ruled[moves.feature][move])
+    ruled = np.flatnonzero(batch.legal.ruled[moves.feature][move])
     if len(ruled):
-        mended, kept[ruled] = bench.mend(row[ruled], codes[ruled])
+        mended, kept[ruled] = batch.mend(row[ruled], codes[ruled])
         repaired[ruled] = (mended != codes[ruled]).any(axis=1)
         # A repair that takes the move back is no move.
         kept[ruled] &= mended[np.arange(len(ruled)), moves.feature[move[ruled]]] == moves.code[move[ruled]]
         codes[ruled] = mended
     return kept, repaired
+
+
+def single_changes(batch: Batch, found: Found) -> Candidates:
+    """The base of each row and single changes from it, as far as they get the class wanted."""
+    return good_singles(batch, found.singles)
+
+
+def good_singles(batch: Batch, singles: SingleChanges) -> Candidates:
+    """The same for changes from any base."""
+    rows, good = np.flatnonzero(singles.base_valid), np.flatnonzero(singles.valid)
+    found = batch.priced(singles.row[good], singles.codes[good], REPAIR).cheapest(SINGLES)
+    return joined([batch.priced(rows, singles.base[rows], REPAIR), found])
+
+
+def outright_changes(batch: Batch, found: Found) -> Candidates:
+    """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
+    now, moves = batch.rows.codes, batch.context.moves
+    rows = np.flatnonzero((found.singles.base != now).any(axis=1))
+    place, move = np.nonzero(now[rows][:, moves.feature] != moves.code)
+    row, codes = rows[place], now[rows[place]]
+    codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
+    good = np.flatnonzero(batch.good(row, codes))
+    return batch.priced(row[good], codes[good], REPAIR).cheapest(SINGLES)
+
+
+def values_between(batch: Batch, found: Found) -> Candidates:
+    """Numbers whose grid was thinned, brought nearer than the values tried: the nearest of each on each side."""
+    moves = batch.context.moves
+    if moves.whole.all():
+        return batch.nothing()
+    pool = found.pool.cheapest(len(found.pool))
+    away = np.where(moves.whole, 0, pool.codes - batch.rows.codes[pool.row])
+    feature = np.abs(away).argmax(axis=1)
+    side = np.sign(away[np.arange(len(pool)), feature])
+    _, first = np.unique(np.stack([pool.row, feature, side], axis=1), axis=0, return_index=True)
+    nearest = pool.take(np.sort(first[side[first] != 0])).cheapest(BETWEEN)
+    near = batch.rows.codes[nearest.row]
+    for i in np.flatnonzero(~moves.whole):
+        grid = moves.code[moves.feature == i]
+        near[:, i] = _neighbours(grid, nearest.codes[:, i], near[:, i])
+    return shrunk(batch, nearest, near)
+
+
+def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
+    """The next value tried on the way back to the present one, or the present one itself."""
+    place = np.searchsorted(grid, codes)
+    below, above = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
+    back = np.where(codes > present, np.maximum(below, present), np.minimum(above, present))
+    return np.asarray(np.where(codes == present, present, back))
+
+
+def nearest_miss(batch: Batch, singles: SingleChanges) -> Candidates:
+    """The single change that comes nearest to the class wanted; its price is infinite, for it is no answer."""
+    margin = np.round(singles.spread(singles.margin, -np.inf), 9)
+    if not margin.size:
+        return batch.nothing()
+    best = margin.argmax(axis=1)
+    row = np.flatnonzero(np.isfinite(margin[np.arange(len(margin)), best]))
+    codes = singles.codes[singles.line[row, best[row]]]
+    return Candidates(row, codes, np.full(len(row), np.inf), np.full(len(row), REPAIR))

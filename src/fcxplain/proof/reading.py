@@ -1,0 +1,100 @@
+"""The task's model as numbers, for proofs: read once for all tasks that share it, and held against it on every call.
+
+What was read is kept as long as it agrees with the model, since nothing may be claimed of a model that has changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from ..classifier.checking import PROBE_ROWS
+from ..classifier.reading.networks import ReluNetwork, read_network
+from ..classifier.reading.trees import TreeModel, agrees, compare, read_trees
+from ..classifier.rows import legal_codes
+from ..encoding import TableEncoder
+from ..errors import ClassifierError
+from ..hashing import fingerprint
+from ..task import Task
+from .tree_cells import cell_trees
+
+# Training rows, and legal rows beside them, on which a module must answer as its classifier does.
+PROBES = 64
+# Rows that a model is shown whenever its trees are wanted: for its scores, and for its probabilities.
+TO_READ = 2 * PROBE_ROWS
+# Training rows and leaves that trees are held against when they are read.
+PROBED_ROWS, PROBED_LEAVES = 512, 2_048
+
+
+def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str, ...]]:
+    """The classifier's own module as numbers, if it can be read, the columns that it reads, and what was in the way."""
+    classifier = task.classifier
+    source = getattr(classifier, "encoder", None) or task.encoder
+    encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes)
+    if classifier.module is None or classifier.parts or source.names != encoder.names:
+        return None, encoder, ()
+    numbers = [t.detach().double() for t in (*classifier.module.parameters(), *classifier.module.buffers())]
+    mark = fingerprint(numbers, classifier.threshold, torch.get_float32_matmul_precision())
+    if task.readings.get("network", ("",))[0] != mark:
+        network = read_network(classifier.module, classifier.threshold, source.dtype_)
+        network = network if network is not None and len(network.layers[-1].bias) == len(task.classes) else None
+        is_own = network is None or _is_own(network, task, encoder)
+        problem = "the classifier's module answers otherwise than the classifier, so it proves nothing"
+        task.readings["network"] = mark, network if is_own else None, () if is_own else (problem,)
+    _, known, notes = task.readings["network"]
+    return known, encoder, notes
+
+
+def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
+    """Whether module and classifier give rows the same class, wherever rounding cannot decide."""
+    made_up = task.legal_rows(PROBES, seed=0)
+    rows = pd.concat([task.read(task.train.iloc[:PROBES])[0], made_up], ignore_index=True)
+    x = encoder.encode_natural(task.schema.natural(rows)).double().numpy()
+    logits = network.logits(x)
+    size = max(network.sizes(row)[0].sum() + network.sizes(row)[1] for row in np.eye(len(task.classes)))
+    best = np.sort(logits, axis=1)
+    clear = best[:, -1] - best[:, -2] > 2 * size * (1 + np.abs(x).max()) + network.slack
+    return bool((task.class_names[logits.argmax(axis=1)] == task.predict(rows))[clear].all())
+
+
+def own_trees(task: Task) -> tuple[TreeModel | None, tuple[str, ...]]:
+    """The trees of a task's classifier, if it has any that can be read, and what was in the way.
+
+    They are held against the model on a few rows each time, and when they are read on many: where its regions are.
+    """
+    classifier = task.classifier
+    if classifier.module is not None:
+        return None, ()
+    few = task.legal_rows(PROBE_ROWS, seed=0)
+    known: TreeModel | None = task.readings.get("trees")
+    if known is not None and agrees(classifier, known, few):
+        return known, ()
+    model, notes = read_trees(classifier, few)
+    if model is None:
+        return None, notes
+    try:
+        compare(classifier, model, _probes(task, model))
+    except (ValueError, ClassifierError) as error:
+        return None, (f"nothing is proved by the trees of {classifier.name}: {error}",)
+    task.readings["trees"] = model
+    return model, notes
+
+
+def _probes(task: Task, model: TreeModel) -> pd.DataFrame:
+    """Training rows, the same with one feature changed, and with what leads to some leaf just inside its bounds."""
+    generator = np.random.default_rng(0)
+    usual = task.sample[generator.permutation(len(task.sample))[:PROBED_ROWS]]
+    beside, every = usual.copy(), np.arange(len(usual))
+    feature = generator.integers(len(task.schema), size=len(usual))
+    beside[every, feature] = legal_codes(task.schema, len(usual), generator)[every, feature]
+    trees = cell_trees(task, model, {f.name: f.at(np.empty(0, dtype=np.int64)) for f in task.schema})
+    leaves = generator.permutation(len(trees.uses))[:PROBED_LEAVES]
+    inside = usual[generator.integers(len(usual), size=len(leaves))]
+    for i, (grid, block, sets) in enumerate(zip(trees.grids, trees.blocks, trees.masks, strict=True)):
+        for line, use in np.argwhere((trees.uses[leaves] >= block.start) & (trees.uses[leaves] < block.stop)).tolist():
+            cells = np.flatnonzero(sets[trees.uses[leaves[line], use] - block.start])
+            first, last = grid.first[cells], grid.last[cells]
+            if not ((first <= inside[line, i]) & (inside[line, i] <= last)).any():
+                inside[line, i] = generator.choice([first, last][generator.integers(2)])
+    return task.encoder.from_codes(np.concatenate([usual, beside, inside]))
