@@ -1,9 +1,23 @@
-"""Settings for every test: one torch thread, so that two workers share two cores, and the longest files first."""
+"""Settings for every test: one thread, so that two workers share two cores, and the longest files first."""
+
+import os
+
+# Threads of OpenMP wait by spinning: where two workers share two cores, a small boosting model takes a hundred times as
+# long with two threads each. Read when the library is loaded, so before any import that loads it; processes inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+
+# A busy machine is slow, not wrong. The suite tries the same examples every time; HYPOTHESIS_PROFILE=thorough tries many
+# more, and others each time.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("suite", max_examples=30, derandomize=True, **PATIENT)
+settings.register_profile("thorough", max_examples=500, **PATIENT)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 # A worker takes whole files. If the longest came last, the other worker would wait for them.
 LONGEST = (

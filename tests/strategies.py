@@ -10,14 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from fcxplain.schema import Feature, Schema
-
-# A busy machine is slow, not wrong.
-settings.register_profile("patient", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n\r`"), min_size=1, max_size=12).filter(
     lambda name: bool(name.strip())

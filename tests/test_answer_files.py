@@ -137,12 +137,12 @@ def test_parts_appended_are_the_whole(task):
     for name in whole.column_names:
         if name != "certificate":
             assert joined.column(name).to_pylist() == whole.column(name).to_pylist(), name
-    # Densities are of single rows too, up to the last digits.
+    # LOFs are of single rows too, up to the last digits.
     for a, b in zip(joined.column("certificate").to_pylist(), whole.column("certificate").to_pylist(), strict=True):
         assert (a is None) == (b is None)
         if a is not None:
             first, second = json.loads(a), json.loads(b)
-            assert first.pop("density") == pytest.approx(second.pop("density"), abs=1e-5)
+            assert first.pop("lof") == pytest.approx(second.pop("lof"), abs=1e-5)
             assert first == second
 
 
@@ -312,7 +312,7 @@ def test_files_of_another_table_or_format_are_refused(path, task, tmp_path):
     with pytest.raises(FormatError, match=r"another table or model .*\n.*column 'height': is not in it"):
         read_answers(path, wider)
     table = pq.read_table(path)
-    for number, remedy in ((1, "Explain again"), (3, "Upgrade")):
+    for number, remedy in ((1, "Explain again"), (4, "Upgrade")):
         about = json.loads(table.schema.metadata[KEY]) | {"format": number}
         told = {**table.schema.metadata, KEY: json.dumps(about).encode()}
         pq.write_table(table.replace_schema_metadata(told), path)

@@ -539,7 +539,7 @@ def test_nothing_to_report_is_an_error(tmp_path: Path):
 def test_points_of_a_study_keep_its_order():
     jobs = plan_studies(["latent"], ["adult"])
     (runs,) = ablation.studies_of([line(job=job) for job in reversed(jobs)])
-    assert [point.name for point in runs.points] == ["2", "5", "10", "20", "30", "40"]
+    assert [run.point for run in runs.points] == ["2", "5", "10", "20", "30", "40"]
     assert runs.chosen == ("10",)
 
 

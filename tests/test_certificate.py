@@ -17,7 +17,6 @@ from sklearn.neighbors import LocalOutlierFactor
 import loans
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
 from fcxplain.explanation import certificate_schema
-from fcxplain.explanation import lof as density
 from fcxplain.explanation.certificate import PROBES, model_id, rules_id
 from fcxplain.metrics import METRICS
 from fcxplain.overrides import Overrides
@@ -83,7 +82,7 @@ def test_certificates_of_values_that_do_not_exist_have_the_published_form():
     found = explained(ROWS.iloc[:4], answers)
     assert in_form(found)
     assert [c.predicted for c in found.certificates] == [None] * 4
-    assert [c.to_dict()["density"] for c in found.certificates] == [None] * 4
+    assert [c.to_dict()["lof"] for c in found.certificates] == [None] * 4
 
 
 @pytest.mark.parametrize(
@@ -187,34 +186,36 @@ def test_values_that_are_equal_but_of_another_kind_are_not_mixed_up():
     assert [type(c.rules[0].then["a"]) for c in found] == [float, int]
 
 
-# Density
+# LOF
 
 
-def test_density_is_the_local_outlier_factor_by_scikit_learn():
+def test_lof_is_the_local_outlier_factor_by_scikit_learn():
     encoder, train = TASK.encoder, TASK.train.drop_duplicates()
     oracle = LocalOutlierFactor(n_neighbors=20, novelty=True).fit(encoder.encode(train).double().numpy())
     expected = -oracle.score_samples(encoder.encode(MIXED.answers).double().numpy())
-    assert MIXED.density == pytest.approx(expected, abs=1e-5)
-    assert [c.density for c in MIXED.certificates] == MIXED.density.tolist()
+    assert MIXED.lof == pytest.approx(expected, abs=1e-5)
+    assert [c.lof for c in MIXED.certificates] == MIXED.lof.tolist()
 
 
-def test_densities_average_to_the_metric():
-    assert np.mean([c.density for c in MIXED.certificates]) == pytest.approx(METRICS["lof_to_data"](MIXED, TASK))
+def test_lofs_average_to_the_metric():
+    assert np.mean([c.lof for c in MIXED.certificates]) == pytest.approx(METRICS["lof_to_data"](MIXED, TASK))
 
 
-def test_explaining_does_not_pay_for_density():
-    task = loans.task()
-    found = explained(ROWS, shuffled(ROWS), task)
+def test_explaining_does_not_pay_for_lof(monkeypatch):
+    fitted, fit = [], LocalOutlierFactor.fit
+    monkeypatch.setattr(LocalOutlierFactor, "fit", lambda self, rows: fitted.append(len(rows)) or fit(self, rows))
+    found = explained(ROWS, shuffled(ROWS), loans.task())
     assert len(found.frame) == 60
     assert found.changes(0) == MIXED.changes(0)
-    assert task not in density._REFERENCES
-    assert found.certificate(0).density is not None
-    assert task in density._REFERENCES
+    assert not fitted
+    assert found.certificate(0).lof is not None
+    assert found.certificate(1).lof is not None
+    assert len(fitted) == 1
 
 
-def test_training_rows_all_alike_have_no_density():
+def test_training_rows_all_alike_have_no_lof():
     task = Task(pd.concat([ROWS.iloc[[0]]] * 5), loans.chance, schema=loans.SCHEMA, target=1)
-    assert [c.density for c in explained(ROWS, ROWS, task).certificates] == [None] * 60
+    assert [c.lof for c in explained(ROWS, ROWS, task).certificates] == [None] * 60
 
 
 # Fingerprints
@@ -390,7 +391,7 @@ def test_a_certificate_reads_well():
         "  the model answers yes, as wanted (probability of yes: 0.750)",
         "  kept: hours per week must not increase by more than 10 hours",
         "  checked: the class wanted, every rule, values in their domain, what may not change",
-        f"  cost 3.500, density {first.density:.3f} (1: as dense as around its neighbours)",
+        f"  cost 3.500, lof {first.lof:.3f} (1: as dense as around its neighbours)",
         "  found by repair (16 draws, 1,200 candidates shown to the model)",
     ]
     assert last == f"  model {first.model}, rules {first.rules_id}"

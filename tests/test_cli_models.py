@@ -23,14 +23,15 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli.fitting import read_settings
 from fcxplain.cli.progress import TrainingProgress
-from fcxplain.cli.sources import Source
+from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
 from fcxplain.generator.objective import LossWeights
 from fcxplain.metrics import METRICS
+from fcxplain.progress import Progress
+from fcxplain.settings import read_settings
 
 OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
 QUICK = ("--epochs", "1", "--set", "schedule__steps=5")
@@ -109,7 +110,7 @@ def test_fit_tells_its_figures_as_json_and_keeps_where_the_data_came_from(shop: 
         "classifier": "paper",
         "schema": None,
         "sha256": sha256(shop / "loans.csv"),
-        "id": None,
+        "index": None,
     }
     assert len(Source(**kept.source_).load()) == 120
 
@@ -296,7 +297,7 @@ def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: 
         fcx.fit(fcx.task_, callbacks=[progress])
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "epoch 2 of 2" in shown
-    assert "time left" in shown
+    assert re.search(r"epoch 2 of 2 .*%, 0:0\d left", shown)
     assert all(f"{term} " in shown for term in TERMS)
     assert progress.rows > 0
     assert screen.getvalue().count("\x1b[?25h") == screen.getvalue().count("\x1b[?25l") > 0
@@ -305,7 +306,7 @@ def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: 
 def test_what_comes_before_and_after_a_training_is_counted_too():
     screen = io.StringIO()
     with TrainingProgress(Console(file=screen, force_terminal=True, width=90)) as progress:
-        progress.step("training the classifier", 3, 12)
+        progress.tell(Progress("training the classifier", 3, 12))
     assert "training the classifier" in screen.getvalue()
     assert "3 of 12" in screen.getvalue()
 

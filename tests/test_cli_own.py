@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from commands import run
 from fcxplain import FCx, load_table
 from fcxplain.classifier import KINDS
-from fcxplain.cli.explaining import EXPLAINING, _kept, _watched
 from fcxplain.cli.guide import TRAINED
 from fcxplain.cli.progress import Work
 from fcxplain.datasets import read_table
+from fcxplain.datasets.source import Source, read_rows
 from fcxplain.files import only_run
 from fcxplain.generator.presets import SCHEDULE
+from fcxplain.progress import EXPLAINING
 from fcxplain.saving import manifest
-from fcxplain.streaming import StreamProgress
 
 MODEL = """
 import numpy as np
@@ -104,6 +103,18 @@ def test_a_target_in_the_labels_words_is_answered_with_the_option_that_names_cla
     assert (done.code, "--classes rejected,granted" in done.words) == (2, True)
 
 
+def test_a_threshold_decides_from_where_on_the_answer_is_the_second_class(desk: Path, tmp_path: Path):
+    fit = ("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--threshold", 0.7, "--out", tmp_path / "m")
+    done = run(*fit, folder=desk)
+    assert done.code == 0, done.err
+    task = FCx.load(tmp_path / "m", classifier="credit_model:model").task_
+    assert task.classifier.threshold == 0.7
+    rows = pd.read_csv(desk / "rows.csv")
+    assert (task.predict(rows) == "granted").tolist() == (
+        rows["income"] - rows["debt"] - 20 >= 10 * np.log(7 / 3)
+    ).tolist()
+
+
 def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp_path: Path):
     grades = credit().assign(grade=lambda table: np.resize(["low", "middle", "high"], len(table)))
     grades.to_csv(tmp_path / "grades.csv", index=False)
@@ -153,11 +164,11 @@ def test_an_id_is_used_if_it_is_there_and_must_be_if_it_is_asked_for(desk: Path,
     numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, folder=desk).out)
     assert [row["row"] for row in numbered["rows"]][:2] == [0, 1]
     wrong = run("explain", "m", "rows.csv", *asked, "--id", "custmer", folder=desk)
-    assert (wrong.code, "--id custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
+    assert (wrong.code, "--index custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
     large = ("explain", "m", "rows.parquet", *asked, "--id", "custmer", "--out", tmp_path / "a.parquet")
     assert "is not a column. Did you mean 'customer'?" in run(*large, folder=desk).words
     twice = run("explain", "m", "rows.csv", *asked, "--id", "decision", folder=desk)
-    assert (twice.code, "--id decision: calls several rows the same" in twice.words) == (2, True)
+    assert (twice.code, "--index decision: calls several rows the same" in twice.words) == (2, True)
     assert "is for a table of your own" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
 
 
@@ -171,7 +182,7 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
     fitted = run("fit", *OWN, *QUICK, "--out", tmp_path / "m", folder=desk)
     assert fitted.code == 0, fitted.err
     assert fitted.err.count("'customer'") == 1
-    assert "If it names the rows, say --id customer; if it is of no use, --ignore customer." in fitted.err
+    assert "say so with --ignore customer, or call the rows by it with --index customer." in fitted.err
     assert list(FCx.load(tmp_path / "m").task_.schema.names) == names
     agreed = run("fit", *OWN, *QUICK, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
     assert "left out" not in agreed.err
@@ -223,6 +234,22 @@ def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: 
     assert "If it is a level, write it into `levels` of the schema that the model is fitted with." in refused.words
 
 
+def test_the_command_line_and_python_answer_the_same_odd_file_alike(desk: Path, tmp_path: Path):
+    odd = pd.read_csv(desk / "rows.csv").assign(income=lambda t: t["income"].map("{},0".format), note="gehört dazu")
+    odd.to_csv(tmp_path / "odd.csv", index=False, sep=";", encoding="cp1252")
+    asked = ("--classifier", "credit_model:model", "--json")
+    plain, told = (
+        json.loads(run("explain", "m", rows, *asked, folder=desk).out) for rows in ("rows.csv", tmp_path / "odd.csv")
+    )
+    fcx = FCx.load(desk / "m", classifier="credit_model:model")
+    streamed = fcx.explain_file(tmp_path / "odd.csv", tmp_path / "a.parquet", index="customer")
+    whole = fcx.explain(read_rows(tmp_path / "odd.csv", fcx.task_, Source.remembered(fcx.source_)))
+    for found in (told, whole.to_dict(), streamed.explanation(fcx.task_).to_dict()):
+        assert [row["status"] for row in found["rows"]] == [row["status"] for row in plain["rows"]]
+        assert [row["row"] for row in found["rows"]] == [row["row"] for row in plain["rows"]]
+        assert [a["counterfactual"] for a in found["answers"]] == [a["counterfactual"] for a in plain["answers"]]
+
+
 def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: Path):
     zeros = pd.read_csv(desk / "rows.csv").assign(customer=lambda table: [f"{i:06}" for i in range(len(table))])
     zeros.to_csv(tmp_path / "rows.csv", index=False)
@@ -235,7 +262,7 @@ def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: 
 
 def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
     assert re.search(r"city +categorical .* no, by a rule", told(desk)[1])
-    assert "Nobody can change city; for more: --freeze NAME." in told(desk)[1]
+    assert "Nobody can change city; for more: --immutable NAME." in told(desk)[1]
 
 
 def test_without_rules_it_is_said_that_everything_may_change(desk: Path, tmp_path: Path):
@@ -265,20 +292,28 @@ def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Pa
     assert "Why the rows that are timed_out have no answer was not looked into" in late.words
 
 
-def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(desk: Path, tmp_path: Path):
-    answers = tmp_path / "a.parquet"
+def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answers, move = tmp_path / "a.parquet", Work.move
     asked = ("explain", "m", "rows.parquet", "--classifier", "credit_model:model", "--id", "customer", "--out", answers)
-    fcx, rows = FCx.load(desk / "m", sys.modules["credit_model"].model), desk / "rows.parquet"
 
-    def stop(step: StreamProgress) -> None:
-        if step.chunks == 2:
+    def stopped(work: Work, done: float, total: int | None = None, **more: Any) -> None:
+        move(work, done, total, **more)
+        # Somebody stops it when the bar says so.
+        if more["what"] == EXPLAINING and (stop_early or done > 20):
             raise KeyboardInterrupt
 
-    assert _kept(fcx, answers, None).startswith("nothing is kept yet, since answers are kept 1,000 rows at a time")
-    with pytest.raises(KeyboardInterrupt):
-        fcx.explain_file(rows, answers, index="customer", chunk=10, on_chunk=stop)
-    told = f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there"
-    assert _kept(fcx, answers, 10) == told
+    with monkeypatch.context() as patched:
+        patched.setattr(Work, "move", stopped)
+        stop_early = True
+        early = run(*asked, folder=desk)
+        assert not list(tmp_path.iterdir())
+        stop_early = False
+        late = run(*asked, "--chunk", 10, folder=desk)
+    assert (early.code, late.code) == (130, 130)
+    assert "nothing is kept yet, since answers are kept 1,000 rows at a time" in early.words
+    assert f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there" in late.words
     other = run(*asked, folder=desk)
     assert (other.code, "parts of another run" in other.err) == (2, True)
     done = run(*asked, "--chunk", 10, folder=desk)
@@ -296,14 +331,26 @@ def test_rows_without_an_answer_are_named_for_a_file_too(desk: Path, tmp_path: P
     assert re.search(named, file.words)[1] == re.search(named, table.words)[1]
 
 
-def test_the_bar_moves_while_reasons_are_looked_for():
-    work = Work(EXPLAINING, 3, console=Console(file=io.StringIO()))
-    heard = _watched(work)
-    heard["on_why"](3, 0.25)
-    assert work.what == "looking for what stands in the way of 3 rows"
-    assert work.state() == "25%", "the time of the search says nothing of what is left now"
-    heard["on_rows"](3, 3)
-    assert (work.what, work.state()) == (EXPLAINING, "3 of 3")
+def test_the_bar_moves_while_reasons_are_looked_for(desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen, move = [], Work.move
+
+    def watched(work: Work, *done: float, **more: Any) -> None:
+        move(work, *done, **more)
+        seen.append((work.what, work.state()))
+
+    table = pd.read_csv(desk / "rows.csv").set_index("customer")
+    rejected = table.index[table["income"] - table["debt"] < 10].tolist()[:2]
+    (tmp_path / "own.csv").write_text(
+        "row,rules\n" + "".join(f"{n},income' <= income; debt' >= debt\n" for n in rejected)
+    )
+    monkeypatch.setattr(Work, "move", watched)
+    asked = ("--classifier", "credit_model:model", "--why-not", "--overrides", tmp_path / "own.csv")
+    assert run("explain", "m", "rows.csv", *asked, folder=desk).code == 0
+    reasons = [state for what, state in seen if what.startswith("looking for what stands in the way of ")]
+    # The time of the search says nothing of what is left now.
+    assert reasons
+    assert re.fullmatch(r"\d+%", reasons[0])
+    assert seen[-1] == (EXPLAINING, f"{len(table)} of {len(table)}")
 
 
 def test_rules_are_checked_on_a_table_that_was_named(desk: Path):

@@ -117,11 +117,10 @@ def partitions(draw: st.DrawFn) -> list[list[int]]:
     return [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True)]
 
 
-@pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("prefer", PREFER)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4, deadline=None)
-@given(parts=partitions())
+@settings(max_examples=4)
+@given(parts=partitions(), k=st.sampled_from([1, 3]))
 def test_the_batch_and_its_order_and_doubles_change_nothing(kind, prefer, k, parts):
     for part in parts:
         assert not differences(kind, prefer, k, part)
@@ -177,10 +176,10 @@ def test_the_index_and_other_columns_change_nothing(kind):
 def test_reasons_belong_to_the_row_alone():
     strict = f"{loans.RULES}\njob' == job\nage' <= age + 1\nincome' <= income"
     narrow = Task(loans.table(150), network(), schema=loans.SCHEMA, rules=strict, target=1)
-    fcx, table = FCx(schedule=Schedule(epochs=1), seed=4).fit(narrow), rows("network")
+    fcx, table = FCx(schedule=Schedule(epochs=1), seed=4).fit(narrow), rows("network").head(3)
     whole = fcx.explain(table, why_not=True).why_not
     assert whole.notna().any()
-    for part in ([0], [3, 1], [5, 4, 3, 2, 1, 0]):
+    for part in ([1], [2, 1, 0]):
         assert fcx.explain(table.iloc[part], why_not=True).why_not.tolist() == whole.iloc[part].tolist()
 
 

@@ -78,6 +78,52 @@ def test_the_frame_has_a_line_for_every_row_and_keeps_whole_numbers_whole():
     assert found.frame["income"].iloc[0] == 6000.0
 
 
+MIXED = pd.DataFrame(
+    {
+        "age": np.array([30, 40, 50, 60], dtype=np.int16),
+        "size": np.array([1.5, 2.0, 0.5, 1.0], dtype=np.float32),
+        "owner": [True, False, True, False],
+        "town": pd.Categorical(["here", "there", "here", "there"]),
+        "job": pd.Series(["clerk", "cook", "cook", "clerk"], dtype=str),
+    }
+)
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), (0, 1), (False, True), (0, "yes")])
+def test_dtypes_of_the_frame_do_not_depend_on_who_has_an_answer(classes):
+    schema = Schema(
+        (
+            Feature("age", "integer", low=0, high=99),
+            Feature("size", "continuous", low=0, high=9, step=0.5),
+            Feature("owner", "categorical", levels=(False, True)),
+            Feature("town", "categorical", levels=("here", "there")),
+            Feature("job", "categorical", levels=("clerk", "cook")),
+        )
+    )
+    task = Task(MIXED, lambda t: t["age"].to_numpy() / 99, schema=schema, classes=classes, target=classes[1])
+    wanted = np.full(4, classes[1], dtype=object)
+    frames = [
+        Explanation.of(task, MIXED, MIXED.iloc[:n], np.arange(n), method="by hand", wanted=wanted).frame
+        for n in (4, 2, 0)
+    ]
+    for frame in frames[1:]:
+        pd.testing.assert_series_equal(frame.dtypes, frames[0].dtypes)
+    kinds = frames[0].dtypes.astype(str)
+    assert kinds[["rank", "changes", "age"]].tolist() == ["Int64"] * 3
+    assert kinds[["probability", "cost", "size"]].tolist() == ["float64", "float64", "float32"]
+    assert kinds[["owner", "town"]].tolist() == ["boolean", "category"]
+    assert {*kinds[["status", "changed", "job"]]} == {str(pd.Series(["text"]).dtype)}
+    assert frames[1]["owner"].tolist() == [True, False, pd.NA, pd.NA]
+    assert frames[1]["predicted"].tolist()[:2] == [classes[0]] * 2
+    assert frames[1]["predicted"].isna().tolist() == [False, False, True, True]
+
+
+def test_a_value_that_the_training_rows_could_not_hold_stays_in_the_frame():
+    found = answered(ann={"age": 30.5}, bob={"job": "pilot"})
+    assert found.frame["age"].tolist()[:2] == [30.5, 40.0]
+    assert found.frame["job"].tolist()[1] == "pilot"
+
+
 def test_a_feature_called_status_keeps_its_name():
     schema = Schema((Feature("status", "integer", low=0, high=9), Feature("rank", "integer", low=0, high=9)))
     rows = pd.DataFrame({"status": [1, 2], "rank": [3, 4]})

@@ -35,6 +35,7 @@ TERMS = TermSettings(
     number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates", lof_k=5
 )
 WEIGHTS = LossWeights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
+ONLY_SPARSITY = LossWeights(proximity=0, validity=0, kl=0, hard=0, soft=0, sparsity=2.0, density=0)
 # A number on eleven values, a category, an immutable category and a number of five values.
 LAYOUT = Layout(
     spans=((0, 1), (1, 4), (4, 6), (6, 7)),
@@ -200,9 +201,10 @@ def test_the_number_of_likely_changes_is_the_sparsity_and_needs_gates():
     assert drawn.gates is not None
     assert losses.open_gates(drawn.gates).item() == pytest.approx(drawn.gates.sum().item() / len(x))
     plain = ConditionalVAE(LAYOUT, Architecture(latent=4), generator()).double()
-    judged = Objective(torch.nn.Identity(), lambda a, b: a[:, 0], *torch.zeros((2, 7, 7)).bool(), settings=TERMS)
+    apart = torch.zeros((2, 7, 7)).bool()
+    judged = Objective(torch.nn.Identity(), lambda a, b: a[:, 0], *apart, weights=ONLY_SPARSITY, settings=TERMS)
     with pytest.raises(TrainingError, match="needs a generator with gates"):
-        judged._term("sparsity", x, drawn.z, plain(x, torch.ones(len(x), dtype=torch.long), drawn.z))
+        judged.terms(x, drawn.z, plain(x, torch.ones(len(x), dtype=torch.long), drawn.z))
 
 
 def test_the_decoder_sees_the_row_only_with_skip():
@@ -354,7 +356,7 @@ def test_values_off_the_grid_stay_or_land_on_the_grid_inside_the_rules():
 
 @pytest.mark.parametrize("rules", [loans.RULES, "", "abs(income' - income) <= 900\njob' == cook => degree' != none"])
 @pytest.mark.parametrize("variance", ["sigmoid", "softplus"])
-def test_inference_decides_as_the_network_with_its_heads_does(rules: str, variance: Any):
+def test_inference_decides_as_the_network_with_its_heads_does(rules: str, variance: Any, monkeypatch):
     task, rows = loans.task(rules), loans.table(70, 6)
     model = untrained(task, architecture=dataclasses.replace(DEFAULT, variance=variance)).double()
     _used(model.encoder), _used(model.decoder)
@@ -363,14 +365,22 @@ def test_inference_decides_as_the_network_with_its_heads_does(rules: str, varian
         task.schema.natural(rows),
         torch.ones(70, dtype=torch.long),
     )
-    noise, jitter = (torch.from_numpy(bank) for bank in proposer._bank(8))
+    banks, decided = [], proposer.inference.draws
+
+    def overheard(x: Any, wanted: Any, noise: np.ndarray, jitter: np.ndarray, boxes: Any) -> Any:
+        banks.append((noise, jitter))
+        return decided(x, wanted, noise, jitter, boxes)
+
+    monkeypatch.setattr(proposer.inference, "draws", overheard)
+    proposals = proposer.draws(task.encoder.codes(rows), wanted.numpy(), 8)
+    noise, jitter = map(torch.from_numpy, banks[0])
     x, allowed = task.encoder.encode(rows).double(), RuleBoxes(task).of(natural).repeated(8)
     with torch.no_grad():
         mean, spread = model.encode(x, wanted)
         z = (mean[:, None] + spread.sqrt()[:, None] * noise).flatten(0, 1)
         drawn = model.decode(z, x.repeat_interleave(8, 0), wanted.repeat_interleave(8), allowed, jitter.repeat(70, 1))
     expected = task.encoder.codes(task.encoder.decode(drawn)).reshape(70, 8, -1)
-    assert (proposer.draws(task.encoder.codes(rows), wanted.numpy(), 8) == expected).all()
+    assert (proposals == expected).all()
     assert (expected != expected[:, :1]).any()
 
 
@@ -472,7 +482,9 @@ def test_gradients_reach_every_parameter(task):
     run = training(task)
     rows = run.train.take(torch.arange(64), torch.device("cpu"))
     run.model.train()
-    run._terms(rows, generator())["total"].backward()
+    noise = torch.randn((len(rows), run.model.architecture.latent), generator=generator())
+    drawn = run.model(rows.x, rows.y_target, noise, rows.allowed)
+    run.objective.total(run.objective.terms(rows.x, rows.y_target, drawn)).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in run.model.parameters())
     assert (run.model.output.weight.grad.abs().sum(dim=1) > 0).sum() > 8
 

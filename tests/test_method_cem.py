@@ -88,8 +88,10 @@ def test_one_step_is_a_gradient_step_and_a_soft_threshold():
     expected = torch.sign(moved) * (moved.abs() - 0.02).clamp(min=0)
     expected[:, 8:] = 0
     expected = (X + expected).clamp(0, 1)
-    seen = method._shrunk(X - 0.05 * method._slope(X, X, Y, c), X, method.low_, method.high_)
-    assert torch.allclose(seen, expected, atol=1e-8)
+    found = method.descend(X, Y, c)
+    flips = found.elastic.isfinite()
+    assert flips.any()
+    assert torch.allclose(found.raw[flips], expected[flips], atol=1e-8)
 
 
 def test_what_all_levels_of_a_category_share_does_not_turn_the_first_step():
@@ -99,24 +101,25 @@ def test_what_all_levels_of_a_category_share_does_not_turn_the_first_step():
         shifted.weight[1, 2:5] += 3.0
         shifted.bias[1] -= 3.0
     other = loans.Task(loans.table(), shifted, schema=loans.SCHEMA, target="yes", classes=("no", "yes"))
-    c = torch.full_like(X[:, 0], 1000.0)
-    one, two = (CEM().fit(t)._slope(X, X, Y, c) for t in (TASK, other))
-    assert one.abs().max() > 1
-    assert torch.allclose(one, two, atol=1e-3)
+    c = torch.full_like(X[:, 0], 30.0)
+    one, two = (CEM(beta=0.02, steps=1, learning_rate=0.05).fit(t).descend(X, Y, c) for t in (TASK, other))
+    degrees = (one.raw - X)[:, 2:5]
+    assert ((degrees.abs() > 0.01) & (degrees.abs() < 0.9)).any()
+    assert torch.allclose(one.raw, two.raw, atol=1e-5)
 
 
 def test_a_level_that_has_risen_as_high_as_the_present_one_takes_its_place():
-    method = CEM().fit(TASK)
-    raw = X.clone()
-    raw[:, 2:5] = 0.0
-    raw[:, 4] = 1.0
-    risen = torch.maximum(raw, X)
-    legal, _ = method._judged(risen, X, Y)
-    lacking = X[:, 4] == 0
-    assert lacking.any()
-    assert (legal[lacking, 4] == 1).all()
-    assert (legal[:, 2:5].sum(dim=1) == 1).all()
-    assert torch.equal(method._judged(X, X, Y)[0], X)
+    # Only a college degree is enough. By the model's centred slope school, halfway, neither rises nor falls.
+    layer = network()
+    with torch.no_grad():
+        layer.weight[1] = torch.tensor([0.0, 0.0, 0.0, 3.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    degrees = loans.Task(loans.table(), layer, schema=loans.SCHEMA, target="yes", classes=("no", "yes"))
+    question = asked(degrees, ROWS[ROWS["degree"] == "school"])
+    found = CEM(steps=40).fit(degrees).search(question.x.double(), question.y_target)
+    assert torch.allclose(found.raw[:, 3:5], torch.ones((len(question), 2), dtype=torch.float64), atol=1e-6)
+    assert (found.x_cf[:, 2:5] == torch.tensor([0.0, 0.0, 1.0])).all()
+    others = [0, 1, *range(5, 10)]
+    assert torch.equal(found.x_cf[:, others], question.x.double()[:, others])
 
 
 @pytest.fixture(scope="module")

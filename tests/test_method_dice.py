@@ -31,10 +31,11 @@ def test_random_changes_flip_every_row():
 
 
 def test_every_round_adds_at_most_one_change_to_each_copy():
-    method = DiCERandom(samples=50).fit(TASK)
+    method = DiCERandom(samples=50, posthoc_sparsity=None).fit(TASK)
     grid = CodeGrid.of(asked(TASK, ROWS))
-    # So many are never found, so that every round is played.
-    row, codes, _ = method._flipped(grid, np.arange(len(grid)), k=10**6)
+    # So many are never found, so that every round is played and all that flip are answers.
+    explanation = method.explain(ROWS, k=10**6)
+    row, codes = np.searchsorted(grid.question.place, explanation.place), TASK.encoder.codes(explanation.answers)
     after = {}
     for turns in range(1, len(method.turns_) + 1):
         copies = np.repeat(grid.now[:, None], 50, axis=1)

@@ -14,6 +14,7 @@ from fcxplain import Budget, FCx, explainer, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.generator.training import Schedule
+from fcxplain.progress import Progress
 from fcxplain.search import PREFERENCES, Search
 from fcxplain.search import search as pipeline
 
@@ -120,10 +121,10 @@ def test_rows_that_are_drawn_are_told_too(refused: pd.DataFrame):
 
 def test_rows_of_a_file_are_told_as_they_are_done(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
     refused.to_csv(tmp_path / "rows.csv", index=False)
-    seen: list[tuple[int, int | None]] = []
-    fcx.explain_file(tmp_path / "rows.csv", tmp_path / "a.parquet", chunk=7, on_rows=lambda *step: seen.append(step))
-    assert [done for done, _ in seen] == [*range(7, len(refused), 7), len(refused)]
-    assert {total for _, total in seen} == {None}
+    seen: list[Progress] = []
+    fcx.explain_file(tmp_path / "rows.csv", tmp_path / "a.parquet", chunk=7, on_progress=seen.append)
+    assert sorted({event.done for event in seen}) == [*range(7, len(refused), 7), len(refused)]
+    assert {event.total for event in seen} == {None}
 
 
 def test_a_file_gives_the_answers_of_its_table(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):

@@ -17,7 +17,7 @@ import fcxplain
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "fcxplain"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-HEAVY = ("torch", "sklearn", "pandas", "matplotlib", "scipy", "pyarrow")
+HEAVY = ("torch", "sklearn", "pandas", "matplotlib", "scipy", "pyarrow", "jinja2")
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,7 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel: zipfile.ZipFi
     about = f"fcxplain-{fcxplain.__version__}.dist-info/"
     assert {name for name in wheel.namelist() if not name.startswith(about)} == ours
     assert {"fcxplain/py.typed", "fcxplain/datasets/adult.data.gz", "fcxplain/datasets/ATTRIBUTION.md"} <= ours
+    assert "fcxplain/explanation/page/templates/page.html" in ours
 
 
 def test_the_wheel_says_what_it_is_and_under_which_licences(wheel: zipfile.ZipFile):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loans
@@ -28,9 +28,9 @@ from fcxplain.explanation.certificate import Change, written
 from fcxplain.explanation.page import render
 from fcxplain.explanation.page.page import ValuePool, json_block
 from fcxplain.explanation.page.spread import BARS, LevelSpread, NumberSpread
-from fcxplain.explanation.page.tally import changes_per_answer, feature_counts, group_counts
+from fcxplain.explanation.page.summary import changes_per_answer, feature_counts, group_counts
 from fcxplain.explanation.reasons import Obstacle, Relaxation, WhyNot
-from fcxplain.explanation.wording import amount, difference, escaped, percent
+from fcxplain.explanation.wording import amount, difference, percent
 
 VOID = {"meta", "input", "br", "img", "link", "hr"}
 AGE = Feature("age", "integer", low=18, high=80, unit="years")
@@ -356,8 +356,10 @@ def test_a_page_without_rows_says_so(task):
     assert page.data["cards"] == []
 
 
-def test_the_page_is_the_same_every_time(mixed):
-    assert render(mixed) == render(mixed)
+def test_the_page_is_the_same_every_time_and_wherever_one_is(mixed, tmp_path, monkeypatch):
+    first = render(mixed)
+    monkeypatch.chdir(tmp_path)
+    assert render(mixed) == first
 
 
 # What it weighs
@@ -475,9 +477,17 @@ def test_page_elements_have_unique_ids_and_labels_for_readers(mixed):
     assert any(tag == "a" and a.get("href") == "#rows" for tag, a in page.elements)
 
 
-@given(st.text())
-def test_escaped_text_holds_no_markup(text):
-    assert not set("<>\"'") & set(escaped(text))
+NOBODY = many(loans.task(), 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=300))
+def test_any_text_is_shown_as_it_is_and_adds_no_markup(text):
+    page = Reader(render(replace(NOBODY, notes=(text,)), title=text))
+    assert len(page.elements) == 1 + len(Reader(render(NOBODY)).elements)
+    # A parser makes one line end of every kind, and nothing of what ends a text.
+    shown = re.sub("\r\n?", "\n", re.sub("[\ud800-\udfff]", "\ufffd", text))
+    assert page.text.count(shown) >= 3
 
 
 PLAIN = st.recursive(
@@ -570,7 +580,7 @@ def test_bars_hold_every_training_row_and_places_stay_inside(values, step, asked
     assert max(spread.bars) == 100
     assert 0 <= spread.at(asked * step) <= 1
     below = np.mean(np.asarray(values) < asked)
-    assert f"Above {percent(float(below))} of training rows now" in spread.told(asked * step, asked * step)
+    assert f"Above {percent(float(below))} of training rows now" in spread.words(asked * step, asked * step)
 
 
 def test_a_value_stands_over_the_bar_that_counts_it():
@@ -590,7 +600,7 @@ def test_levels_stand_over_their_bars_and_rare_ones_share_the_last():
     assert spread.at("level 0") == spread.at("level 1") == round((BARS - 0.5) / BARS, 3)
     assert spread.at("level 39") == round((BARS - 1.5) / BARS, 3)
     assert spread.at("unknown") is None
-    assert spread.told("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
+    assert spread.words("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
     assert [spread.named(f"level {i}") for i in (39, 0)] == ["level 39", "level 0 and others"]
     assert spread.named("unknown") == ""
 

@@ -1,4 +1,4 @@
-"""The safe container (persistence.container, manifest, weights, folder) and fingerprints."""
+"""Saved folders (manifest, weights) and fingerprints."""
 
 from __future__ import annotations
 

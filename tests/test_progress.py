@@ -9,7 +9,7 @@ import pytest
 
 import loans
 from fcxplain import FCx
-from fcxplain.progress import ProgressLines
+from fcxplain.progress import EXPLAINING, Progress, ProgressLines
 
 
 class Clock:
@@ -57,9 +57,9 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
 def test_rows_of_an_earlier_run_say_nothing_of_the_time_left():
     clock, stream = Clock(), io.StringIO()
     lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
-    lines.resume(4_000)
+    lines.tell(Progress(EXPLAINING, 4_000, 5_000, "going on after row 4,000"))
     clock.now = 10
-    lines.rows(4_100, 5_000)
+    lines.tell(Progress(EXPLAINING, 4_100, 5_000))
     said = ["explain: going on after row 4,000", "explain: 4,100 of 5,000 rows, 1:30 left"]
     assert stream.getvalue().splitlines() == said
 

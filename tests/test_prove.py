@@ -18,8 +18,9 @@ from fcxplain.classifier import as_classifier
 from fcxplain.classifier.reading.networks import read_network
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError
+from fcxplain.proof.batch import Reason
 from fcxplain.proof.bounds import ceiling
-from fcxplain.proof.proof import Reason, prove
+from fcxplain.proof.proof import prove
 from proving import BOX_RULES, WIDE_RULES, a_task, misses_narrowly, some_rows, truth_of, width_of
 from rule_texts import every_row, rule_texts, small_schemas
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -22,12 +23,14 @@ from torch import nn
 import loans
 import plain_answers
 from fcxplain.datasets.delimited import MAX_LINE
+from fcxplain.datasets.source import read_rows
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.files.digest import DIGEST
 from fcxplain.explanation.files.parquet import KEY, arrow_table
 from fcxplain.explanation.files.verification import verify
-from fcxplain.streaming import StreamProgress, chunk_for, kept_rows, matched, stream
+from fcxplain.progress import EXPLAINING, FOUND, Progress
+from fcxplain.streaming import chunk_for, kept_rows, matched, stream
 from fcxplain.streaming.rows import RowFile
 from fcxplain.task import Task
 
@@ -56,10 +59,10 @@ def run(source: Path, *, explain=explain, chunk: int = 40, identity: str = "a", 
 
 
 def content(path: Path) -> dict[str, list[object]]:
-    """Every cell of a file of answers; densities are told to the last digits that they can be."""
+    """Every cell of a file of answers; LOFs to the last digits that they can be."""
     found = pq.read_table(path).to_pydict()
     certificates = [None if c is None else json.loads(c) for c in found["certificate"]]
-    found["certificate"] = [c and c | {"density": round(c["density"], 4)} for c in certificates]
+    found["certificate"] = [c and c | {"lof": round(c["lof"], 4)} for c in certificates]
     return found
 
 
@@ -115,20 +118,11 @@ def test_a_run_that_goes_on_is_written_with_the_key_given_then(source):
         run(source, key=b"short")
 
 
-def test_each_chunk_is_told(source):
-    seen: list[StreamProgress] = []
-    run(source, on_chunk=seen.append)
-    assert [p.rows for p in seen] == [40, 80, 95]
-    assert {p.total for p in seen} == {95}
-    assert [p.chunks for p in seen] == [1, 2, 3]
-    assert sum(seen[-1].counts.values()) == 95
-    assert not any(p.resumed for p in seen)
-
-
-def test_rows_are_told_within_chunks_as_rows_of_the_file(source):
-    seen: list[tuple[int, int | None]] = []
-    run(source, on_rows=lambda done, total: seen.append((done, total)))
-    assert seen == [(20, 95), (40, 95), (60, 95), (80, 95), (87, 95), (95, 95)]
+def test_rows_are_told_within_chunks_and_again_when_they_are_kept(source):
+    seen: list[Progress] = []
+    run(source, on_progress=seen.append)
+    assert [event.done for event in seen] == [20, 40, 40, 60, 80, 80, 87, 95, 95]
+    assert {(event.stage, event.total, event.note) for event in seen} == {(EXPLAINING, 95, "")}
 
 
 class Stops:
@@ -157,12 +151,13 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     parts = sorted(p.name for p in source.parent.glob("answers.parquet.parts/*"))
     assert parts == ["identity.json", *(f"part-{i:06d}.parquet" for i in range(after))][: 9 * after]
     assert kept_rows(source.with_name("answers.parquet")) == 40 * after
-    rest, seen, resumed = Stops(9, error), [], []
-    found = run(source, explain=rest, on_chunk=seen.append, on_resume=resumed.append)
+    rest, seen = Stops(9, error), []
+    found = run(source, explain=rest, on_progress=seen.append)
     assert content(found.path) == expected
-    assert resumed == [40 * after] * (after > 0)
+    notes = [f"going on after row {event.done}" for event in seen if event.note]
+    assert notes == [event.note.partition(":")[0] for event in seen if event.note] == notes[: after > 0]
     assert rest.asked == 95 - 40 * after
-    assert [p.resumed for p in seen] == [True] * after + [False] * (3 - after)
+    assert [e.stage for e in seen if not e.note] == [FOUND] * after + [EXPLAINING] * (3 - after)
     assert not source.with_name("answers.parquet.parts").exists()
 
 
@@ -175,14 +170,14 @@ class Module(nn.Module):
 
 def test_answers_of_a_model_that_is_dear_to_ask_are_kept_more_often(tmp_path):
     loans.table(2100, seed=8).to_parquet(tmp_path / "rows.parquet")
-    sizes: list[int] = []
+    seen: list[Progress] = []
     stops, target = Stops(2, KeyboardInterrupt()), tmp_path / "answers.parquet"
     with pytest.raises(KeyboardInterrupt):
         stream(stops, tmp_path / "rows.parquet", target, task=TASK, identity="a")
     assert kept_rows(target) == stops.asked == 2000
     rest = Stops(9, KeyboardInterrupt())
-    stream(rest, tmp_path / "rows.parquet", target, task=TASK, identity="a", on_resume=sizes.append)
-    assert (sizes, rest.asked) == ([2000], 100)
+    stream(rest, tmp_path / "rows.parquet", target, task=TASK, identity="a", on_progress=seen.append)
+    assert ([e.done for e in seen if e.note], rest.asked) == ([2000], 100)
     assert pq.read_metadata(target).num_row_groups == 1, "small parts go together"
     assert chunk_for(Task(ROWS, Module(), schema=loans.SCHEMA, target=1)) == 20_000
 
@@ -219,9 +214,10 @@ def test_damaged_parts_are_made_again(source):
     folder = cut_off(source)
     (folder / "part-000000.parquet").write_bytes(b"PAR1")
     (folder / ".part-000001.parquet.x").write_bytes(b"half")
-    seen: list[StreamProgress] = []
-    assert content(run(source, on_chunk=seen.append).path) == expected
-    assert [p.resumed for p in seen] == [False, True, False]
+    seen: list[Progress] = []
+    assert content(run(source, on_progress=seen.append).path) == expected
+    assert [event.done for event in seen if event.stage == FOUND] == [80]
+    assert not any(event.note for event in seen), "what was there is not the beginning"
     assert not folder.exists()
 
 
@@ -260,9 +256,9 @@ def test_a_killed_process_leaves_whole_parts_only(source):
     parts = sorted(source.with_name("answers.parquet.parts").glob("part-*"))
     assert len(parts) >= 2
     assert all(pq.read_metadata(p).num_rows >= 40 for p in parts)
-    seen: list[StreamProgress] = []
-    found = run(source, on_chunk=seen.append)
-    assert seen[1].resumed
+    seen: list[Progress] = []
+    found = run(source, on_progress=seen.append)
+    assert seen[1].stage == FOUND
     assert verify(TASK, ROWS, found.path).passed
 
 
@@ -395,12 +391,10 @@ def test_rows_outside_the_schema_are_refused_before_any_is_explained_and_nothing
 
 def test_files_that_cannot_be_read_are_told(tmp_path):
     (tmp_path / "rows.parquet").write_bytes(b"PAR1 and nothing more")
-    (tmp_path / "latin.csv").write_bytes("age,income,degree,job,born\n30,1.0,none,cook,hère\n".encode("latin-1"))
     (tmp_path / "twice.csv").write_text("age,age\n1,2\n")
     ROWS.iloc[:0].to_parquet(tmp_path / "none.parquet")
     for name, message in {
         "rows.parquet": "cannot be read",
-        "latin.csv": "not text in UTF-8",
         "twice.csv": "more than once",
         "none.parquet": "has no rows",
         "row.parquet": r"there is no file .*Did you mean 'rows.parquet'",
@@ -442,5 +436,96 @@ def test_a_packed_file_that_is_damaged_is_refused_as_such(tmp_path):
     packed = bytearray(gzip.compress(ROWS.to_csv(index=False).encode()))
     packed[40:60] = bytes(20)
     path.write_bytes(packed)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is a damaged gzip file"):
         run(path)
+
+
+# The same files as read whole
+
+
+def european(amount: float) -> str:
+    return f"{amount:,.1f}".translate(str.maketrans(",.", ".,"))
+
+
+def odd_files(folder: Path) -> dict[str, Path]:
+    """The same rows, each time written otherwise; every one has a number that rows are called by."""
+    rows = ROWS.reset_index(drop=True).assign(who=range(100, 195), note="à gauche")
+    written = rows.assign(income=rows["income"].map(european))
+    texts = {
+        "decimal commas": written.to_csv(index=False, sep=";"),
+        "cp1252": rows.to_csv(index=False),
+        "utf-16": rows.to_csv(index=False, sep="\t"),
+        "quoted": rows.assign(note="a;b,c\nd").to_csv(index=False, quoting=csv.QUOTE_ALL),
+        "gz": written.to_csv(index=False, sep="|"),
+        "sep=": "sep=;\n" + rows.to_csv(index=False, sep=";"),
+        "ends in separators": rows.to_csv(index=False).replace("\n", ",\n").replace(",\n", "\n", 1),
+        "capitals": rows.assign(job=rows["job"].str.upper()).to_csv(index=False),
+        "blanks and signs": rows.assign(income=rows["income"].map("  {:+} ".format)).to_csv(index=False),
+    }
+    for name, text in texts.items():
+        encoded = text.encode(name if name in ("cp1252", "utf-16") else "utf-8")
+        (folder / f"{name}.csv").write_bytes(gzip.compress(encoded) if name == "gz" else encoded)
+    return {name: folder / f"{name}.csv" for name in texts}
+
+
+def test_odd_files_are_read_alike_whole_and_in_chunks(tmp_path):
+    expected = ROWS.set_axis(pd.RangeIndex(100, 195), axis=0)
+    for name, path in odd_files(tmp_path).items():
+        whole = read_rows(path, TASK, index="who")
+        chunks = pd.concat(list(RowFile(path, TASK, "who").chunks(7)))
+        for found in (whole, chunks):
+            pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False, check_names=False)
+            assert found.index.dtype == np.int64, name
+        assert chunks.dtypes.equals(ROWS.dtypes), name
+        assert [*RowFile(path, TASK, "who").labels(50)][1].tolist() == list(range(150, 195)), name
+
+
+@pytest.mark.parametrize("name", ["decimal commas", "cp1252", "gz"])
+def test_odd_files_get_the_answers_of_plain_ones(name, source, tmp_path):
+    expected, told = content(run(source).path), content(run(odd_files(tmp_path)[name]).path)
+    for column in ("income", "age", "now: income", "now: job", "probability", "status"):
+        assert told[column] == expected[column], column
+
+
+def test_what_is_wrong_is_told_alike_whole_and_in_chunks(tmp_path):
+    path = tmp_path / "rows.csv"
+    for change in (
+        {"age": "old"},
+        {"job": "pilot"},
+        {"job": "n/a"},
+        {"born": "here,there"},
+        {"income": "12 %"},
+        {"age": "-"},
+    ):
+        (name, text), table = *change.items(), ROWS.reset_index(drop=True).astype(object)
+        table.loc[60, name] = text
+        path.write_text(table.to_csv(index=False).replace('"', "" if name == "born" else '"'))
+        told = []
+        for read in (lambda: read_rows(path, TASK), lambda: run(path, chunk=9)):
+            with pytest.raises((DataError, SchemaError)) as error:
+                read()
+            told.append([(fault.place, fault.rows, fault.first) for fault in error.value.faults])
+        assert told[0] == told[1], change
+        assert name == "born" or told[0] == [(f"column {name!r}", 1, 60)], change
+    path.write_text(ROWS.assign(income=["1,5", *["2.5"] * 94]).to_csv(index=False, sep=";"))
+    for read in (lambda: read_rows(path, TASK), lambda: run(path)):
+        with pytest.raises(DataError, match=r"'income': mixes decimal points and commas, e.g. '1,5', '2.5'"):
+            read()
+
+
+def test_a_notation_that_the_last_row_tells_holds_for_the_first(tmp_path):
+    rows = ROWS.reset_index(drop=True).iloc[:40].assign(income=["1.234"] * 39 + ["2.500,5"], age=30)
+    rows.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    (first, *_) = RowFile(tmp_path / "rows.csv", TASK).chunks(5)
+    assert first["income"].tolist() == [1234.0] * 5 == read_rows(tmp_path / "rows.csv", TASK)["income"].tolist()[:5]
+
+
+def test_numbers_that_can_be_read_in_two_ways_are_read_as_the_schema_allows(tmp_path):
+    rows = ROWS.reset_index(drop=True).iloc[:40]
+    rows.assign(income="9.500").to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    (chunk,) = RowFile(tmp_path / "rows.csv", TASK).chunks(40)
+    assert set(chunk["income"]) == {9.5} == set(read_rows(tmp_path / "rows.csv", TASK)["income"])
+    rows.assign(income="8.500").to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    for read in (lambda: read_rows(tmp_path / "rows.csv", TASK), lambda: run(tmp_path / "rows.csv")):
+        with pytest.raises(DataError, match="numbers that can be read in two ways"):
+            read()

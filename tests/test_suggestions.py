@@ -18,8 +18,8 @@ from fcxplain import CausalGraph, Feature, Schema, load_dataset, parse_rules, su
 from fcxplain.cli import app
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.rules import holds
-from fcxplain.suggestions.columns import Bar, columns_of, highest_rate
-from fcxplain.suggestions.knowledge import edge_rules, is_attained, is_inborn, only_grows
+from fcxplain.suggestions.evidence import Bar, columns_of, highest_rate
+from fcxplain.suggestions.names_and_graph import edge_rules, is_attained, is_inborn, only_grows
 from fcxplain.suggestions.patterns import extremes, meetings, pairs_above, roundest, sharpness
 from fcxplain.suggestions.suggestion import Writer
 
@@ -419,7 +419,7 @@ def test_all_means_all_that_are_shown(tmp_path: Path):
         (("--out", "new.rules"), "no rule is accepted"),
         (("--accept", "1,x,99", "--out", "new.rules"), "--accept 99"),
         (("--accept", "1", "--out", "new.pdf"), "Choose .txt or .rules"),
-        (("--accept", "1", "--out", "old.rules"), "Pass --force"),
+        (("--accept", "1", "--out", "old.rules"), "Pass --overwrite"),
     ],
 )
 def test_half_a_wish_and_a_file_that_is_there_are_refused(tmp_path: Path, monkeypatch, options, told):

@@ -449,7 +449,7 @@ def with_numbers(count=N):
 
 
 def test_an_identifier_is_left_out_with_a_warning_and_a_note(write):
-    with pytest.warns(FcxWarning, match=r"ignore=\['customer'\].*--ignore customer.*index='customer'"):
+    with pytest.warns(FcxWarning, match=r"ignore=\['customer'\].*index='customer'"):
         data = load_table(write(with_numbers()), label="approved")
     assert "customer" not in data.schema
     assert "customer" not in data.train

@@ -25,7 +25,7 @@ from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
 from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
-from fcxplain.explanation.files.digest import DIGEST, Digest
+from fcxplain.explanation.files.digest import DIGEST, Digest, with_digest
 from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
 from fcxplain.generator.training import Schedule
@@ -66,6 +66,7 @@ def certificate(lines: pd.DataFrame, line: int, **changes: object) -> None:
 # Line 0 is about row 0, which has an answer.
 FIRST = int(np.flatnonzero(FOUND.frame["rank"].notna())[0])
 BARE = int(np.flatnonzero(FOUND.frame["status"] == "not_found")[0])
+NOBODY = int(np.flatnonzero(FOUND.row_status == "not_found")[0])
 ALREADY = int(np.flatnonzero(FOUND.frame["status"] == "already")[0])
 
 
@@ -170,7 +171,7 @@ FIELDS = {
     "cost": 0.0,
     "changes": [],
     "rules": [],
-    "density": 17.0,
+    "lof": 17.0,
     "draws": 99,
     "calls": 99,
     "model": "0" * 16,
@@ -194,11 +195,25 @@ def test_every_field_of_a_certificate_is_compared(path):
     assert told == set(zip(frame["row"], frame["rank"], FIELDS, strict=True))
 
 
-def test_a_certificate_without_density_is_counted(path):
-    found = edited(path, lambda lines: certificate(lines, FIRST, density=None))
+def test_a_certificate_without_lof_is_counted(path):
+    found = edited(path, lambda lines: certificate(lines, FIRST, lof=None))
     assert found.total == 0
-    assert found.without_density == 1
-    assert "without a density to compare: 1" in str(found)
+    assert found.without_lof == 1
+    assert "without a LOF to compare: 1" in str(found)
+
+
+@pytest.mark.parametrize(("factor", "fields"), [(1.0, set()), (1.5, {"certificate: lof"})])
+def test_a_file_of_before_lof_was_called_so_is_read_and_verified(factor, fields, path):
+    table = pq.read_table(path)
+    told = [c and json.loads(c) for c in table["certificate"].to_pylist()]
+    old = [c and json.dumps(c | {"density": factor * c.pop("lof")}) for c in told]
+    table = table.set_column(table.column_names.index("certificate"), "certificate", pa.array(old, pa.string()))
+    about = json.loads(table.schema.metadata[KEY]) | {"format": 2}
+    table = table.replace_schema_metadata({**table.schema.metadata, KEY: json.dumps(about).encode()})
+    pq.write_table(with_digest(table), path)
+    found = verify(TASK, ROWS, path)
+    assert (set(found.fields), found.without_lof, found.digest.holds) == (fields, 0, True)
+    pd.testing.assert_frame_equal(read_answers(path, TASK).frame, FOUND.frame)
 
 
 def test_certificates_that_cannot_be_read_are_found(path):
@@ -432,7 +447,7 @@ def bereft(found: Explanation, status: Status) -> Explanation:
 WITNESS = remade(
     FOUND,
     own=Overrides.read(pd.DataFrame.from_dict(OWN, orient="index"), ROWS, TASK),
-    reasons={int(FOUND.bare[0]): WhyNot(ROWS.index[FOUND.bare[0]], "not_found", (), None, "nothing helps")},
+    reasons={NOBODY: WhyNot(ROWS.index[NOBODY], "not_found", (), None, "nothing helps")},
 )
 INVENTED = pd.DataFrame({"rules": ["income' <= 8900"]}, index=[ROWS.index[FOUND.place[-1]]])
 FORGED: dict[str, Callable[[Explanation], Explanation]] = {

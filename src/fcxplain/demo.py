@@ -6,9 +6,8 @@ not do what others could is told why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,12 @@ import pandas as pd
 from .benchmark.report.published import figure
 from .classifier import Score, score, train_classifier
 from .datasets import load_dataset
+from .datasets.source import Source
 from .explainer import FCx
 from .explanation import Certificate, Explanation, Status, WhyNot
 from .generator.training import Callback
 from .metrics import evaluate
+from .progress import OnProgress, Progress, counting, nobody
 from .rules import in_words
 from .task import Task
 
@@ -72,34 +73,29 @@ class Demo:
     answers: Path
 
 
-def _nobody(what: str, done: int, total: int | None) -> None:
-    """Where nobody wants to know how far it is."""
-
-
 def run(
     folder: str | Path,
     seed: int = 0,
     callbacks: Iterable[Callback] = (),
-    on_step: Callable[[str, int, int | None], None] = _nobody,
+    on_progress: OnProgress = nobody,
 ) -> Demo:
     """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model.
 
-    on_step: told what is being done, and how much of how much, or 0 of 0 where nothing is counted.
+    on_progress: told what is being done, and how much of how much, or 0 of 0 where nothing is counted.
     """
     folder = Path(folder)
     data = load_dataset(DATA, seed=seed)
-    classifier = train_classifier(data, "paper", seed, on_epoch=partial(on_step, "training the classifier"))
-    on_step("looking at whom it refuses, and for causes", 0, 0)
+    classifier = train_classifier(data, "paper", seed, on_epoch=counting("training the classifier", on_progress))
+    on_progress(Progress("looking at whom it refuses, and for causes", 0, 0))
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
     fcx = FCx(seed=seed).fit(task, validation=data.validation, callbacks=callbacks)
-    answer = fcx.explain(data.test, on_rows=partial(on_step, "explaining everybody who is refused"))
-    on_step("measuring, and writing the model, the answers and a page", 0, 0)
+    answer = fcx.explain(data.test, on_rows=counting("explaining everybody who is refused", on_progress))
+    on_progress(Progress("measuring, and writing the model, the answers and a page", 0, 0))
     refused = data.test[answer.asked]
     measured = evaluate(answer, metrics=list(COMPARED)).values
     refusal = _refusal(fcx, refused)
     folder.mkdir(parents=True, exist_ok=True)
-    source = {"data": DATA, "label": data.label, "rows": None, "seed": seed, "classifier": "paper", "schema": None}
-    fcx.save(folder / "model", overwrite=True, source=source)
+    fcx.save(folder / "model", overwrite=True, source=Source(DATA, data.label, seed=seed).to_dict())
     answer.to_parquet(folder / "answers.parquet")
     page = fcx.explain(refused.iloc[:ON_PAGE], k=2)
     page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change for {WANTED}")

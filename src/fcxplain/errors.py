@@ -9,7 +9,7 @@ import difflib
 import functools
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -194,6 +194,13 @@ def some(items: Iterable[object], limit: int = 8) -> str:
     listed = list(items)
     more = f" and {len(listed) - limit:,} more" if len(listed) > limit else ""
     return ", ".join(_short(repr(i)) for i in listed[:limit]) + more
+
+
+def unknown(kind: str, given: Iterable[str], known: Collection[str], limit: int = 8) -> list[Fault]:
+    """A fault for each name that is not known, with the nearest that is, or with what there is."""
+    listed = f"There are {some(known, limit)}."
+    absent = [name for name in given if name not in known]
+    return [Fault(f"{kind} {name!r}", "is not known", did_you_mean(name, known) or listed) for name in absent]
 
 
 def _short(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from operator import is_not
 from pathlib import Path
@@ -32,16 +32,17 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Training
+from .generator.training import Callback, Training, TrainingLines
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
 from .options import DRAWS, Options, RowCount, answered, answered_apart
 from .overrides import as_table
-from .progress import OnWhy, ProgressLines, TrainingLines, both
+from .progress import OnProgress, OnRows, OnWhy, ProgressLines, both, nobody
 from .saving import Checkpoint, resume
-from .saving.explainer import PARAMETERS, PARTS, RENAMED, Fitted, read_fitted, settings_data, write_fitted
+from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
-from .streaming import OnRows, Streamed, StreamProgress, matched, stream
+from .settings import RENAMED
+from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 from .training_loop import Schedule
@@ -412,7 +413,7 @@ class FCx(BaseEstimator):
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
-        on_rows: Callable[[int, int], None] | None = None,
+        on_rows: OnRows | None = None,
         on_why: OnWhy | None = None,
         progress: bool = False,
     ) -> Explanation:
@@ -510,9 +511,7 @@ class FCx(BaseEstimator):
         chunk: int | None = None,
         overwrite: bool = False,
         key: bytes | None = None,
-        on_chunk: Callable[[StreamProgress], None] | None = None,
-        on_resume: Callable[[int], None] | None = None,
-        on_rows: OnRows | None = None,
+        on_progress: OnProgress = nobody,
         on_why: OnWhy | None = None,
         progress: bool = False,
         **options: Any,
@@ -542,12 +541,11 @@ class FCx(BaseEstimator):
             Begin anew, whatever an earlier run has left.
         key : bytes, optional
             Secret bytes for the digest of the file; see `Explanation.to_parquet`.
-        on_chunk : callable, optional
-            Called with a `StreamProgress` after each chunk.
-        on_resume : callable, optional
-            Called with the number of rows that an earlier run has answered, if this one goes on with it.
-        on_rows, on_why : callable, optional
-            As in `explain`; the number of rows is None for a file that does not say it.
+        on_progress : callable, optional
+            Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
+            earlier run has answered are in a stage of their own, and a note says that it goes on with that run.
+        on_why : callable, optional
+            As in `explain`.
         progress : bool, default=False
             Say on standard error how far it is, in a line every few seconds.
         **options
@@ -577,15 +575,11 @@ class FCx(BaseEstimator):
         asked = self._options(k, **options)
         if progress:
             lines = ProgressLines("explain")
-            on_rows, on_why, on_resume = (
-                both(lines.rows, on_rows),
-                both(lines.why, on_why),
-                both(lines.resume, on_resume),
-            )
+            on_progress, on_why = both(lines.tell, on_progress), both(lines.why, on_why)
         table = None if overrides is None else as_table(overrides)
         own = None if table is None else matched(table, Path(source), self.task_, index)
 
-        def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None) -> Explanation:
+        def explain(rows: pd.DataFrame, tell: OnRows) -> Explanation:
             here = None if own is None else own[own.index.isin(rows.index)]
             return self.explain(rows, k, overrides=here, on_rows=tell, on_why=on_why, **options)
 
@@ -601,9 +595,7 @@ class FCx(BaseEstimator):
             overwrite=overwrite,
             index=index,
             key=key,
-            on_chunk=on_chunk,
-            on_rows=on_rows,
-            on_resume=on_resume,
+            on_progress=on_progress,
         )
 
     def _options(

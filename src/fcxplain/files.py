@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -57,6 +57,23 @@ def _mode(path: Path) -> int:
     mask = os.umask(0o022)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def check_output(path: Path, endings: Sequence[str], option: str = "out") -> None:
+    """Refuse a file that could not be written after minutes of work, or whose ending says no format."""
+    place, folder = f"{option} {path}", path.resolve().parent
+    faults = []
+    if path.suffix.lower() not in endings:
+        known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+        faults.append(Fault(place, "has an ending that says no format", f"Choose {known}."))
+    if path.is_dir():
+        faults.append(Fault(place, "is a folder", "Name a file."))
+    if not folder.is_dir():
+        faults.append(Fault(place, f"there is no folder {folder}", "Create it first."))
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        faults.append(Fault(place, f"the folder {folder} may not be written to", "Choose another."))
+    if faults:
+        raise DataError("", faults)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from .errors import DataError, Fault
 from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
-from .progress import OnWhy
+from .progress import OnRows, OnWhy
 from .search import Budget, CostWeights, Search, why_not
 from .search.cost import weights_for
 from .task import Task
@@ -24,9 +24,6 @@ from .task import Task
 WITHOUT = (Status.IMPOSSIBLE, Status.NOT_FOUND)
 UNASKED = "What stands in the way was not looked into, since the budget of the row was spent before."
 DRAWS = 16
-
-OnRows = Callable[[int, int], None]
-"""Told now and then how many rows are done, and how many there are."""
 
 
 @dataclass(frozen=True)

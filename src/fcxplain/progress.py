@@ -1,20 +1,55 @@
-"""How far a long work is, as lines on standard error, for notebooks and scripts that ask for it (`progress=True`)."""
+"""How far a long work is: the one event that it tells, and lines on standard error for those who ask for them."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TextIO
 
-from .generator.training import Callback, Training
 from .text import clock_time, counted
 
 # Seconds between two lines.
 SILENCE = 10.0
+# The stages of explaining a file: rows that an earlier run has answered, and the others.
+FOUND, EXPLAINING = "going through the answers that are there", "explaining rows"
 
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long work is: `done` of `total`, which is None where nobody knows.
+
+    `stage` is what is being done, for people to read; what comes in another stage has a pace of its own. `note` is
+    something worth knowing that is told once.
+    """
+
+    stage: str
+    done: int
+    total: int | None = None
+    note: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+"""Told now and then how far it is."""
+
+OnRows = Callable[[int, int | None], None]
+"""Told how many rows are done, and how many there are, if that is known."""
 OnWhy = Callable[[int, float], None]
 """Told of how many rows it is asked what stands in their way, and how much of that is done, from 0 to 1."""
+
+
+def nobody(_: Progress) -> None:
+    """Told, and does nothing with it."""
+
+
+def counting(stage: str, on_progress: OnProgress) -> Callable[[int, int | None], None]:
+    """What is told as two numbers, how much is done and of how much, as events of a stage."""
+
+    def tell(done: int, total: int | None = None) -> None:
+        on_progress(Progress(stage, done, total))
+
+    return tell
 
 
 class ProgressLines:
@@ -32,7 +67,7 @@ class ProgressLines:
         self.what, self.stream, self.silence = what, stream or sys.stderr, silence
         self._clock = clock
         self._start = self._told = clock()
-        self._before = 0
+        self._before, self._done = 0, -1
 
     def say(self, text: str) -> None:
         """A line, whenever the last was."""
@@ -44,10 +79,14 @@ class ProgressLines:
         """So many rows are done; None is a number of rows that nobody knows."""
         self.move(done, total, "row")
 
-    def resume(self, done: int) -> None:
-        """So many rows were there already: they took no time, and say nothing of the time that is left."""
-        self._before = done
-        self.say(f"going on after row {done:,}")
+    def tell(self, event: Progress) -> None:
+        """So many rows of a file are done. What is noted begins anew: rows before it took no time."""
+        if event.note:
+            self._before = event.done
+            self.say(event.note)
+        elif event.done != self._done:
+            self._done = event.done
+            self.rows(event.done, event.total)
 
     def why(self, rows: int, share: float) -> None:
         """So much is done of finding out what stands in the way of some rows."""
@@ -70,24 +109,6 @@ class ProgressLines:
 
 def _left(passed: float, done: int, total: int) -> str:
     return f", {clock_time(passed / done * (total - done))} left"
-
-
-class TrainingLines(Callback):
-    """Lines about a training."""
-
-    def __init__(self, lines: ProgressLines) -> None:
-        self.lines, self.before = lines, 0
-
-    def on_train_begin(self, training: Training) -> None:
-        """Say how much there is to do."""
-        self.before = training.epoch
-        self.lines.say(
-            f"{counted(len(training.train), 'row')}, in at most {counted(training.schedule.epochs, 'epoch')}"
-        )
-
-    def on_epoch_end(self, training: Training) -> None:
-        """Say how far it is. What was there already took no time, and is not counted."""
-        self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epoch")
 
 
 def both(first: Callable[..., None], second: Callable[..., None] | None) -> Callable[..., None]:

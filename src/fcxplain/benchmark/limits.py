@@ -135,13 +135,10 @@ def _by_score(
     return Fronts(least, is_exact=False)
 
 
-def _free(task: Task, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if name not in task.frozen]
-
-
 def _category_gains(task: Task, encoder: TableEncoder, slopes: Floats, before: Natural, row: int) -> Floats:
     """What the best level of each category adds to the score, the most first; none adds less than nothing."""
-    spans = ((slopes[encoder.span(n)], int(before[n][row])) for n in _free(task, task.schema.categories))
+    free = (n for n in task.schema.categories if n not in task.frozen)
+    spans = ((slopes[encoder.span(n)], int(before[n][row])) for n in free)
     return np.sort([float(levels.max() - levels[now]) for levels, now in spans])[::-1]
 
 
@@ -150,7 +147,7 @@ def _number_gains(
 ) -> tuple[Floats, Floats]:
     """What a unit of each number adds, the most first, and how many units there are up to its bound."""
     found = []
-    for feature in (task.schema[n] for n in _free(task, task.schema.numbers)):
+    for feature in (f for f in task.schema if f.is_number and f.name not in task.frozen):
         unit, now = task.units[feature.name], float(before[feature.name][row])
         slope = float(slopes[encoder.span(feature.name)][0]) * unit / encoder.scale_[feature.name][1]
         bound = float((feature.high if slope > 0 else feature.low) or 0.0)

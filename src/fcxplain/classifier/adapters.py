@@ -1,9 +1,12 @@
-"""`as_classifier`: the one door through which a user's model comes in, whatever it is made of."""
+"""`as_classifier`: the one door through which a user's model comes in, whatever it is made of.
+
+A kind of model is one line in `ADAPTERS`: how to know it, and the function that makes a `CheckedClassifier` of it.
+What can be read as numbers beside that, for the search and for proofs, is in `reading`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, get_args
 
 from torch import nn
@@ -12,8 +15,7 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError, did_you_mean
 from ..schema import Schema
 from . import estimators, onnx, torch_modules
-from .protocol import CheckedClassifier, Classifier
-from .torch_modules import Output
+from .protocol import AdapterOptions, CheckedClassifier, Classifier, Output, checked
 
 
 def as_classifier(
@@ -27,37 +29,48 @@ def as_classifier(
 ) -> CheckedClassifier:
     """Give a model the face of a `Classifier`.
 
-    `model` is one of
-    - a classifier already: returned as it is, or a copy if `classes` or `threshold` are given;
-    - a scikit-learn classifier or pipeline on raw columns, XGBoost's and LightGBM's included;
-    - a torch module on the encoded columns of `encoder`. One output per row is the second of two classes;
-      `output` says whether outputs are "logits" or "probabilities", "auto" looks for a final sigmoid or
-      softmax layer;
-    - an ONNX file or `onnxruntime.InferenceSession`, with an input per feature, or a single one that takes
-      encoded columns (or, without an `encoder`, the raw numbers);
-    - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes.
+    Parameters
+    ----------
+    model : object
+        One of
 
-    `classes` names the classes in the order of the probabilities, and by default they are the model's own or
-    0, 1, 2, ...; `threshold` is for two classes, see `Classifier`, and decides in place of a `predict` of the model's.
+        - a classifier already: returned as it is, or a copy if `classes` or `threshold` are given;
+        - a scikit-learn classifier or pipeline on raw columns, XGBoost's and LightGBM's included;
+        - a torch module on the encoded columns of `encoder`, with an output for each class, or one for the second of
+          two;
+        - an ONNX file or `onnxruntime.InferenceSession`, with an input per feature, or a single one that takes encoded
+          columns (or, without an `encoder`, the raw numbers);
+        - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes.
+    schema : Schema
+        The features.
+    encoder : TableEncoder, optional
+        The fitted encoder whose columns a torch module or an ONNX file reads.
+    classes : iterable, optional
+        Names of the classes in the order of the probabilities; by default the model's own, or 0, 1, 2, ...
+    threshold : float, optional
+        For two classes, see `Classifier`; it decides in place of a `predict` of the model's.
+    output : {"auto", "logits", "probabilities"}
+        What a torch module puts out; "auto" looks for a final sigmoid or softmax layer.
+
+    Returns
+    -------
+    CheckedClassifier
+        Its answers are checked, the first one thoroughly.
+
+    Raises
+    ------
+    ClassifierError
+        If this is no classifier, or does not fit the schema.
     """
-    classes = None if classes is None else tuple(classes)
+    options = AdapterOptions(schema, encoder, None if classes is None else tuple(classes), threshold, output)
     if output not in get_args(Output):
         near = did_you_mean(output, get_args(Output))
         raise ClassifierError(f"output {output!r} is none of {', '.join(get_args(Output))}. {near}".rstrip())
-    if isinstance(model, CheckedClassifier):
-        return model if classes is None and threshold is None else model.replace(classes=classes, threshold=threshold)
     if isinstance(model, type):
         raise ClassifierError(f"{model.__name__} is a class, not a model; make one and fit it first")
-    if isinstance(model, nn.Module):
-        return torch_modules.classifier(model, encoder, classes, threshold, output)
-    if isinstance(model, str | Path) or onnx.is_session(model):
-        return onnx.classifier(model, schema, encoder, classes, threshold, output)
-    if isinstance(model, Classifier):
-        return _foreign(model, schema, encoder, classes, threshold)
-    if estimators.is_estimator(model):
-        return estimators.classifier(model, schema, encoder, classes, threshold)
-    if callable(model):
-        return _from_callable(model, schema, encoder, classes, threshold)
+    for is_one, adapted in ADAPTERS:
+        if is_one(model):
+            return adapted(model, options)
     raise ClassifierError(
         f"a {type(model).__name__} is no classifier. Give a scikit-learn classifier, a torch module, an ONNX "
         "file or session, or a callable from a DataFrame to probabilities (for a bare booster: "
@@ -65,33 +78,37 @@ def as_classifier(
     )
 
 
-def _foreign(
-    model: Classifier,
-    schema: Schema,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-) -> CheckedClassifier:
+def _known(model: CheckedClassifier, options: AdapterOptions) -> CheckedClassifier:
+    if options.classes is None and options.threshold is None:
+        return model
+    return model.replace(classes=options.classes, threshold=options.threshold)
+
+
+def _foreign(model: Classifier, options: AdapterOptions) -> CheckedClassifier:
     """Someone else's classifier, its answers checked and its errors worded like those of any model."""
     made = CheckedClassifier(
         model.probabilities,
-        schema,
+        options.schema,
         name=type(model).__name__,
         classes=model.classes,
         threshold=model.threshold,
         module=model.module,
-        encoder=getattr(model, "encoder", encoder),
+        encoder=getattr(model, "encoder", options.encoder),
         own=model.predict,
     )
-    return made.replace(classes=classes, threshold=threshold)
+    return _known(made, options)
 
 
-def _from_callable(
-    model: Callable[..., object],
-    schema: Schema,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-) -> CheckedClassifier:
-    name = getattr(model, "__qualname__", type(model).__name__)
-    return CheckedClassifier(model, schema, name=name, classes=classes, threshold=threshold, encoder=encoder)
+def _from_callable(model: Callable[..., object], options: AdapterOptions) -> CheckedClassifier:
+    return checked(model, options, getattr(model, "__qualname__", type(model).__name__))
+
+
+# The first that knows a model takes it.
+ADAPTERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, AdapterOptions], CheckedClassifier]], ...] = (
+    (lambda model: isinstance(model, CheckedClassifier), _known),
+    (lambda model: isinstance(model, nn.Module), torch_modules.classifier),
+    (onnx.is_onnx, onnx.classifier),
+    (lambda model: isinstance(model, Classifier), _foreign),
+    (estimators.is_estimator, estimators.classifier),
+    (callable, _from_callable),
+)

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_object_dtype, is_string_dtype
 
-from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, did_you_mean, some
 from ..schema import Schema
-from .protocol import CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier
 from .rows import matched
 
 # What stands between a feature's name and its level where tools name one-hot columns.
@@ -78,15 +77,9 @@ def is_estimator(model: object) -> bool:
     return hasattr(model, "predict_proba") or (hasattr(model, "fit") and hasattr(model, "predict"))
 
 
-def classifier(
-    model: Any,
-    schema: Schema,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-) -> CheckedClassifier:
+def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
     """A fitted estimator as a classifier; `classes` renames the estimator's own in their order."""
-    name = _name(model)
+    name, schema = _name(model), options.schema
     _check_kind(model, name)
     _check_fitted(model, name)
     known, asking = _classes(model), _answer(model, name, schema)
@@ -96,10 +89,10 @@ def classifier(
         name=name,
         classes=known,
         threshold=own_threshold(model, known),
-        encoder=encoder,
+        encoder=options.encoder,
         own=asking.predict if hasattr(model, "predict") else None,
     )
-    return made.replace(classes=classes, threshold=threshold)
+    return made.replace(classes=options.classes, threshold=options.threshold)
 
 
 def _name(model: Any) -> str:

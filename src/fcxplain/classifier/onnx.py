@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, also, did_you_mean
 from ..schema import Schema
-from .protocol import CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import matched
-from .torch_modules import Output, two_columns
+from .torch_modules import two_columns
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -37,20 +37,14 @@ _FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 Feed = dict[str, NDArray[Any]]
 
 
-def is_session(model: object) -> bool:
-    """Whether this is an onnxruntime session, or behaves like one."""
-    return all(hasattr(model, part) for part in ("get_inputs", "get_outputs", "run"))
+def is_onnx(model: object) -> bool:
+    """Whether this is a path or an onnxruntime session, or behaves like one."""
+    return isinstance(model, str | Path) or all(hasattr(model, part) for part in ("get_inputs", "get_outputs", "run"))
 
 
-def classifier(
-    model: Any,
-    schema: Schema,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-    output: Output,
-) -> CheckedClassifier:
+def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
     """An ONNX file or session as a classifier."""
+    schema, encoder = options.schema, options.encoder
     is_path = isinstance(model, str | Path)
     name = Path(model).name if is_path else "ONNX session"
     session = _opened(Path(model)) if is_path else model
@@ -58,9 +52,9 @@ def classifier(
         session,
         _feeding(session, name, schema, encoder),
         _probability_output(session, name),
-        output == "logits",
+        options.output == "logits",
     )
-    return CheckedClassifier(reading, schema, name=name, classes=classes, threshold=threshold, encoder=encoder)
+    return checked(reading, options, name)
 
 
 @dataclass(frozen=True)

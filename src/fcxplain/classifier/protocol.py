@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,7 @@ BLOCK = 64
 # process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
 SMALL_BATCH = 4_096
 
+Output = Literal["auto", "logits", "probabilities"]
 Answer = Callable[[pd.DataFrame], object]
 """From raw columns to something `checking.read_answer` understands."""
 
@@ -72,6 +73,17 @@ class Classifier(Protocol):
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """The class of each row, by name."""
+
+
+@dataclass(frozen=True)
+class AdapterOptions:
+    """What `as_classifier` is given beside the model; see there."""
+
+    schema: Schema
+    encoder: TableEncoder | None = None
+    classes: tuple[Any, ...] | None = None
+    threshold: float | None = None
+    output: Output = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +126,13 @@ def _gap(probabilities: NDArray[np.float64], threshold: float | None) -> NDArray
     return np.asarray(best[:, -1] - best[:, -2])
 
 
-def _roundoff(module: nn.Module) -> float:
-    """The distance from 1 to the next number in the least exact dtype of a module."""
-    floats = [t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()]
-    return max((float(torch.finfo(dtype).eps) for dtype in floats), default=0.0)
+def roundoff(module: nn.Module) -> float:
+    """The unit roundoff in which a module computes: that of its least exact dtype, 0 if it holds no numbers."""
+    floats = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
+    if torch.get_float32_matmul_precision() != "highest" and torch.float32 in floats:
+        # Torch may multiply in fewer digits.
+        floats.add(torch.bfloat16)
+    return max((float(torch.finfo(dtype).eps) / 2 for dtype in floats), default=0.0)
 
 
 def _between(probabilities: NDArray[np.float64], own: NDArray[np.int64]) -> float | None:
@@ -252,7 +267,7 @@ class CheckedClassifier:
         except ClassifierError:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
-        least = (FINEST if seen else 0.0) if self.module is None else min(MUCH * _roundoff(self.module), COARSE)
+        least = (FINEST if seen else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
         return max(MUCH * seen, least)
 
     @property
@@ -341,6 +356,12 @@ class CheckedClassifier:
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)
+
+
+def checked(answer: Answer, options: AdapterOptions, name: str) -> CheckedClassifier:
+    """An answering function as a classifier."""
+    o = options
+    return CheckedClassifier(answer, o.schema, name=name, classes=o.classes, threshold=o.threshold, encoder=o.encoder)
 
 
 def _in_place(places: list[NDArray[np.int64]], parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -7,7 +7,6 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,24 +17,16 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FcxWarning
 from . import checking
 from .networks import empty_linear
-from .protocol import CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier
 from .rows import legal_codes
-
-Output = Literal["auto", "logits", "probabilities"]
 
 # Rows sent through a module at a time: larger batches gain nothing and cost memory.
 CHUNK = 65_536
 
 
-def classifier(
-    model: nn.Module,
-    encoder: TableEncoder | None,
-    classes: tuple[Any, ...] | None,
-    threshold: float | None,
-    output: Output,
-) -> CheckedClassifier:
-    """A torch module on the columns of `encoder` as a classifier. It is tried on a few legal rows first."""
-    name = type(model).__name__
+def classifier(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
+    """A torch module on the columns of an encoder as a classifier. It is tried on a few legal rows first."""
+    name, encoder, output = type(model).__name__, options.encoder, options.output
     if encoder is None:
         remedy = "Give encoder=TableEncoder().fit(schema, train)."
         raise ClassifierError("", [Fault(name, "reads encoded columns, but no encoder was given", remedy)])
@@ -50,7 +41,7 @@ def classifier(
         module=as_logits(model, shape, probabilities=reading.probabilities),
         encoder=encoder,
     )
-    return made.replace(classes=classes, threshold=threshold)
+    return made.replace(classes=options.classes, threshold=options.threshold)
 
 
 @dataclass(frozen=True)

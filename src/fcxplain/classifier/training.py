@@ -22,7 +22,7 @@ from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators, torch_modules
 from .networks import Examples, OnEpoch, fit_network, mlp, paper_network
-from .protocol import CheckedClassifier, Classifier
+from .protocol import AdapterOptions, CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
 BOOSTING_LEVELS = 255
@@ -132,7 +132,8 @@ def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClass
         Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
     fit_network(model, train, validation, generator, on_epoch=lesson.on_epoch)
-    return torch_modules.classifier(model, encoder, lesson.classes, None, "logits")
+    options = AdapterOptions(lesson.schema, encoder, lesson.classes, output="logits")
+    return torch_modules.classifier(model, options)
 
 
 def _with_validation(lesson: Lesson) -> tuple[Labelled, Labelled]:
@@ -183,7 +184,7 @@ def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Chec
     values = FunctionTransformer(partial(natural_columns, schema=schema))
     pipeline = Pipeline([("values", values), ("columns", columns), ("model", model)])
     pipeline.fit(lesson.train.rows, lesson.train.labels)
-    return estimators.classifier(pipeline, schema, None, lesson.classes, None)
+    return estimators.classifier(pipeline, AdapterOptions(schema, classes=lesson.classes))
 
 
 def natural_columns(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from ..files import check_output
 from . import console as completion
-from .console import Json, Seed, err, out, print_json, split, table_of
+from .console import PICTURES, Json, Seed, err, out, print_json, split, table_of
 from .manners import App
-from .outputs import PICTURES, check_output
 from .progress import working
 
 if TYPE_CHECKING:
@@ -399,16 +400,16 @@ def bench_classifiers(
 
     Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
     """
-    from ..benchmark.models import markdown, measure_classifiers
+    from ..benchmark.classifiers import markdown, measure_classifier
     from ..classifier import KINDS
     from ..files import write_whole
-    from .outputs import check_output
 
     if output is not None:
-        check_output(output, (".md",))
+        check_output(output, (".md",), "--out")
     names, kinds, results = split(data) or _data_here(), split(kind) or list(KINDS), []
     with working("training", len(names) * len(kinds)) as work:
-        for result in measure_classifiers(names, kinds, seed=seed, rows=rows):
+        for name, each in product(names, kinds):
+            result = measure_classifier(name, each, seed=seed, rows=rows)
             results.append(result)
             work.move(len(results))
             if not as_json:
@@ -437,7 +438,7 @@ def bench_graphs(
 
     Example: fcxplain bench graphs --tables 10 --rows 20000
     """
-    from ..benchmark.models import measure_discovery
+    from ..benchmark.discovery import measure_discovery
 
     caps = (1_000, 2_000, 5_000, 10_000, 20_000)
     with working("discovering", len(caps)) as work:

@@ -32,6 +32,9 @@ METRICS = (
     *("lof", "outliers", "lof_raw", "lof_to_data", "outliers_to_data", "supported"),
     *("diversity", "diversity_pairs", "optimality_gap", "rows_per_second", "calls_per_row"),
 )
+# Endings of the files that commands write.
+PICTURES = (".svg", ".png", ".pdf")
+ANSWERS = (".parquet", ".csv", ".json")
 
 Completer = Callable[[str], list[str]]
 
@@ -117,9 +120,11 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="A column that is no feature, such as an identifier. May be repeated."),
 ]
-RowId = Annotated[
+Index = Annotated[
     str | None,
-    typer.Option("--id", help="The column that the rows are called by, such as a customer number; it is no feature."),
+    typer.Option(
+        "--index", "--id", help="The column that the rows are called by, such as a customer number; it is no feature."
+    ),
 ]
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out rows with missing values instead of refusing the file.")

@@ -34,7 +34,7 @@ def demo(
 
     _check_folder(output)
     with TrainingProgress(err, then="explaining everybody who is refused") as progress:
-        found = run(output, seed, [progress], progress.step)
+        found = run(output, seed, [progress], progress.tell)
     if as_json:
         return print_json(_data(found))
     return _print(found)

@@ -10,19 +10,20 @@ import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
+from ..files import check_output
+from ..progress import EXPLAINING, counting
 from ..text import counted
 from . import console as completion
-from .console import Json, SkipMissing, note, one_line, out, print_json, table_of, written
+from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .progress import Work, working
 
 if TYPE_CHECKING:
+    from ..datasets.source import Source
     from ..explainer import FCx
     from ..explanation import Certificate, Explanation
     from ..streaming import Streamed
-    from ..streaming import StreamProgress as Streaming
     from ..task import Task
-    from .sources import Source
 
 # Answers, and rows without one, that are shown when they go to no file.
 SHOWN = 5
@@ -52,7 +53,7 @@ def print_answers(answer: Explanation, output: Path | None, html: Path | None, *
     _print_cut_short(answer)
     if asked_why and answer.counts.get("timed_out"):
         told = "Why the rows that are timed_out have no answer was not looked into: their budget was spent before."
-        out.print(f"{told} Give them more with --calls or --seconds.", highlight=False, soft_wrap=True)
+        out.print(f"{told} Give them more with --budget or --seconds.", highlight=False, soft_wrap=True)
     written(output, html)
 
 
@@ -93,7 +94,7 @@ def _print_cut_short(answer: Explanation) -> None:
         return
     count = int((answer.cut_short & (answer.row_status == "verified")).sum())
     if count:
-        told = "their budget ended before the search did; with more (--calls, --seconds) there may be better ones"
+        told = "their budget ended before the search did; with more (--budget, --seconds) there may be better ones"
         out.print(f"{count:,} of the verified answers are the best so far: {told}", highlight=False, soft_wrap=True)
 
 
@@ -131,9 +132,11 @@ def _failures(c: Certificate) -> list[str]:
     return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
 
 
-EXPLAINING = "explaining rows"
 Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
+Group = Annotated[
+    str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
+]
 Many = Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")]
 Prefer = Annotated[
     str | None,
@@ -160,8 +163,8 @@ WhyNotAll = Annotated[
 OverridesFile = Annotated[
     Path | None,
     typer.Option(
-        help="What holds for single rows: a file with a column `row` (what the row is called: its number, or its --id) "
-        "and freeze, target, rules, ..."
+        help="What holds for single rows: a file with a column `row` (what the row is called: its number, or by "
+        "--index) and freeze, target, rules, ..."
     ),
 ]
 KeyFile = Annotated[
@@ -172,7 +175,10 @@ KeyFile = Annotated[
         "then one that only who has the key can make.",
     ),
 ]
-Calls = Annotated[int | None, typer.Option(min=1, help="Ask a model that is no network so often for a row.")]
+Calls = Annotated[
+    int | None,
+    typer.Option("--budget", "--calls", min=1, help="Ask a model that is no network so often for a row."),
+]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row; 1 is fastest.")]
 Chunk = Annotated[
@@ -196,18 +202,19 @@ def explain(
     rows: Rows,
     output: Output = None,
     html: Page = None,
+    group: Group = None,
     k: Many = 1,
     prefer: Prefer = None,
     why_not: WhyNot = False,
     why_not_all: WhyNotAll = False,
     overrides: OverridesFile = None,
     key: KeyFile = None,
-    calls: Calls = None,
+    budget: Calls = None,
     seconds: Seconds = None,
     draws: Draws = 16,
     chunk: Chunk = None,
     best_effort: BestEffort = False,
-    row_id: CalledBy = None,
+    index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     strict: Strict = False,
@@ -222,52 +229,44 @@ def explain(
 
     Example: fcxplain explain model rows.csv --why-not --html report.html --out answers.parquet
     """
-    from .saved import load_model, remembered
-    from .sources import rows_to_explain
+    from ..datasets.source import Source, index_in, read_rows
+    from ..datasets.tables import columns_of
+    from ..explainer import FCx
 
-    _check_outputs(output, html)
-    secret = read_key(key)
-    if secret is not None and (output is None or not _is_parquet(str(output))):
-        raise DataError(
-            "", [Fault(f"--key {key}", "is for answers in parquet", "Write them with --out answers.parquet.")]
-        )
+    secret = _checked(output, html, group, key)
     with working("loading the model"):
-        fcx, source = load_model(model, classifier), remembered(model)
+        fcx = FCx.load(model, classifier)
+    source = Source.remembered(fcx.source_)
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
-    wishes: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
-    wishes |= {"draws": draws} if draws != 16 else {}
-    wishes |= {"overrides": given_overrides(overrides), "budget": _budget(calls, seconds)}
+    asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
+    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws)
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
-        named = _name_in_parquet(rows, source, row_id)
-        found = _streamed(fcx, Path(rows), output, wishes | {"index": named, "chunk": chunk, "key": secret})
-        _finish(found, fcx, as_json, strict=strict)
-        return
+        named = index_in(columns_of(Path(rows)), source, index)
+        found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
+        return _finish(found, fcx, as_json, strict=strict)
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     with working("loading the rows"):
-        table = rows_to_explain(rows, fcx.task_, source, skip_missing=skip_missing, called_by=row_id)
+        table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
     with working(EXPLAINING, len(table)) as work:
-        answer = fcx.explain(table, **_watched(work), **wishes)
-    _write(answer, output, html, secret)
+        answer = fcx.explain(table, **watched(work), **asked)
+    _write(answer, output, html, group, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
         print_answers(answer, output, html, asked_why=bool(why))
-    _end(answer.counts, strict=strict)
+    return _end(answer.counts, strict=strict)
 
 
-def _watched(work: Work) -> dict[str, Any]:
+def watched(work: Work) -> dict[str, Any]:
     """What to call with how far it is: rows that are done, and how far the looking for reasons is."""
-
-    def on_rows(done: int, total: int | None) -> None:
-        work.move(done, total, what=EXPLAINING)
 
     def on_why(rows: int, share: float) -> None:
         what = f"looking for what stands in the way of {counted(rows, 'row')}"
         work.move(int(share * 1000), 1000, what=what, in_percent=True)
 
-    return {"on_rows": on_rows, "on_why": on_why}
+    return {"on_rows": counting(EXPLAINING, work.tell), "on_why": on_why}
 
 
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
@@ -280,30 +279,31 @@ def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
     note(f"{FREE} Rules to choose from: {command}; then fit again with --rules.")
 
 
-def _name_in_parquet(rows: str, source: Source | None, row_id: str | None) -> str | None:
-    """The column that calls the rows of a large file by name."""
-    from ..streaming.rows import columns_of
-    from .sources import names_rows
-
-    return row_id if row_id is not None or source is None else names_rows(columns_of(Path(rows)), source, None)
-
-
-def _check_outputs(output: Path | None, html: Path | None) -> None:
-    from .outputs import ANSWERS, check_output
-
+def _checked(output: Path | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
+    """The secret bytes, if a file of them is named; what could not be written is refused before the work."""
     for path, endings, option in ((output, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
             check_output(path, endings, option)
+    if group is not None and html is None:
+        raise DataError("", [Fault(f"--group {group}", "is for a page", "Write one with --html report.html.")])
+    secret = read_key(key)
+    if secret is not None and (output is None or not _is_parquet(str(output))):
+        problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
+        raise DataError("", [Fault(f"--key {key}", problem, remedy)])
+    return secret
 
 
-def _write(answer: Explanation, output: Path | None, html: Path | None, key: bytes | None) -> None:
-    from .outputs import write_answers
-
+def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:
     with working("writing"):
-        if output is not None:
-            write_answers(answer, output, key)
+        match None if output is None else output.suffix.lower():
+            case ".parquet":
+                answer.to_parquet(str(output), key=key)
+            case ".json":
+                answer.to_json(output)
+            case ".csv":
+                answer.to_csv(str(output))
         if html is not None:
-            answer.to_html(html)
+            answer.to_html(html, group=group)
 
 
 def given_overrides(path: Path | None) -> Any:
@@ -329,28 +329,25 @@ def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:
     return given or None
 
 
+def _drawn(draws: int) -> dict[str, int]:
+    """What FCx as published refuses is passed on only if it is asked for."""
+    return {"draws": draws} if draws != 16 else {}
+
+
 def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
-def _streamed(fcx: FCx, rows: Path, output: Path, wishes: dict[str, Any]) -> Streamed:
+def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Streamed:
     with working(EXPLAINING) as work:
-
-        def move(step: Streaming) -> None:
-            work.move(step.rows, step.total, what=EXPLAINING, fresh=not step.resumed)
-
         try:
-            heard = {"on_chunk": move, "on_resume": _tell_resumed, **_watched(work)}
-            return fcx.explain_file(rows, output, **heard, **wishes)
+            heard = {"on_progress": work.tell, "on_why": watched(work)["on_why"]}
+            return fcx.explain_file(rows, output, **heard, **asked)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_kept(fcx, output, wishes["chunk"])) from None
+            raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
 
 
-def _tell_resumed(done: int) -> None:
-    note(f"going on after row {done:,}: the answers before it are kept from the run that was stopped")
-
-
-def _kept(fcx: FCx, output: Path, chunk: int | None) -> str:
+def kept_so_far(fcx: FCx, output: Path, chunk: int | None) -> str:
     """What to say of the parts of a run that was stopped."""
     from ..streaming import chunk_for, kept_rows
 

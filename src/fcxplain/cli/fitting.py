@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.markup import escape
 
-from ..errors import DataError, Fault, did_you_mean
-from ..files import only_run
+from ..errors import DataError, Fault
+from ..files import check_output, only_run
 from . import console as completion
-from .console import Data, Ignore, Json, Label, RowId, SchemaFile, Seed, err, note, out, print_json, split
+from .console import PICTURES, Data, Ignore, Index, Json, Label, SchemaFile, Seed, err, note, out, print_json, split
 from .progress import working
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
     from ..classifier import Classifier
     from ..datasets import Dataset
+    from ..datasets.source import Source
     from ..explainer import FCx
     from ..generator.presets import Constraint
     from ..rules import Rule
     from ..task import Task
-    from .sources import Source
 
 Output = Annotated[Path, typer.Option("--out", help="The folder to save the model in.")]
 Rules = Annotated[
@@ -44,8 +41,9 @@ Target = Annotated[
 WriteSchema = Annotated[
     Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
 ]
-Freeze = Annotated[
-    list[str] | None, typer.Option("--freeze", help="A feature that nobody can change. May be repeated.")
+Immutable = Annotated[
+    list[str] | None,
+    typer.Option("--immutable", "--freeze", help="A feature that nobody can change. May be repeated."),
 ]
 ToExplain = Annotated[
     str,
@@ -61,6 +59,10 @@ Classes = Annotated[
         "--classes",
         help="What your own model's classes are called, in its order: no,yes for a model that answers 0 and 1.",
     ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Of two classes, the second is the answer from this probability on; 0.5 by default."),
 ]
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
@@ -94,81 +96,6 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a model of
 Picture = Annotated[Path | None, typer.Option(help="Draw the loss over the epochs (.svg, .png or .pdf).")]
 
 
-WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "none"}
-
-
-def read_settings(pairs: Iterable[str], fcx: FCx) -> dict[str, Any]:
-    """Values by name, each of the type that the explainer's setting has; every mistake is told at once."""
-    kinds, found, faults = _kinds(fcx), dict[str, Any](), list[Fault]()
-    for pair in pairs:
-        name, equals, text = (part.strip() for part in pair.partition("="))
-        place = f"--set {pair}"
-        if not equals:
-            faults.append(Fault(place, "has no =", "Write name=value, e.g. architecture__latent=5."))
-        elif name not in kinds:
-            faults.append(Fault(place, f"no setting {name!r}", _nearest(name, kinds)))
-        elif not _fits(_read(text), kinds[name]):
-            faults.append(Fault(place, f"{text!r} is not {_worded(kinds[name])}"))
-        else:
-            found[name] = _settled(_read(text), kinds[name])
-    if faults:
-        raise DataError("these settings cannot be used", faults)
-    return found
-
-
-def _kinds(fcx: FCx) -> dict[str, Any]:
-    """The type of each setting that one text can name: those of the explainer, and those of its parts."""
-    top, found = get_type_hints(type(fcx).__init__), dict[str, Any]()
-    for name, value in fcx.get_params(deep=False).items():
-        parts = get_type_hints(type(value)) if is_dataclass(value) else None
-        found |= {name: top[name]} if parts is None else {f"{name}__{part}": kind for part, kind in parts.items()}
-    return found
-
-
-def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
-    """The name meant, whether its part was misspelt or left out."""
-    from ..saving.explainer import RENAMED
-
-    name = RENAMED.get(name, name)
-    meant = [k for k in kinds if k == name or k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
-    return f"There is {', '.join(meant)}." if meant else did_you_mean(name, kinds)
-
-
-def _read(text: str) -> Any:
-    """The text as JSON has it, or else as itself."""
-    try:
-        return json.loads({"None": "null", "none": "null", "True": "true", "False": "false"}.get(text, text))
-    except ValueError:
-        return text
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    origin, options = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return value in options
-    if origin in (Union, UnionType):
-        return any(_fits(value, option) for option in options)
-    if origin is tuple:
-        return isinstance(value, list) and all(_fits(item, options[0]) for item in value)
-    # A bool is no number here, so the type must be the very one.
-    return type(value) is kind or (kind is float and type(value) is int)
-
-
-def _settled(value: Any, kind: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    return float(value) if kind is float else value
-
-
-def _worded(kind: Any) -> str:
-    origin, options = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return f"one of {', '.join(map(str, options))}"
-    if origin in (Union, UnionType):
-        return " or ".join(_worded(option) for option in options)
-    return "a list such as [20, 16]" if origin is tuple else WORDS.get(kind, str(kind))
-
-
 def fit(
     data: Data,
     output: Output,
@@ -178,10 +105,11 @@ def fit(
     schema_file: SchemaFile = None,
     write_schema: WriteSchema = None,
     ignore: Ignore = None,
-    row_id: RowId = None,
-    freeze: Freeze = None,
+    index: Index = None,
+    immutable: Immutable = None,
     classifier: ToExplain = "paper",
     classes: Classes = None,
+    threshold: Threshold = None,
     as_published: AsPublished = False,
     constraint: Constrained = None,
     rows: MostRows = None,
@@ -204,73 +132,64 @@ def fit(
 
     Example: fcxplain fit --data loans.csv --label approved --target yes --rules my.rules --out model
 
-    Example: fcxplain fit --data loans.csv --label approved --id customer --classifier my_code:model --classes no,yes
-    --target yes --rules my.rules --out model
+    Example: fcxplain fit --data loans.csv --label approved --index customer --classifier my_code:model
+    --classes no,yes --target yes --rules my.rules --out model
     """
-    from ..classifier.labels import checked_target
+    from ..datasets.source import Source
+    from ..saving.container import check_target
+    from ..saving.explainer import KIND
     from .guide import next_step
-    from .saved import own_unless_trained
-    from .sources import Source
 
-    _check_folder(output, overwrite)
+    check_target(output, KIND, overwrite=overwrite)
     with only_run(output):
         _check_options(constraint, as_published, history, write_schema)
-        source = Source.of(
-            data, label=label, rows=rows, seed=seed, classifier=classifier, schema=schema_file, id=row_id
-        )
+        chosen = {"label": label, "rows": rows, "seed": seed, "index": index}
+        source = Source.of(data, classifier=classifier, schema=schema_file, **chosen)
         fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
         _set(fcx, epochs, learning_rate, setting or [])
-        own = own_unless_trained(classifier)
-        _check_classes(classes, own, classifier)
-        # The classes of a model of one's own may be called otherwise than those of the label.
-        loaded = _loaded(source, target if own is None else None, ignore, freeze, write_schema)
-        if own is None:
-            checked_target(loaded.target, loaded.classes)
-        asked = _asked(loaded, rules, target, classes, graph)
+        own = _own_classifier(classifier, classes)
+        loaded = _loaded(source, own, target, ignore or [], immutable or [])
+        asked = _asked(loaded, rules, target, classes, threshold, graph)
         _introduce(loaded, source, asked, write_schema)
-        model = _trained(loaded, source) if own is None else own
-        task = _task(loaded, source, model, asked)
-        marks = _marks(loaded, source, task.classifier, own is None)
-        done = _fitted(fcx, task, loaded, checkpoint, output)
-        _keep(fcx, source, output, overwrite, checkpoint, history)
+        task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _beside(output))
+        fcx.save(output, overwrite=overwrite, source=source.to_dict())
+        _tidy(fcx, None if checkpoint else _beside(output), history)
         done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
-        _tell(done | {"classifier": classifier} | marks, next_step(source, output, loaded.notes), as_json)
+        _tell(done | {"classifier": classifier}, next_step(source, output, loaded.notes), as_json)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to hold: the rules, the class wanted, what the model's classes are called, and the causes."""
+    """What is to hold: the rules, the class wanted, the model's classes and from where on it answers the second."""
 
     rules: tuple[Rule, ...]
     target: Any
     classes: tuple[Any, ...] | None
+    threshold: float | None
     graph: CausalGraph | None
 
 
 def _asked(
-    data: Dataset, rules: str | None, target: str | None, classes: list[str] | None, graph: Path | None
+    data: Dataset,
+    rules: str | None,
+    target: str | None,
+    classes: list[str] | None,
+    threshold: float | None,
+    graph: Path | None,
 ) -> _Asked:
     """What was asked for, read before any work begins, so that mistakes are told at once."""
     from ..causal import as_graph
+    from ..datasets.source import rules_named
     from ..rules import parse_rules
     from ..schema import level_named
-    from .sources import rules_named
 
     known = None if graph is None else as_graph(graph, data.schema.names)
     names = [level_named(name, data.classes) or name for name in split(classes)]
-    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, known)
-
-
-def _check_classes(classes: list[str] | None, own: Any, classifier: str) -> None:
-    if classes and own is None:
-        problem = f"is for a model of your own; {classifier} is trained on the label, and calls its classes the same"
-        raise DataError("", [Fault(f"--classes {','.join(classes)}", problem, "Leave it out.")])
+    return _Asked(parse_rules(rules_named(rules, data), data.schema), target, tuple(names) or None, threshold, known)
 
 
 def _check_options(constraint: str | None, as_published: bool, history: Path | None, write_schema: Path | None) -> None:
     """Refuse what does not go together, and names that nothing could be written to."""
-    from .outputs import PICTURES, check_output
-
     if constraint is not None and not as_published:
         fault = Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")
         raise DataError("", [fault])
@@ -279,50 +198,41 @@ def _check_options(constraint: str | None, as_published: bool, history: Path | N
             check_output(path, endings, option)
 
 
-def _loaded(
-    source: Source, target: str | None, ignore: list[str] | None, freeze: list[str] | None, write_schema: Path | None
-) -> Dataset:
-    """The table, with its schema written where that was asked for."""
-    with working(f"loading {source.data}"):
-        loaded = source.load(target=target, ignore=ignore or [], freeze=freeze or [])
-    if write_schema is not None:
-        loaded.schema.to_toml(write_schema)
+def _own_classifier(name: str, classes: list[str] | None) -> Any:
+    """A classifier of one's own; None for one that is to be trained, whose classes are called as the label's are."""
+    from ..classifier import KINDS
+    from ..classifier.named import named_classifier
+
+    if name not in KINDS:
+        return named_classifier(name)
+    if classes:
+        problem = f"is for a model of your own; {name} is trained on the label, and calls its classes the same"
+        raise DataError("", [Fault(f"--classes {','.join(classes)}", problem, "Leave it out.")])
+    return None
+
+
+def _loaded(source: Source, own: Any, target: str | None, ignore: list[str], immutable: list[str]) -> Dataset:
+    """The table in its parts."""
+    from ..classifier.labels import checked_target
+
+    # The classes of a model of one's own may be called otherwise than those of the label.
+    wanted = target if own is None else None
+    with working(f"loading {source.data}") as work:
+        loaded = source.load(target=wanted, ignore=ignore, immutable=immutable, on_progress=work.tell)
+    if own is None:
+        checked_target(loaded.target, loaded.classes)
     return loaded
-
-
-def _keep(
-    fcx: FCx, source: Source, output: Path, overwrite: bool, checkpoint: Path | None, history: Path | None
-) -> None:
-    """Save the model, and draw its history where that was asked for; our own checkpoint is of no more use."""
-    from .outputs import write_history
-
-    fcx.save(output, overwrite=overwrite, source=source.to_dict())
-    if checkpoint is None:
-        # What cannot be removed does no harm: the same fit would find it done, any other refuses it.
-        shutil.rmtree(_beside(output), ignore_errors=True)
-    if history is not None:
-        write_history(fcx.history_, history)
 
 
 def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: list[str]) -> None:
     """What was asked for on the command line, in the explainer."""
+    from ..settings import read_settings
 
     # Who names the epochs means them: they are not made more for the sake of a small table.
     steps = None if epochs is None else 0
     given = {"schedule__epochs": epochs, "schedule__steps": steps, "schedule__learning_rate": learning_rate}
     given = {name: value for name, value in given.items() if value is not None}
     fcx.set_params(**given | read_settings(settings, fcx))
-
-
-def _check_folder(output: Path, overwrite: bool) -> None:
-    """Refuse now a folder that the model could not be saved in after hours of work."""
-    from ..saving.container import check_target, is_there
-    from ..saving.explainer import KIND
-
-    if (output.exists() or is_there(output)) and not overwrite:
-        remedy = "Pass --overwrite to replace it, or choose another name."
-        raise DataError("", [Fault(f"--out {output}", "exists already", remedy)])
-    check_target(output, KIND, overwrite=True)
 
 
 def _made(source: Source, constraint: str, as_published: bool) -> FCx:
@@ -337,9 +247,11 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
 
 
 def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) -> None:
-    """Show what there is to learn from before anything is learnt, if it is a table that we do not know."""
+    """Show what there is to learn from before anything is learnt; a schema that is to be kept is written."""
     from .guide import show_freedom, show_own_table
 
+    if kept is not None:
+        data.schema.to_toml(kept)
     if err.quiet:
         return
     if source.is_built_in:
@@ -359,7 +271,7 @@ def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
         how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
         # A class of the label is known as such; a model of one's own may call its classes otherwise.
         wanted = data.target if source.classifier in KINDS or asked.target is None else asked.target
-        how |= {"target": wanted, "classes": asked.classes}
+        how |= {"target": wanted, "classes": asked.classes, "threshold": asked.threshold}
         return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
 
 
@@ -379,20 +291,23 @@ def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -
 
     if not is_trained and not set(data.classes) & set(model.classes):
         return {}
-    # A model of one's own may be dear to ask.
+    # A model of one's own may be expensive to query.
     marks = score(model, data.test if is_trained else data.test[:PROBES], data.label)
     show_marks(source.classifier, marks) if is_trained else show_agreement(source.classifier, data.label, marks)
     return {"accuracy": marks.accuracy, "majority": max(c.share for c in marks.classes), "tested_on": marks.rows}
 
 
-def _fitted(fcx: FCx, task: Task, data: Dataset, checkpoint: Path | None, output: Path) -> dict[str, Any]:
-    """Fit, with the progress on standard error; what there is to tell of it."""
+def _fitted(
+    fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
+) -> tuple[Task, dict[str, Any]]:
+    """Fit, with the progress on standard error; the task, and what there is to tell of it."""
     from .progress import TrainingProgress
 
-    start, folder = time.perf_counter(), checkpoint or _beside(output)
-    held = data.validation[list(task.schema.names)]
+    task = _task(data, source, _trained(data, source) if own is None else own, asked)
+    marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()
     try:
         with TrainingProgress(err) as progress:
+            held = data.validation[list(task.schema.names)]
             fcx.fit(task, validation=held, callbacks=[progress], checkpoint=folder)
     except KeyboardInterrupt:
         if not folder.is_dir():
@@ -400,14 +315,26 @@ def _fitted(fcx: FCx, task: Task, data: Dataset, checkpoint: Path | None, output
         told = f"what is done is kept in {folder}; the same command goes on from there"
         raise KeyboardInterrupt(told) from None
     best = fcx.history_.best
-    return {
+    return task, {
         "rows": progress.rows,
         "epochs": len(fcx.history_.epochs),
         "resumed_after": progress.resumed,
         "best_epoch": None if best is None else best.number,
         "validation_loss": None if best is None else best.validation["total"],
         "seconds": round(time.perf_counter() - start, 3),
+        **marks,
     }
+
+
+def _tidy(fcx: FCx, checkpoint: Path | None, history: Path | None) -> None:
+    """Remove our own checkpoint, which is of no more use, and draw the history where that was asked for."""
+    if checkpoint is not None:
+        # What cannot be removed does no harm: the same fit would find it done, any other refuses it.
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    if history is not None:
+        from .. import plots
+
+        plots.save(plots.loss_curves(fcx.history_), history)
 
 
 def _beside(output: Path) -> Path:

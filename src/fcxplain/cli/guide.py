@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,9 @@ from .progress import working
 if TYPE_CHECKING:
     from ..classifier import Score
     from ..datasets import Dataset
-    from ..errors import Fault
+    from ..datasets.source import Source
     from ..rules import Rule
     from ..schema import Schema
-    from .sources import Source
 
 # Features that are shown; `fcxplain schema` shows all.
 SHOWN = 40
@@ -74,20 +73,20 @@ def show_advice(schema: Schema, console: Console) -> None:
 
 def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
-    from ..datasets.delimited import tells_of_missing
+    from ..datasets.delimited import was_a_warning
 
     where = "guessed" if source.schema is None else f"from {short(source.schema)}"
     name = escape(Path(source.data).name)
     _say(f"[bold]{name}[/]: {len(data):,} rows, {len(data.schema):,} features ({escape(where)})")
     show_features(data.schema, rules)
-    classes = ", ".join(f"{name} ({count:,})" for name, count in class_counts(data).items())
+    classes = ", ".join(f"{name} ({count:,})" for name, count in data.class_counts.items())
     wanted = "the other one for each row" if target is None else str(target)
     _say(f"label {escape(data.label)}: {escape(classes)}; wanted: {escape(wanted)}")
-    if source.id is not None:
-        _say(f"rows are called by {escape(source.id)}, e.g. {escape(str(data.train.index[0]))}")
+    if source.index is not None:
+        _say(f"rows are called by {escape(source.index)}, e.g. {escape(str(data.train.index[0]))}")
     for told in data.notes:
         # What was a warning before is not told twice.
-        if not tells_of_missing(told):
+        if not was_a_warning(told):
             note(told)
     if source.schema is None:
         _show_corrections(data, source, kept)
@@ -110,13 +109,12 @@ def show_freedom(data: Dataset, rules: Sequence[Rule], source: Source) -> None:
     fixed = {*data.schema.immutable, *(rule.freezes for rule in rules)}
     fixed_here = [data.schema[name].title for name in data.schema.names if name in fixed]
     if fixed_here:
-        _say(escape(f"Nobody can change {', '.join(fixed_here)}; for more: --freeze NAME."))
+        _say(escape(f"Nobody can change {', '.join(fixed_here)}; for more: --immutable NAME."))
     elif rules:
-        _say(
-            f"Everything may change as far as the rules allow ({len(rules):,}). What nobody can change: --freeze NAME."
-        )
+        free = f"Everything may change as far as the rules allow ({len(rules):,})."
+        _say(f"{free} What nobody can change: --immutable NAME.")
     else:
-        note(f"{FREE} What nobody can change: --freeze NAME.")
+        note(f"{FREE} What nobody can change: --immutable NAME.")
     if not rules and source.is_built_in and data.rules:
         _say(escape(f"This data set has rules of its own: --rules {' or '.join(data.rules)}."))
     elif not rules:
@@ -161,31 +159,13 @@ def show_agreement(name: str, label: str, marks: Score) -> None:
 
 def next_step(source: Source, model: Path, notes: Iterable[str]) -> str:
     """The command that explains the rows which a model was fitted on, as it works in this folder."""
-    from .sources import is_onnx
+    from ..classifier.named import is_onnx
 
     words = ["fcxplain", "explain", str(model), short(source.data)]
     # What is trained or is a file is found again; code is run only if a person names it.
     words += ["--classifier", source.classifier] if ":" in source.classifier and not is_onnx(source.classifier) else []
     has_missing = any("rows with missing values" in told for told in notes)
     return shlex.join([*words, *(["--skip-missing"] if has_missing and not source.is_built_in else [])])
-
-
-def class_counts(data: Dataset) -> Mapping[Any, int]:
-    """How many rows have each class."""
-    labels = pd.concat([part[data.label] for part in (data.train, data.validation, data.test)])
-    return {name: int(count) for name, count in labels.value_counts(sort=False).sort_index().items()}
-
-
-def schema_text(schema: Schema, left_out: tuple[Fault, ...] = ()) -> str:
-    """A schema file that also says which columns it leaves out and why."""
-    if not left_out:
-        return schema.to_toml()
-    lines = ["", "# Left out, since they cannot be features as they are:", *(f"# - {_line(f)}" for f in left_out)]
-    return schema.to_toml() + "\n".join(lines) + "\n"
-
-
-def _line(fault: Fault) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in str(fault)).split())
 
 
 def short(path: str) -> str:

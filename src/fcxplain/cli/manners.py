@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import shlex
 import sys
 import traceback
 import warnings
@@ -170,8 +172,27 @@ def end(error: BaseException) -> int:
     return FAULT_OF_OURS
 
 
+# An argument as the library's messages write it, and one that they name as the place of a mistake.
+_NAMES = "label|target|schema|rules|ignore|index|immutable|classes|classifier|skip_missing|overwrite|chunk"
+_ARGUMENT = re.compile(rf"\b({_NAMES})=(\[[^\]]*\]|'[^']*'|True)")
+_PLACE = re.compile(r"\b(ignore|index) '([^']*)'(?=: )|\b(setting) (?=[^ ]*:? )")
+
+
+def as_options(text: str) -> str:
+    """A message of the library with options where Python has arguments: ignore=['a', 'b'] is --ignore a --ignore b."""
+
+    def argument(found: re.Match[str]) -> str:
+        option, values = f"--{found[1].replace('_', '-')}", re.findall(r"'([^']*)'", found[2])
+        return " ".join(f"{option} {shlex.quote(value)}" for value in values) or option
+
+    def place(found: re.Match[str]) -> str:
+        return "--set " if found[3] else f"--{found[1]} {found[2]}"
+
+    return _PLACE.sub(place, _ARGUMENT.sub(argument, text))
+
+
 def _tell(kind: str, text: str) -> None:
-    alarm.print(f"[bold red]{kind}[/]", escape(text), highlight=False, soft_wrap=True)
+    alarm.print(f"[bold red]{kind}[/]", escape(as_options(text)), highlight=False, soft_wrap=True)
 
 
 def _tell_stopped(stop: KeyboardInterrupt) -> None:
@@ -184,7 +205,7 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     if issubclass(category, FcxWarning):
         # While a bar is shown, only the console that shows it can print without spoiling it.
         console = alarm if err.quiet else err
-        console.print("[yellow]warning:[/]", escape(str(message)), highlight=False, soft_wrap=True)
+        console.print("[yellow]warning:[/]", escape(as_options(str(message))), highlight=False, soft_wrap=True)
 
 
 def listen_to_warnings() -> None:

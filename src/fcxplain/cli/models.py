@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,75 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..causal import CausalGraph, discover
-from ..errors import DataError, Fault, FcxWarning
-from ..saving import read
-from ..saving.explainer import KIND
+from ..errors import DataError, Fault
+from ..files import check_output
 from . import console as completion
-from .console import Ignore, Json, Label, SchemaFile, Seed, SkipMissing, out, print_json, table_of
-from .own_tables import own_rows
+from .console import PICTURES, Ignore, Json, Label, SchemaFile, Seed, SkipMissing, out, print_json, table_of
 from .progress import working
-from .saved import check_model, load_model, own_data
-from .sources import Source
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..causal import CausalGraph
+    from ..datasets import Dataset
+    from ..explainer import FCx
     from ..metrics import Evaluation
-
-
-def check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]) -> None:
-    """Refuse a graph of nothing or of two things, and a way of discovery for what is discovered already."""
-    if (model is None) == (data is None):
-        raise DataError("give the folder of a model or --data, one of the two, e.g. fcxplain graph --data adult")
-    stray = [option for option, value in chosen.items() if value is not None]
-    if model is not None and stray:
-        problem = "a model's graph is as it was fitted"
-        raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
-
-
-def model_graph(
-    folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
-) -> CausalGraph:
-    """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
-    check_model(folder)
-    kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
-    if not bootstrap:
-        return kept
-    fcx = load_model(folder, classifier)
-    data = own_data(folder, fcx.task_.schema)
-    settings: dict[str, Any] = {"significance": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
-    again = discover(data.train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings)
-    if replace(again, support=()) != replace(kept, support=()):
-        problem = "its graph was given, or its data has changed: resamples say nothing about it"
-        remedy = "Leave --bootstrap out, or discover a graph in the data with --data."
-        raise DataError("", [Fault(str(folder), problem, remedy)])
-    return again
-
-
-def discovered(
-    data: str,
-    label: str | None,
-    schema_file: Path | None,
-    *,
-    ignore: Sequence[str],
-    significance: float | None,
-    n_effective: int | None,
-    bootstrap: int,
-    seed: int,
-    on_resample: Callable[[int], None],
-) -> CausalGraph:
-    """The graph of the training rows, as `fit` finds it, or of all complete rows of a table without a label."""
-    settings: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "on_resample": on_resample}
-    settings |= {} if significance is None else {"significance": significance}
-    settings |= {} if n_effective is None else {"n_effective": n_effective or None}
-    source = Source.of(data, label=label, seed=seed, schema=schema_file)
-    if source.is_built_in or label is not None:
-        loaded = source.load(ignore=ignore)
-        return discover(loaded.train, loaded.schema, **settings)
-    schema, rows, told = own_rows(source.data, schema_file, None, ignore)
-    if told:
-        warnings.warn(told, FcxWarning, stacklevel=2)
-    return discover(rows, schema, **settings)
 
 
 Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `fcxplain fit`).")]
@@ -99,7 +42,9 @@ OwnClassifier = Annotated[
 ]
 CalledBy = Annotated[
     str | None,
-    typer.Option("--id", help="The column that the rows are called by; by default the one named when it was fitted."),
+    typer.Option(
+        "--index", "--id", help="The column that the rows are called by; by default the one named when it was fitted."
+    ),
 ]
 
 
@@ -131,21 +76,15 @@ def evaluate(
 
     Example: fcxplain evaluate model --metrics validity,feasibility,success
     """
+    from ..explainer import FCx
     from ..metrics import evaluate as measure
     from ..metrics.evaluation import checked
-    from .saved import load_model, own_data, remembered
-    from .sources import rows_to_explain
 
     names = [name.strip() for name in (metrics or "").split(",") if name.strip()]
     checked(names or None, convention)
     with working("loading the model and the rows"):
-        fcx = load_model(model, classifier)
-        schema = fcx.task_.schema
-        if rows is None:
-            table = own_data(model, schema).test
-        else:
-            table = rows_to_explain(rows, fcx.task_, remembered(model), skip_missing=skip_missing)
-        table = table[list(schema.names)]
+        fcx = FCx.load(model, classifier)
+        table = _rows(fcx, model, rows, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
         refused = table[fcx.task_.refused(table)].iloc[:limit]
     with working("explaining rows", len(refused)) as work:
         answer = fcx.explain(refused, on_rows=work.move)
@@ -155,6 +94,15 @@ def evaluate(
         print_json(found.to_dict())
     else:
         _print_evaluation(found)
+
+
+def _rows(fcx: FCx, folder: Path, rows: str | None, *, skip_missing: bool) -> pd.DataFrame:
+    """The rows named, or the test part of the model's own data."""
+    from ..datasets.source import Source, read_rows
+
+    if rows is None:
+        return _own_data(fcx, folder).test
+    return read_rows(rows, fcx.task_, Source.remembered(fcx.source_), skip_missing=skip_missing)
 
 
 def _print_evaluation(found: Evaluation) -> None:
@@ -205,31 +153,25 @@ def graph(
 
     Example: fcxplain graph --data adult --bootstrap 20 --out graph.svg
     """
-    from .outputs import GRAPHS, check_output, write_graph
-
     chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--significance": significance}
     chosen |= {"--n-effective": n_effective}
-    check_choice(model, data, chosen | {"--ignore": ignore})
+    _check_choice(model, data, chosen | {"--ignore": ignore})
     if output is not None:
-        check_output(output, GRAPHS)
+        check_output(output, (*PICTURES, ".csv", ".dot"), "--out")
     with working("looking for causes") as work:
 
         def move(done: int) -> None:
             work.move(done, total=bootstrap, what="resampling")
 
         if data is None:
-            found = model_graph(Path(str(model)), classifier, bootstrap, move)
+            found = _model_graph(Path(str(model)), classifier, bootstrap, move)
         else:
-            settings: dict[str, Any] = {
-                "significance": significance,
-                "n_effective": n_effective,
-                "bootstrap": bootstrap,
-                "seed": seed,
-            }
-            settings |= {"bootstrap": bootstrap, "seed": seed, "on_resample": move}
-            found = discovered(data, label, schema_file, ignore=ignore or [], **settings)
+            settings: dict[str, Any] = {"bootstrap": bootstrap, "on_resample": move}
+            settings |= {} if significance is None else {"significance": significance}
+            settings |= {} if n_effective is None else {"n_effective": n_effective or None}
+            found = _discovered(data, label, schema_file, ignore or [], seed, settings)
     if output is not None:
-        write_graph(found, output, title=str(data or model))
+        _write_graph(found, output, title=str(data or model))
     if as_json:
         print_json(found.to_dict())
     elif output is None:
@@ -237,6 +179,18 @@ def graph(
     else:
         told = f"{len(found.nodes)} features, {len(found.edges)} edges, written to {output}"
         out.print(escape(told), highlight=False, soft_wrap=True)
+
+
+def _write_graph(graph: CausalGraph, path: Path, title: str) -> None:
+    """A causal graph as a picture, a CSV table or DOT."""
+    if path.suffix.lower() == ".csv":
+        graph.to_csv(path)
+    elif path.suffix.lower() == ".dot":
+        graph.to_dot(path)
+    else:
+        from .. import plots
+
+        plots.save(plots.causal_graph(graph, title=title), path)
 
 
 def _print_graph(found: CausalGraph) -> None:
@@ -249,3 +203,69 @@ def _print_graph(found: CausalGraph) -> None:
         out.print(table)
     loose = f", {len(found.undirected)} of them of unknown direction (--)" if found.undirected else ""
     out.print(f"{len(found.nodes)} features, {len(found.edges)} edges{loose}", highlight=False)
+
+
+def _check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]) -> None:
+    """Refuse a graph of nothing or of two things, and a way of discovery for what is discovered already."""
+    if (model is None) == (data is None):
+        raise DataError("give the folder of a model or --data, one of the two, e.g. fcxplain graph --data adult")
+    stray = [option for option, value in chosen.items() if value is not None]
+    if model is not None and stray:
+        problem = "a model's graph is as it was fitted"
+        raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
+
+
+def _model_graph(
+    folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
+) -> CausalGraph:
+    """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
+    from ..causal import CausalGraph, discover
+    from ..explainer import FCx
+    from ..saving import read
+    from ..saving.explainer import KIND
+
+    # Without a bootstrap, nobody has to bring the classifier.
+    kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
+    if not bootstrap:
+        return kept
+    fcx = FCx.load(folder, classifier)
+    settings: dict[str, Any] = {"significance": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    found = discover(
+        _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings
+    )
+    if replace(found, support=()) != replace(kept, support=()):
+        problem = "its graph was given, or its data has changed: resamples say nothing about it"
+        remedy = "Leave --bootstrap out, or discover a graph in the data with --data."
+        raise DataError("", [Fault(str(folder), problem, remedy)])
+    return found
+
+
+def _own_data(fcx: FCx, folder: Path) -> Dataset:
+    """The data that a model was fitted on."""
+    from ..datasets.source import Source
+
+    source = Source.remembered(fcx.source_)
+    if source is None:
+        remedy = "Pass rows of your own, or fit it again with `fcxplain fit`."
+        raise DataError("", [Fault(str(folder), "does not say what it was fitted on", remedy)])
+    return source.load_again(fcx.task_.schema)
+
+
+def _discovered(
+    data: str,
+    label: str | None,
+    schema_file: Path | None,
+    ignore: Sequence[str],
+    seed: int,
+    settings: Mapping[str, Any],
+) -> CausalGraph:
+    """The graph of the training rows, as `fit` finds it, or of all complete rows of a table without a label."""
+    from ..causal import discover
+    from ..datasets.source import Source, load_features
+
+    source = Source.of(data, label=label, seed=seed, schema=schema_file)
+    if source.is_built_in or label is not None:
+        loaded = source.load(ignore=ignore)
+        return discover(loaded.train, loaded.schema, seed=seed, **settings)
+    schema, rows = load_features(data, schema=schema_file, ignore=ignore)
+    return discover(rows, schema, seed=seed, **settings)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
 from ..generator.training import Callback, Training
+from ..progress import Progress
 from ..text import clock_time
-from .console import err, out
+from .console import err, note, out
 
 # Where nobody watches, a line so many seconds after the last.
 SILENCE = 30.0
 # The pace of so many seconds tells the time left: what comes last may be slower than what came first.
-LATELY = 60.0
+LATELY = 300.0
 # The width of a bar, and of one where there is little room.
 WIDE, NARROW, LITTLE = 24, 8, 80
 
@@ -43,15 +43,22 @@ class Work:
         console: Console = err,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.what, self.total, self.done, self.even, self._in_percent = what, total, 0, even, False
+        self.what, self.even, self._in_percent = what, even, False
         self._console, self._clock = console, clock
         self._start = self._told = clock()
-        self._steps = deque([(self._start, 0)])
         what_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
         columns = SpinnerColumn(), what_column, _Bar(console), _Tail(self)
         self._watched = console.is_terminal and not console.quiet
-        self._display = Progress(*columns, console=console, transient=True, disable=not self._watched)
+        self._display = _Display(
+            *columns,
+            console=console,
+            transient=True,
+            disable=not self._watched,
+            get_time=clock,
+            speed_estimate_period=LATELY,
+        )
         self._task = self._display.add_task(escape(what), total=total)
+        self._anew(0)
 
     def start(self) -> None:
         """Show it, if somebody watches."""
@@ -63,9 +70,21 @@ class Work:
         if self._watched:
             self._display.stop()
 
+    def describe(self, what: str | None = None, *, detail: str | None = None) -> None:
+        """Show another name for what is being done, or another line below it."""
+        self._display.detail = self._display.detail if detail is None else detail
+        if what is not None:
+            self._display.update(self._task, description=escape(what))
+
+    def tell(self, event: Progress) -> None:
+        """How far it is, from whatever does it."""
+        if event.note:
+            note(event.note)
+        self.move(event.done, event.total, what=event.stage)
+
     def move(
         self,
-        done: int,
+        done: float,
         total: int | None = None,
         *,
         what: str | None = None,
@@ -76,43 +95,32 @@ class Work:
 
         What was there already is not `fresh`, and says nothing of the time that is left.
         """
-        now = self._clock()
+        task, now, self._in_percent = self._display.tasks[0], self._clock(), in_percent
         # What is done next may have another pace.
-        self._step(now, done, fresh=fresh and what in (None, self.what))
-        self.done, self.total, self.what = done, self.total if total is None else total, what or self.what
-        self._in_percent = in_percent
-        self._display.update(self._task, completed=done, total=self.total, description=escape(self.what))
+        if not fresh or what not in (None, self.what) or done < task.completed or total not in (None, task.total):
+            self._anew(done, total)
+        self.what = what or self.what
+        named = None if what is None else escape(what)
+        self._display.update(self._task, completed=done, total=total, description=named)
         if not self._watched and now - self._told >= SILENCE:
             self._told = now
             self._console.print(escape(f"{self.what}: {self.state()}"), highlight=False, soft_wrap=True)
 
-    def _step(self, now: float, done: int, *, fresh: bool) -> None:
-        """Keep the steps of late, and at least the last."""
-        if not fresh or done < self._steps[-1][1]:
-            self._steps.clear()
-        if not self._steps or done != self._steps[-1][1]:
-            self._steps.append((now, done))
-        while len(self._steps) > 2 and self._steps[1][0] <= now - LATELY:
-            self._steps.popleft()
+    def _anew(self, done: float, total: int | None = None) -> None:
+        """Count from here on; rich takes the pace from what comes after a first step, be it of nothing."""
+        self._display.reset(self._task, completed=done, total=total)  # type: ignore[arg-type]
+        self._display.advance(self._task, 0)
 
     def state(self) -> str:
         """How much of how much and the time left; or the time that it took so far."""
-        passed = clock_time(self._clock() - self._start)
-        if not self.total:
+        task, passed = self._display.tasks[0], clock_time(self._clock() - self._start)
+        if not task.total:
             return passed
-        left = self.seconds_left()
-        counted = f"{self.done / self.total:.0%}" if self._in_percent else f"{self.done:,} of {self.total:,}"
+        share = f"{task.percentage:.0f}%" if self._in_percent else f"{task.completed:,.0f} of {task.total:,.0f}"
         if not self.even:
-            return f"{counted}, {passed} so far"
-        return counted if left is None else f"{counted}, {clock_time(left)} left"
-
-    def seconds_left(self) -> float | None:
-        """What the rest takes at the pace of late, if there is one."""
-        (begin, before), (moved, done) = self._steps[0], self._steps[-1]
-        if self.total is None or done <= before:
-            return None
-        rest = (moved - begin) / (done - before) * (self.total - done)
-        return max(0.0, rest - (self._clock() - moved))
+            return f"{share}, {passed} so far"
+        left = None if task.finished else task.time_remaining
+        return share if left is None else f"{share}, {clock_time(left)} left"
 
     def say(self, line: str) -> None:
         """A result on standard output, with the bar out of its way."""
@@ -156,6 +164,18 @@ class _Tail(ProgressColumn):
         return Text(self.work.state())
 
 
+class _Display(Bars):
+    """A bar with a line below it."""
+
+    detail = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, then the line, if there is any."""
+        yield from super().get_renderables()
+        if self.detail:
+            yield Text(self.detail)
+
+
 PREPARING = "preparing: whom the model refuses, its gradients, the causal graph"
 
 
@@ -168,81 +188,52 @@ class TrainingProgress(Callback):
 
     def __init__(self, console: Console, then: str = "") -> None:
         self.console, self.rows, self.resumed, self.then = console, 0, 0, then
-        self._status, self._batch = Work(PREPARING, console=console), 0
-        self._display = _Display(
-            TextColumn("epoch {task.fields[epoch]} of {task.total:.0f}"),
-            BarColumn(),
-            TextColumn("time left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal or console.quiet,
-        )
+        self._work, self._batch = Work(PREPARING, console=console), 0
 
     def __enter__(self) -> Self:
-        self._status.start()
+        self._work.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._status.stop()
-        self._display.stop()
+    def __exit__(self, *_: object) -> None:
+        self._work.stop()
 
-    def step(self, what: str, done: int, total: int | None) -> None:
+    def tell(self, event: Progress) -> None:
         """How far it is with what comes before the training, or after it."""
-        self._status.move(done, total, what=what)
+        self._work.tell(event)
 
     def on_train_begin(self, training: Training) -> None:
-        """Say where it goes on, if it does, and show the bar."""
+        """Say where it goes on, if it does, and how much there is to do."""
         self.rows, self.resumed = len(training.train), training.epoch
-        self._status.stop()
+        total = training.schedule.epochs
         if training.epoch:
             self.console.print(f"going on after epoch {training.epoch}", highlight=False)
-        total, epoch = training.schedule.epochs, min(training.epoch + 1, training.schedule.epochs)
-        self._task = self._display.add_task("", total=total, completed=training.epoch, epoch=epoch)
-        self._display.start()
         if not self.console.is_terminal:
             told = f"learning from {self.rows:,} refused rows, in at most {total:,} epochs"
             self.console.print(told, highlight=False, soft_wrap=True)
-        self._lines = Work("learning, epoch", total, console=self.console)
-        self._lines.move(training.epoch, fresh=False)
+        self._work.move(training.epoch, total, what="learning, epoch")
 
     def on_epoch_begin(self, training: Training) -> None:
         """Name the epoch."""
         self._batch = 0
-        self._display.update(self._task, epoch=training.epoch + 1)
+        self._work.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
 
     def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
         """Move the bar on by a batch and show its terms."""
         self._batch += 1
         batches = max(1, round(len(training.train) / training.schedule.batch))
-        self._display.terms = worded(terms)
-        self._display.update(self._task, completed=training.epoch + min(1.0, self._batch / batches))
+        if self.console.is_terminal:
+            self._work.describe(detail=worded(terms))
+            self._work.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
 
     def on_epoch_end(self, training: Training) -> None:
         """Where there is no bar, a line if the last is long ago."""
-        self._display.update(self._task, completed=training.epoch)
-        if not self.console.is_terminal:
-            self._lines.move(training.epoch)
+        self._work.move(training.epoch, in_percent=self.console.is_terminal)
 
     def on_train_end(self, training: Training) -> None:
         """Give way to what comes next."""
+        self._work.describe(detail="")
         if self.then:
-            self._display.stop()
-            self._status = Work(self.then, console=self.console)
-            self._status.start()
-
-
-class _Display(Progress):
-    """A bar with the terms of the last batch below it."""
-
-    terms = ""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, then the terms."""
-        yield self.make_tasks_table(self.tasks)
-        yield Text(self.terms)
+            self._work.move(0, 0, what=self.then)
 
 
 def worded(terms: dict[str, float]) -> str:

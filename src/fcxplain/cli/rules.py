@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..errors import DataError, Fault, FcxWarning
+from ..errors import DataError, Fault
 from . import console as completion
 from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json, table_of, written
 from .manners import App
@@ -47,12 +46,15 @@ def rules_check(
 
     Example: fcxplain rules check my.rules --data loans.csv --schema schema.toml
     """
+    from ..datasets import DATASETS
+    from ..datasets.source import load_features
     from ..region.conflict import breakage, lint
     from ..rules import in_words, parse_rules
 
     with working(f"reading {data}"):
-        own, known, table = _source(data, schema_file, label, seed, ignore or ())
-    parsed = parse_rules(own[rules] if rules in own else Path(rules), known)
+        known, table = load_features(data, schema=schema_file, label=label, ignore=ignore or (), seed=seed)
+    own = DATASETS[data].rules if data in DATASETS else {}
+    parsed = parse_rules(own.get(rules, Path(rules)), known)
     with working(f"checking {len(parsed):,} rules on {len(table):,} rows"):
         found, findings = breakage(parsed, table, seed=seed), lint(parsed, known, table, seed=seed)
     if as_json:
@@ -100,25 +102,6 @@ def _print_rules(found: list[Any], findings: list[Any], known: Schema) -> None:
         out.print("Nothing looks wrong.")
 
 
-def _source(
-    data: str, schema_file: Path | None, label: str | None, seed: int, ignore: Sequence[str] = ()
-) -> tuple[dict[str, str], Schema, pd.DataFrame]:
-    """The rules that come with the data, its schema, and all its rows."""
-    import pandas as pd
-
-    from ..datasets import DATASETS, load_dataset
-    from .own_tables import located, own_rows
-
-    where = located(data)
-    if where in DATASETS:
-        loaded = load_dataset(where, seed=seed)
-        return dict(loaded.rules), loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
-    known, complete, told = own_rows(where, schema_file, label, ignore)
-    if told:
-        warnings.warn(told, FcxWarning, stacklevel=2)
-    return {}, known, complete
-
-
 ENDINGS = (".txt", ".rules")
 LEAST = "--least-support"
 
@@ -135,7 +118,7 @@ def rules_suggest(
     output: Annotated[
         Path | None, typer.Option("--out", help="The rule file for accepted rules (.txt, .rules).")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--force", "--overwrite", help="Replace a file of that name.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file of that name.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many to show, strongest first.")] = 20,
     support: Annotated[int, typer.Option(LEAST, min=1, help="Rows that must speak for a rule.")] = 30,
     seed: Seed = 0,
@@ -172,7 +155,7 @@ def rules_suggest(
 
 def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
     """Refuse, before any work, a file that may not be written, and half a wish."""
-    from .outputs import check_output
+    from ..files import check_output
 
     if output is None and accept is None:
         return
@@ -181,31 +164,29 @@ def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
     if accept is None:
         remedy = "Name the numbers you accept, e.g. --accept 1,3, or --accept all."
         raise DataError("", [Fault(f"--out {output}", "would hold nothing: no rule is accepted", remedy)])
-    check_output(output, ENDINGS)
+    check_output(output, ENDINGS, "--out")
     if output.exists() and not overwrite:
-        remedy = "Pass --force to replace it, or choose another name."
+        remedy = "Pass --overwrite to replace it, or choose another name."
         raise DataError("", [Fault(f"--out {output}", "exists already", remedy)])
 
 
 def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> tuple[Schema, pd.DataFrame]:
     """The schema, given or guessed, and all rows; missing values stay in."""
-    import pandas as pd
-
-    from ..datasets import DATASETS, load_dataset, read_table
+    from ..datasets import DATASETS, read_table
+    from ..datasets.source import guess_schema, load_features, located
     from ..schema import Schema
-    from .own_tables import guessed, located, without
+    from ..schema.roles import without_ignored
 
     where = located(data)
     if where in DATASETS:
-        loaded = load_dataset(where)
-        return loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
+        return load_features(where)
     given = None if schema_file is None else Schema.from_toml(schema_file)
-    table = without(read_table(where, schema=given), label, ignore)
+    table = without_ignored(read_table(where, schema=given), tuple(ignore), (), label)
     if given is not None:
         return Schema(tuple(f for f in given if f.name not in ignore)), table
     if label is None:
         note("no --label was given: rules may speak of the column with the answer, too")
-    found = guessed(table, label)
+    found = guess_schema(table, label)
     for fault in found.left_out:
         note(f"left out: {fault}")
     return found.schema, table

@@ -62,19 +62,18 @@ def schema(
     Example: fcxplain schema loans.csv --label approved --out schema.toml
     """
     from ..datasets.delimited import in_words
+    from ..datasets.source import guess_schema
     from ..datasets.tables import read_marked
-    from ..files import write_whole
-    from .guide import schema_text, show_guesses
-    from .outputs import check_output
-    from .own_tables import guessed
+    from ..files import check_output, write_whole
+    from .guide import show_guesses
 
     if output is not None:
-        check_output(output, (".toml",))
+        check_output(output, (".toml",), "--out")
     with working(f"reading {table}"):
         reading = read_marked(table)
-        found = guessed(reading.table, label, ignore or [])
+        found = guess_schema(reading.table, label, ignore or [])
     if output is not None:
-        write_whole(output, schema_text(found.schema, found.left_out))
+        write_whole(output, found.to_toml())
     if as_json:
         guesses = [asdict(g) for g in found.schema.guesses]
         left = [asdict(fault) for fault in found.left_out]

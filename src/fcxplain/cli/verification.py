@@ -32,7 +32,7 @@ def verify(
     key: Annotated[
         Path | None, typer.Option("--key", help="The key that `explain` was given: only it proves who wrote the file.")
     ] = None,
-    row_id: CalledBy = None,
+    index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
@@ -49,15 +49,16 @@ def verify(
 
     Example: fcxplain verify model rows.csv answers.parquet
     """
+    from ..datasets.source import Source, read_rows
+    from ..explainer import FCx
     from ..explanation.files.verification import verify as verified
     from .explaining import given_overrides, read_key
-    from .saved import load_model, remembered
-    from .sources import rows_to_explain
 
     own, secret = given_overrides(overrides), read_key(key)
     with working("loading the model and the rows"):
-        task = load_model(model, classifier, any_classifier=True).task_
-        table = rows_to_explain(rows, task, remembered(model), skip_missing=skip_missing, called_by=row_id)
+        fcx = FCx.load(model, classifier, any_classifier=True)
+        task, source = fcx.task_, Source.remembered(fcx.source_)
+        table = read_rows(rows, task, source, index=index, skip_missing=skip_missing)
     with working("checking answers", len(table)) as work:
         found = verified(task, table, answers, overrides=own, key=secret, on_rows=work.move)
     if as_json:

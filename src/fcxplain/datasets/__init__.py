@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError, also
+from ..progress import OnProgress, nobody
 from . import base as splitting
 from .adult import ADULT, ADULT_AUTHORS
 from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
@@ -46,6 +47,7 @@ def load_dataset(
     rows: int | None = None,
     sample: str | None = None,
     folder: str | Path | None = None,
+    on_progress: OnProgress = nobody,
 ) -> Dataset:
     """A benchmark data set, cleaned and split 80/10/10, stratified on the label.
 
@@ -63,6 +65,8 @@ def load_dataset(
     folder : str or Path, optional
         Where files are looked for first, else in `FCXPLAIN_DATA`; then in the cache; then they are downloaded.
         Adult is part of the package.
+    on_progress : callable, optional
+        Called with a `Progress` while a file is downloaded.
 
     Returns
     -------
@@ -82,7 +86,7 @@ def load_dataset(
         raise DataError(unknown(f"sample of {name!r} called", chosen, spec.samples))
     if rows is not None and rows < 1:
         raise DataError(f"rows is {rows}; ask for at least 1, or leave it out for all")
-    cleaned = spec.read(raw_bytes(spec.file, folder), chosen)
+    cleaned = spec.read(raw_bytes(spec.file, folder, on_progress), chosen)
     rng, table, notes = np.random.default_rng(seed), cleaned.table, cleaned.notes
     if rows is not None and rows < len(table):
         notes = (*notes, f"A stratified sample of {rows:,} of {len(table):,} rows, seed {seed}.")

@@ -199,6 +199,12 @@ class Dataset:
         """The label's classes, in order."""
         return classes(self.train[self.label])
 
+    @property
+    def class_counts(self) -> dict[Level, int]:
+        """How many rows of all three parts have each class."""
+        labels = pd.concat([part[self.label] for part in (self.train, self.validation, self.test)])
+        return {name: int(count) for name, count in labels.value_counts(sort=False).sort_index().items()}
+
     def __len__(self) -> int:
         return len(self.train) + len(self.validation) + len(self.test)
 

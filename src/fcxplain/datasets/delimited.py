@@ -8,7 +8,8 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ from ..errors import DataError, Fault, some
 from ..schema.validation import EMPTY
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
-# Lines looked at to tell the separator.
-SAMPLE_LINES = 50
+# Lines and characters looked at to tell the separator.
+SAMPLE_LINES, HEAD = 50, 2**20
 # A compressed table may not unpack to more than this.
 MAX_BYTES = 2**32
 # No line of any file may be longer than this, which is as much as is read at a time when it is cut into fields.
@@ -47,29 +48,231 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[-+](\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
+class DelimitedFile:
+    """A delimited text file, plain or gzipped, with a header line.
+
+    How it is written (`encoding`, `separator`, `header`) is told once, from all of it and in constant memory; then it
+    is read as a whole or some rows at a time, always as text. `expected` are names of columns that it should have:
+    where they show under one separator only, it is that one. A file `largest` bytes long is the largest to be read.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        separator: str | None = None,
+        *,
+        expected: Collection[str] = (),
+        largest: int | None = MAX_BYTES,
+    ) -> None:
+        self.path = path
+        self.encoding, self._head, self._ends_in_quote = _scanned(path, largest)
+        if not self._head.text.strip():
+            raise DataError(f"{path} is empty")
+        told = re.match(r"sep=(.)\r?\n", self._head.text)
+        self._skipped = 0 if told is None else 1
+        if told is not None:
+            self._head = replace(self._head, text=self._head.text[told.end() :])
+            separator = separator or told.group(1)
+        self.separator = _given(separator) if separator is not None else _detected(path, self._head, expected)
+        records = self._head.records(self.separator)
+        if not records:
+            raise DataError(f"{path} has no header line that can be read")
+        self.header = [unguarded(name.strip()) for name in records[0]]
+        # Lines that end in a separator, under a header that does not.
+        width = len(self.header)
+        self._is_open = len(records) > 1 and all(len(r) == width + 1 and not r[-1].strip() for r in records[1:])
+        if self._is_open:
+            self.header.append("")
+
+    @property
+    def notes(self) -> list[str]:
+        """What was not plain about it."""
+        found = [f"Read as {self.encoding}."] if self.encoding != "utf-8" else []
+        name = SEPARATORS.get(self.separator, repr(self.separator))
+        return found if self.separator == "," else [*found, f"Fields are separated by {name}s."]
+
+    def read(self) -> tuple[pd.DataFrame, list[str]]:
+        """All rows, and notes; unnamed columns without content are dropped, any other fault of the header is told."""
+        (table,) = self._tables(None, range(len(self.header)))
+        if not len(table):
+            raise DataError(f"{self.path} has a header but no rows")
+        notes, kept, faults = self.notes, list[int](), list[Fault]()
+        for place, name in enumerate(self.header):
+            if name == "" and _is_idle(table[place]):
+                notes.append(f"Dropped column {place + 1}, which has no name and only row numbers or nothing.")
+            elif name == "":
+                faults.append(Fault(f"column {place + 1}", "has no name", "Name it in the header."))
+            else:
+                kept.append(place)
+        faults += self._doubled([self.header[place] for place in kept])
+        if faults:
+            raise DataError(f"{self.path} has a header that cannot be used", faults)
+        if not kept:
+            raise DataError(f"{self.path} has no named columns")
+        written = {self.header[place]: table[place] for place in kept}
+        plain = {name: unguarded_column(column) for name, column in written.items()}
+        changed = [name for name, column in plain.items() if column is not written[name]]
+        changed = [name for name in changed if (plain[name] != written[name]).any()]
+        if changed:
+            notes.append(f"The single quote before what would be a formula is taken off in {some(changed)}.")
+        return pd.DataFrame(plain), notes
+
+    def chunks(self, size: int, columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        """Some columns of so many rows at a time, numbered; the others are not read, whatever they hold."""
+        places = [place for place, name in enumerate(self.header) if name in columns]
+        names = [self.header[place] for place in places]
+        if faults := self._doubled(names):
+            raise DataError(f"{self.path} has a header that cannot be used", faults)
+        done = 0
+        # Without any column, the rows are still to be counted.
+        for table in self._tables(size, places or [0]):
+            numbers = pd.RangeIndex(done, done + len(table))
+            columns_here = {name: unguarded_column(table[place]) for name, place in zip(names, places, strict=True)}
+            yield pd.DataFrame(columns_here).set_axis(numbers, axis=0) if names else pd.DataFrame(index=numbers)
+            done += len(table)
+
+    def _doubled(self, names: Sequence[str]) -> list[Fault]:
+        again = sorted({name for name in names if names.count(name) > 1})
+        return [Fault(f"column {n!r}", "stands in the header more than once", "Rename one.") for n in again]
+
+    def _tables(self, size: int | None, places: Sequence[int]) -> Iterator[pd.DataFrame]:
+        """The rows below the header, blanks around values taken off; one table if no size is given."""
+        # Where a quote may be open at the end, the value that it begins may be in any column.
+        wanted = range(len(self.header)) if self._ends_in_quote else places
+        for table in in_chunks(self._batches(wanted), size):
+            yield pd.DataFrame({p: pc.utf8_trim_whitespace(table[str(p)]).to_pandas() for p in places})
+
+    def _batches(self, places: Sequence[int]) -> Iterator[pa.Table]:
+        ragged: list[pa.csv.InvalidRow] = []
+
+        def skip(row: pa.csv.InvalidRow) -> str:
+            ragged.append(row)
+            return "skip"
+
+        last, names = None, [str(place) for place in range(len(self.header))]
+        kept = [str(place) for place in places]
+        try:
+            with Unpacked(self.path) as source:
+                reader = pa.csv.open_csv(
+                    io.BufferedReader(source, BLOCK),
+                    # Rows are numbered only when they are read one after the other.
+                    pa.csv.ReadOptions(
+                        column_names=names,
+                        use_threads=False,
+                        block_size=MAX_LINE,
+                        skip_rows=self._skipped,
+                        encoding=self.encoding,
+                    ),
+                    pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, invalid_row_handler=skip),
+                    pa.csv.ConvertOptions(
+                        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, include_columns=kept
+                    ),
+                )
+                for number, batch in enumerate(reader):
+                    last = batch if batch.num_rows else last
+                    # The first record is the header, unless it is shorter than the others.
+                    table = pa.Table.from_batches([batch])
+                    yield table.slice(1) if number == 0 and not self._is_open else table
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{self.path} cannot be read as a table: {error}") from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{self.path} cannot be read: {error}") from error
+        self._check(ragged[1:] if self._is_open else ragged, last)
+
+    def _check(self, ragged: Sequence[pa.csv.InvalidRow], last: pa.RecordBatch | None) -> None:
+        width = len(self.header)
+        faults = [
+            Fault(f"row {row.number - 1 - self._skipped}", f"has {row.actual_columns} fields, the header has {width}")
+            for row in ragged[:MAX_FAULTS]
+        ]
+        if len(ragged) > len(faults):
+            more = len(ragged) - len(faults)
+            faults.append(Fault("other rows", f"{more:,} more have the wrong number of fields"))
+        if faults:
+            raise DataError(f"{self.path} has rows that do not fit its header", faults)
+        if self._ends_in_quote and last is not None and any("\n" in str(column[-1]) for column in last.columns):
+            raise DataError(f"{self.path}: the last row begins a quoted value that never ends")
+
+
+def in_chunks(tables: Iterable[pa.Table], size: int | None) -> Iterator[pa.Table]:
+    """The same rows, so many at a time (the last may be fewer), or all at once."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        while size is not None and sum(t.num_rows for t in held) >= size:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, size)
+            held = [whole.slice(size)]
+    if held and (size is None or any(t.num_rows for t in held)):
+        yield pa.concat_tables(held)
+
+
 @dataclass(frozen=True)
-class Delimited:
-    """A table of text (blanks around values taken off, nothing missing yet), and how it was read."""
+class _Head:
+    """The first characters of a file, and whether there are more."""
 
-    table: pd.DataFrame
-    separator: str
-    notes: tuple[str, ...]
+    text: str
+    is_cut: bool
+
+    def records(self, mark: str) -> list[list[str]]:
+        """The first records that are not empty, quotes respected."""
+        found: list[list[str]] = []
+        try:
+            for record in csv.reader(io.StringIO(self.text), delimiter=mark):
+                if record:
+                    found.append(record)
+                if len(found) == SAMPLE_LINES:
+                    return found
+        except csv.Error:
+            return found
+        # The last record looked at may be cut off.
+        return found[:-1] if self.is_cut and len(found) > 1 else found
 
 
-def read_delimited(path: Path, separator: str | None = None) -> Delimited:
-    """Read a delimited text file, plain or gzipped, with a header line."""
-    text, encoding = _decoded(path, _content(path))
-    if not text.strip():
-        raise DataError(f"{path} is empty")
-    notes = [f"Read as {encoding}."] if encoding != "utf-8" else []
-    told = re.match(r"sep=(.)\r?\n", text)
-    if told:
-        text, separator = text[told.end() :], separator or told.group(1)
-    mark = _given(separator) if separator is not None else _detected(path, text)
-    if mark != ",":
-        notes.append(f"Fields are separated by {SEPARATORS.get(mark, repr(mark))}s.")
-    table, dropped = _named(path, _records(path, text, mark), mark)
-    return Delimited(table, mark, (*notes, *dropped))
+def _scanned(path: Path, largest: int | None) -> tuple[str, _Head, bool]:
+    """The encoding in which all of a file can be read, its beginning, and whether its quotes are odd in number."""
+    with _opened(path) as source:
+        start = source.peek(4096)[:4096]
+    if start[:4] == b"PK\x03\x04":
+        raise DataError(f"{path} is a zip archive or a workbook; unpack it, or save the sheet as CSV")
+    for encoding in _encodings(start):
+        try:
+            head, quotes = _decoded(path, encoding, largest)
+        except UnicodeDecodeError:
+            continue
+        if _CONTROL.search(head.text[:65_536]):
+            break
+        return ("utf-8" if encoding == "utf-8-sig" else encoding), head, quotes % 2 == 1
+    raise DataError(f"{path} is not a text file; give a CSV, TSV or parquet file")
+
+
+def _decoded(path: Path, encoding: str, largest: int | None) -> tuple[_Head, int]:
+    """The beginning of the text, and how many quotes there are in all of it."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    head, size, quotes, is_cut = "", 0, 0, False
+    with _opened(path) as source:
+        while block := source.read(BLOCK):
+            size += len(block)
+            if largest is not None and size > largest:
+                raise DataError(f"{path} is larger than {largest:,} bytes; convert it to parquet")
+            text = decoder.decode(block)
+            quotes += text.count('"')
+            is_cut = is_cut or len(head) + len(text) > HEAD
+            head += text[: HEAD - len(head)]
+        decoder.decode(b"", final=True)
+    return _Head(head.lstrip("\ufeff"), is_cut), quotes
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader[Unpacked]]:
+    """The bytes of a file, unpacked; what goes wrong is told of the file."""
+    try:
+        with io.BufferedReader(Unpacked(path), BLOCK) as source:
+            yield source
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path} is a damaged gzip file: {error}") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error}") from error
 
 
 class Unpacked(io.RawIOBase):
@@ -101,23 +304,6 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-def _content(path: Path) -> bytes:
-    content = io.BytesIO()
-    try:
-        with Unpacked(path) as source:
-            while (block := source.read(BLOCK)) and content.tell() <= MAX_BYTES:
-                if not content.tell() and block[:4] == b"PK\x03\x04":
-                    raise DataError(f"{path} is a zip archive or a workbook; unpack it, or save the sheet as CSV")
-                content.write(block)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is a damaged gzip file: {error}") from error
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    if content.tell() > MAX_BYTES:
-        raise DataError(f"{path} is larger than {MAX_BYTES:,} bytes; convert it to parquet")
-    return content.getvalue()
-
-
 def guarded(value: Any) -> Any:
     """A value for a cell of CSV: text that a spreadsheet would take for a formula gets a single quote before it."""
     is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
@@ -132,19 +318,6 @@ def unguarded(text: str) -> str:
 def unguarded_column(column: pd.Series) -> pd.Series:
     """The same for a column of text; itself where no cell begins with a quote."""
     return column.map(unguarded, na_action="ignore") if column.str.startswith("'", na=False).any() else column
-
-
-def _decoded(path: Path, content: bytes) -> tuple[str, str]:
-    """The text and the name of its encoding."""
-    for encoding in _encodings(content):
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if _CONTROL.search(text[:65_536]):
-            break
-        return text.lstrip("\ufeff"), "utf-8" if encoding == "utf-8-sig" else encoding
-    raise DataError(f"{path} is not a text file; give a CSV, TSV or parquet file")
 
 
 def _encodings(content: bytes) -> tuple[str, ...]:
@@ -167,104 +340,25 @@ def _given(separator: str) -> str:
     return mark
 
 
-def _detected(path: Path, text: str) -> str:
-    """The separator that cuts the header and the first lines into the same number of fields."""
-    shapes = {mark: _widths(text, mark) for mark in SEPARATORS}
+def _detected(path: Path, head: _Head, expected: Collection[str]) -> str:
+    """The separator that shows the columns expected, or cuts the first lines into the same number of fields."""
+    records = {mark: head.records(mark) or [[]] for mark in SEPARATORS}
+    shown = {mark: sum(unguarded(name.strip()) in expected for name in found[0]) for mark, found in records.items()}
+    most = [mark for mark in shown if shown[mark] == max(shown.values()) > 0]
+    if len(most) == 1:
+        return most[0]
+    shapes = {mark: [len(record) for record in found] for mark, found in records.items()}
     several = {mark: widths for mark, widths in shapes.items() if widths[0] > 1}
     even = {mark: widths for mark, widths in several.items() if len(set(widths)) == 1}
     candidates = even or several
     if not candidates:
         return "\t" if ".tsv" in path.suffixes else ","
-    most = max(widths[0] for widths in candidates.values())
-    best = [mark for mark, widths in candidates.items() if widths[0] == most]
+    widest = max(widths[0] for widths in candidates.values())
+    best = [mark for mark, widths in candidates.items() if widths[0] == widest]
     if len(best) > 1:
         names = " or ".join(SEPARATORS[mark] for mark in best)
         raise DataError(f"{path}: fields may be separated by {names}; say which, e.g. separator={best[0]!r}")
     return best[0]
-
-
-def _widths(text: str, mark: str) -> list[int]:
-    """Number of fields in each of the first lines, quotes respected."""
-    lines = io.StringIO(text[: 2**20])
-    widths = []
-    try:
-        for record in csv.reader(lines, delimiter=mark):
-            if record:
-                widths.append(len(record))
-            if len(widths) == SAMPLE_LINES:
-                return widths
-    except csv.Error:
-        return widths or [0]
-    # The last line looked at may be cut off.
-    return (widths[:-1] if len(text) > 2**20 and len(widths) > 1 else widths) or [0]
-
-
-def _records(path: Path, text: str, mark: str) -> pa.Table:
-    """All records with the header as the first, every field as text."""
-    width = _widths(text, mark)[0]
-    if not width:
-        raise DataError(f"{path} has no header line that can be read")
-    names = [str(i) for i in range(width)]
-    ragged: list[pa.csv.InvalidRow] = []
-
-    def skip(row: pa.csv.InvalidRow) -> str:
-        ragged.append(row)
-        return "skip"
-
-    try:
-        table = pa.csv.read_csv(
-            pa.BufferReader(text.encode("utf-8")),
-            # Rows are numbered only when they are read one after the other.
-            pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=2**24),
-            pa.csv.ParseOptions(delimiter=mark, newlines_in_values=True, invalid_row_handler=skip),
-            pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
-    _check_rows(path, text, table, ragged, width)
-    return table
-
-
-def _check_rows(path: Path, text: str, table: pa.Table, ragged: list[pa.csv.InvalidRow], width: int) -> None:
-    if ragged:
-        faults = [
-            Fault(f"row {row.number - 1}", f"has {row.actual_columns} fields, the header has {width}")
-            for row in ragged[:MAX_FAULTS]
-        ]
-        more = len(ragged) - len(faults)
-        if more:
-            faults.append(Fault("other rows", f"{more:,} more have the wrong number of fields"))
-        raise DataError(f"{path} has rows that do not fit its header", faults)
-    last = [str(column[-1]) for column in table.columns] if table.num_rows else []
-    if text.count('"') % 2 and any("\n" in value for value in last):
-        raise DataError(f"{path}: the last row begins a quoted value that never ends")
-
-
-def _named(path: Path, records: pa.Table, mark: str) -> tuple[pd.DataFrame, list[str]]:
-    """The records below the header, under its names; unnamed columns without content are dropped."""
-    header = [unguarded(str(column[0]).strip()) for column in records.columns]
-    written = [pc.utf8_trim_whitespace(column.slice(1)).to_pandas() for column in records.columns]
-    columns = [unguarded_column(column) for column in written]
-    if records.num_rows < 2:
-        raise DataError(f"{path} has a header but no rows")
-    kept, notes, faults = {}, [], []
-    changed = [name for name, a, b in zip(header, written, columns, strict=True) if a is not b and (a != b).any()]
-    if changed:
-        notes.append(f"The single quote before what would be a formula is taken off in {some(changed)}.")
-    for place, (name, column) in enumerate(zip(header, columns, strict=True), start=1):
-        if name == "" and _is_idle(column):
-            notes.append(f"Dropped column {place}, which has no name and only row numbers or nothing.")
-        elif name == "":
-            faults.append(Fault(f"column {place}", "has no name", "Name it in the header."))
-        elif name in kept:
-            faults.append(Fault(f"column {name!r}", "stands in the header more than once", "Rename one."))
-        else:
-            kept[name] = column
-    if faults:
-        raise DataError(f"{path} has a header that cannot be used", faults)
-    if not kept:
-        raise DataError(f"{path} has no named columns")
-    return pd.DataFrame(kept), notes
 
 
 def _is_idle(column: pd.Series) -> bool:
@@ -330,9 +424,9 @@ def _retyped(column: pd.Series) -> pd.Series:
     return column.infer_objects() if column.dtype == object else column
 
 
-def tells_of_missing(note: str) -> bool:
-    """Whether a note of `load_table` tells of rows that were dropped, and so was a warning before."""
-    return note.startswith("Dropped ") or " read as missing; " in note
+def was_a_warning(note: str) -> bool:
+    """Whether a note of `load_table` tells of rows or identifiers that were dropped, and so was a warning before."""
+    return note.startswith(("Dropped ", "Left out '")) or " read as missing; " in note
 
 
 def named_in(fault: Fault, marks: Marks) -> Fault:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.client
 import importlib.resources
 import logging
 import lzma
 import os
 import tarfile
 import tempfile
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from ..errors import DataError, Fault
+from ..progress import OnProgress, Progress, nobody
 from .base import RawFile
 
 logger = logging.getLogger(__name__)
@@ -56,23 +55,42 @@ class Allowance:
             raise DataError("unpacks to more than it should; refused")
 
 
-def fetch(wanted: RawFile, cache: Path) -> Path:
+class _Answer:
+    """Where pooch writes what comes, and whom it tells how far it is; refuses what is larger than it may be."""
+
+    def __init__(self, address: str, file: IO[bytes], allowance: Allowance, on_progress: OnProgress) -> None:
+        self.stage, self.file, self.allowance, self.on_progress = f"downloading {address}", file, allowance, on_progress
+        self.total = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Some more bytes."""
+        self.allowance.spend(len(chunk))
+        self.file.write(chunk)
+        self.on_progress(Progress(self.stage, self.file.tell(), self.total or None))
+
+    def ignore(self, *_: object) -> None:
+        """What a bar on the screen would do, we do in `write`."""
+
+    flush = update = reset = close = ignore
+
+
+def fetch(wanted: RawFile, cache: Path, on_progress: OnProgress = nobody) -> Path:
     """Download the file into the cache folder; the error has a fault for each address that failed."""
     faults = []
     for address in wanted.addresses:
         try:
-            return _fetch_from(address, wanted, cache)
+            return _fetch_from(address, wanted, cache, on_progress)
         except DataError as error:
             faults.append(Fault(address, error.message))
     raise DataError(f"{wanted.name} cannot be downloaded", faults)
 
 
-def _fetch_from(address: str, wanted: RawFile, cache: Path) -> Path:
+def _fetch_from(address: str, wanted: RawFile, cache: Path, on_progress: OnProgress) -> Path:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=".download-", ignore_cleanup_errors=True) as name:
             folder, allowance = Path(name), Allowance(ALLOWANCE)
-            answer = _download(address, folder / "answer", allowance)
+            answer = _download(address, folder / "answer", allowance, on_progress)
             found = _search(answer, wanted, folder, allowance, 0)
             if found is None:
                 raise DataError(f"what came holds no file with sha256 {wanted.sha256}")
@@ -85,34 +103,23 @@ def _fetch_from(address: str, wanted: RawFile, cache: Path) -> Path:
         raise DataError(f"cannot be unpacked: {error}") from error
 
 
-def _download(address: str, path: Path, allowance: Allowance) -> Path:
+def _download(address: str, path: Path, allowance: Allowance, on_progress: OnProgress) -> Path:
+    # Looking for a file that is here needs none of it.
+    import pooch
+
     logger.info("downloading %s", address)
-    request = urllib.request.Request(address, headers={"User-Agent": "fcxplain"})
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer, path.open("wb") as out:
-            length = int(answer.headers.get("Content-Length") or -1)
-            came = _copy(answer, out, allowance, length)
-    except DataError:
-        raise
-    except (http.client.HTTPException, ValueError) as error:
-        raise DataError(f"bad answer: {type(error).__name__}: {error}") from error
-    if length not in (-1, came):
-        raise DataError(f"broke off after {came:,} of {length:,} bytes")
-    logger.info("downloaded %s bytes from %s", f"{came:,}", address)
+    with path.open("wb") as file:
+        answer = _Answer(address, file, allowance, on_progress)
+        settings: dict[str, Any] = {"timeout": TIMEOUT, "headers": {"User-Agent": "fcxplain"}}
+        try:
+            pooch.HTTPDownloader(progressbar=answer, chunk_size=CHUNK, **settings)(address, answer, None)
+        except OSError as error:
+            # The length is known once it has begun.
+            if answer.total:
+                raise DataError(f"broke off ({error})") from error
+            raise
+        logger.info("downloaded %s bytes from %s", f"{file.tell():,}", address)
     return path
-
-
-def _copy(source: Readable, out: IO[bytes], allowance: Allowance, length: int = -1) -> int:
-    """Copy to the end, within the allowance, logging every tenth of a known length."""
-    done, told = 0, 0
-    while chunk := source.read(CHUNK):
-        allowance.spend(len(chunk))
-        out.write(chunk)
-        done += len(chunk)
-        if length > 0 and 10 * done // length > told:
-            told = 10 * done // length
-            logger.info("%d %% of %s bytes", 10 * told, f"{length:,}")
-    return done
 
 
 def _search(path: Path, wanted: RawFile, folder: Path, allowance: Allowance, depth: int) -> Path | None:
@@ -125,7 +132,9 @@ def _search(path: Path, wanted: RawFile, folder: Path, allowance: Allowance, dep
         allowance.spend(ENTRY)
         handle, name = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as out:
-            _copy(member, out, allowance)
+            while chunk := member.read(CHUNK):
+                allowance.spend(len(chunk))
+                out.write(chunk)
         found = _search(Path(name), wanted, folder, allowance, depth + 1)
         if found is not None:
             return found
@@ -170,7 +179,7 @@ def _sha256(path: Path) -> str:
 GZIP = b"\x1f\x8b"
 
 
-def raw_bytes(raw: RawFile, folder: str | Path | None = None) -> bytes:
+def raw_bytes(raw: RawFile, folder: str | Path | None = None, on_progress: OnProgress = nobody) -> bytes:
     """The file's bytes, uncompressed and checked.
 
     Looked for in `folder` (or the environment's `FCXPLAIN_DATA`), then in the cache folder, then downloaded.
@@ -179,7 +188,7 @@ def raw_bytes(raw: RawFile, folder: str | Path | None = None) -> bytes:
         return _packaged(raw)
     given = given_folder(folder)
     own = [] if given is None else _places(raw, given)
-    return _user_bytes(raw, own[0]) if own else _cached_bytes(raw, given)
+    return _user_bytes(raw, own[0]) if own else _cached_bytes(raw, given, on_progress)
 
 
 def given_folder(folder: str | Path | None) -> Path | None:
@@ -225,7 +234,7 @@ def _user_bytes(raw: RawFile, path: Path) -> bytes:
     return data
 
 
-def _cached_bytes(raw: RawFile, given: Path | None) -> bytes:
+def _cached_bytes(raw: RawFile, given: Path | None, on_progress: OnProgress) -> bytes:
     cache = cache_folder()
     trouble = []
     for path in _places(raw, cache):
@@ -236,7 +245,7 @@ def _cached_bytes(raw: RawFile, given: Path | None) -> bytes:
         _remove(path)
         trouble.append(Fault(str(path), f"was altered ({found}) and has been removed"))
     try:
-        path = fetch(raw, cache)
+        path = fetch(raw, cache, on_progress)
     except DataError as error:
         raise _absent(raw, given, cache, [*trouble, *error.faults]) from error
     data, found = _read_path(path, raw)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, some
+from ..schema import Feature
 
 # Grouping marks that are never decimal marks: blank, no-break blanks, apostrophes.
 _NEUTRAL = " \u00a0\u202f'\u2019"
@@ -27,7 +28,8 @@ _NAMES = {".": "point", ",": "comma"}
 _PLACEHOLDERS = ("None", "none", "-", "--", ".")
 # Up to this many different values that begin with a zero are codes of a category, not numbers.
 MAX_CODES = 20
-HEAD = 100
+# Values that tell most columns from numbers, and examples that are kept.
+FIRST, EXAMPLES = 100, 50
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,70 @@ class Notation:
 ENGLISH, EUROPEAN = Notation("."), Notation(",")
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What the values of a column tell of how numbers are written in it; that of several parts of it adds up.
+
+    `fitting` are the notations in which every value is a number; `either` says whether each is one in some notation,
+    `percent` whether each ends in a percent sign, `padded` whether some begin with a zero. `marks` are the points and
+    commas in them, `marked` the first values that have one, `distinct` the first different values.
+    """
+
+    fitting: tuple[Notation, ...]
+    either: bool
+    percent: bool
+    padded: bool
+    marks: frozenset[str]
+    marked: tuple[str, ...]
+    distinct: frozenset[str]
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the values mean different numbers in different notations."""
+        return len(self.fitting) > 1 and bool(self.marks)
+
+    @property
+    def are_codes(self) -> bool:
+        """Whether values such as '007' would lose what they are if read as numbers."""
+        return self.padded and len(self.distinct) <= MAX_CODES
+
+    def __add__(self, other: Evidence) -> Evidence:
+        if not self.distinct or not other.distinct:
+            return self if self.distinct else other
+        # A percent sign that only some values have is no number's.
+        alike = self.percent == other.percent
+        return Evidence(
+            tuple(n for n in self.fitting if n in other.fitting and alike),
+            self.either and other.either and alike,
+            self.percent and alike,
+            self.padded or other.padded,
+            self.marks | other.marks,
+            (self.marked + other.marked)[:EXAMPLES],
+            self.distinct if len(self.distinct) > MAX_CODES else self.distinct | other.distinct,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
     """A text column by its different values: `codes` says which one stands in each row, -1 for none."""
 
-    name: str
     codes: NDArray[np.intp]
     values: pd.Series
     percent: bool
     allowed: tuple[Notation, ...]
+
+    @classmethod
+    def of(cls, column: pd.Series, allowed: tuple[Notation, ...], *, percent: bool = True) -> NumberColumn:
+        """A column of text, in which missing values are NaN already; its values may end in a `percent` sign, or not."""
+        codes, found = pd.factorize(column)
+        values = pd.Series(found, dtype=column.dtype)
+        kept = ~values.isin(_PLACEHOLDERS).to_numpy()
+        places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
+        values = values[kept].reset_index(drop=True)
+        percent = percent and bool(len(values)) and bool(values.str.endswith("%").all())
+        if percent:
+            values = values.str.removesuffix("%").str.strip()
+        return cls(places[codes], values, percent, allowed)
 
     @cached_property
     def plain(self) -> NDArray[Any] | None:
@@ -87,31 +144,41 @@ class NumberColumn:
         return None
 
     @cached_property
-    def fitting(self) -> tuple[Notation, ...]:
-        """The notations in which every value is a number."""
-        return tuple(n for n in self.allowed if self._fits(n))
+    def evidence(self) -> Evidence:
+        """What the values tell."""
+        values = self.values
+        marked = values[values.str.contains("[.,]", regex=True).astype(bool)]
+        marks = {mark for mark in ".," if marked.str.contains(mark, regex=False).any()}
+        fitting = tuple(n for n in self.allowed if self._fits(n))
+        either = bool(fitting) or (
+            len(values) > 0 and bool(np.logical_or.reduce([n.fits(values) for n in self.allowed]).all())
+        )
+        # Of each mark, an example.
+        shown = [
+            *marked[:EXAMPLES],
+            *(v for mark in sorted(marks) for v in marked[marked.str.contains(mark, regex=False)][:1]),
+        ]
+        return Evidence(
+            fitting,
+            either,
+            self.percent,
+            bool(values.str.fullmatch("0[0-9]+").any()),
+            frozenset(marks),
+            tuple(shown),
+            frozenset(values[: MAX_CODES + 1]),
+        )
 
     def _fits(self, notation: Notation) -> bool:
         if notation == ENGLISH and self.plain is not None:
             return True
         # The first values are enough to see that most columns do not fit.
-        parts = (self.values[:HEAD], self.values[HEAD:])
+        parts = (self.values[:FIRST], self.values[FIRST:])
         return bool(len(self.values)) and all(notation.fits(part).all() for part in parts)
 
-    @cached_property
-    def marked(self) -> pd.Series:
-        """The values with a point or a comma in them."""
-        return self.values[self.values.str.contains("[.,]", regex=True).astype(bool)]
-
-    @cached_property
-    def is_ambiguous(self) -> bool:
-        """Whether the values mean different numbers in different notations."""
-        return len(self.fitting) > 1 and len(self.marked) > 0
-
-    @property
-    def notation(self) -> Notation | None:
-        """The only notation that fits, or any if they all agree."""
-        return self.fitting[0] if self.fitting else None
+    def strangers(self, notation: Notation) -> NDArray[np.bool_]:
+        """Which rows hold a text that is no number in this notation."""
+        odd = np.append(~notation.fits(self.values).to_numpy(dtype=bool), False)
+        return np.asarray(odd[self.codes], dtype=bool)
 
     def numbers(self, notation: Notation) -> NDArray[Any]:
         """The rows as numbers, int64 where all are written so, else float64 with NaN for none."""
@@ -120,14 +187,6 @@ class NumberColumn:
         if (self.codes < 0).any():
             numbers = np.append(numbers.astype(np.float64), np.nan)
         return numbers[self.codes]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The converted columns, and notes on what was not plain."""
-
-    columns: Mapping[str, pd.Series]
-    notes: tuple[str, ...]
 
 
 def notations(decimal: str | None, thousands: str | None) -> tuple[Notation, ...]:
@@ -141,93 +200,77 @@ def notations(decimal: str | None, thousands: str | None) -> tuple[Notation, ...
     return tuple(n for n in (ENGLISH, EUROPEAN) if decimal in (None, n.decimal) and thousands != n.decimal)
 
 
-def to_numbers(table: pd.DataFrame, separator: str, allowed: tuple[Notation, ...]) -> Numbers:
-    """Every column of text that holds numbers, as numbers; missing values are NaN already."""
-    columns = {name: _column(str(name), table[name], allowed) for name in table.columns}
-    told = {c.notation for c in columns.values() if c.notation and not c.is_ambiguous and len(c.marked)}
-    faults, chosen = [], {}
-    for name, column in columns.items():
-        notation = _usual(column, separator, told) if column.is_ambiguous else column.notation
-        if notation is not None and not _are_codes(column):
+def decided(
+    columns: Mapping[str, Evidence], separator: str, known: Mapping[str, Feature], allowed: tuple[Notation, ...]
+) -> dict[str, Notation]:
+    """The notation of each column that holds numbers. Those `known` as numbers do, whatever is written in them."""
+    told = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
+    faults, chosen = [], dict[str, Notation]()
+    for name, e in columns.items():
+        notation = (e.fitting or (None,))[0]
+        if e.is_ambiguous:
+            notation = _usual(e, separator, told) or _legal(e, known.get(name))
+        if notation is not None and (name in known or not e.are_codes):
             chosen[name] = notation
-        elif column.is_ambiguous or _is_mixed(column, allowed):
-            faults.append(_fault(column))
+        elif e.is_ambiguous or (len(allowed) > 1 and e.either and not e.fitting):
+            faults.append(_fault(name, e))
+        elif name in known:
+            chosen[name] = next(iter(told)) if len(told) == 1 else allowed[0]
     if faults:
         raise DataError("numbers that can be read in two ways", faults)
-    converted = {name: pd.Series(columns[name].numbers(n), table.index) for name, n in chosen.items()}
-    return Numbers(converted, _notes(columns, chosen))
+    return chosen
 
 
-def _column(name: str, column: pd.Series, allowed: tuple[Notation, ...]) -> NumberColumn:
-    codes, found = pd.factorize(column)
-    values = pd.Series(found, dtype=column.dtype)
-    kept = ~values.isin(_PLACEHOLDERS).to_numpy()
-    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
-    values = values[kept].reset_index(drop=True)
-    percent = bool(len(values)) and bool(values.str.endswith("%").all())
-    if percent:
-        values = values.str.removesuffix("%").str.strip()
-    return NumberColumn(name, places[codes], values, percent, allowed)
-
-
-def _usual(column: NumberColumn, separator: str, told: set[Notation]) -> Notation | None:
+def _usual(column: Evidence, separator: str, told: set[Notation]) -> Notation | None:
     """The notation of the file's other numbers; without any, what such files usually mean, if it is clear."""
     if len(told) == 1:
         return next(iter(told))
-    only_points = not column.marked.str.contains(",", regex=False).any()
-    if not told and (separator == "," or (separator in "\t|" and only_points)):
+    if not told and (separator == "," or (separator in "\t|" and "," not in column.marks)):
         return ENGLISH
     return None
 
 
-def _are_codes(column: NumberColumn) -> bool:
-    """Whether values such as '007' would lose what they are if read as numbers."""
-    return len(column.values) <= MAX_CODES and _has_padding(column)
+def _legal(column: Evidence, feature: Feature | None) -> Notation | None:
+    """The only notation in which the values are legal for the feature that they are of."""
+    if feature is None:
+        return None
+    low, high = (-np.inf if feature.low is None else feature.low), (np.inf if feature.high is None else feature.high)
+    found = []
+    for notation in column.fitting:
+        numbers = np.asarray(notation.numbers(pd.Series(column.marked, dtype=object)), dtype=np.float64)
+        is_whole = feature.kind != "integer" or bool((numbers == np.rint(numbers)).all())
+        found += [notation] if is_whole and low <= numbers.min() and numbers.max() <= high else []
+    return found[0] if len(found) == 1 else None
 
 
-def _has_padding(column: NumberColumn) -> bool:
-    return bool(column.values.str.fullmatch("0[0-9]+").any())
-
-
-def _is_mixed(column: NumberColumn, allowed: tuple[Notation, ...]) -> bool:
-    """Whether every value is a number, but no one notation fits them all."""
-    if len(allowed) < 2 or column.notation is not None or not len(column.values):
-        return False
-    either = [n.fits(column.values) for n in allowed]
-    return bool(np.logical_or.reduce(either).all())
-
-
-def _fault(column: NumberColumn) -> Fault:
-    example = column.marked.iloc[0]
+def _fault(name: str, column: Evidence) -> Fault:
+    example = column.marked[0]
     mark = "," if "," in example else "."
     if not column.is_ambiguous:
-        other = column.marked[~column.marked.str.contains(mark, regex=False)]
+        other = [value for value in column.marked if mark not in value]
         problem = f"mixes decimal points and commas, e.g. {some([example, *other[:1]])}"
-        return Fault(f"column {column.name!r}", problem, "Write them all in one way.")
+        return Fault(f"column {name!r}", problem, "Write them all in one way.")
     whole, broken = example.replace(mark, ""), example.replace(mark, ".")
     problem = f"{example!r} may be {whole} or {broken}"
     remedy = f"Say thousands={mark!r} for the first or decimal={mark!r} for the second."
-    return Fault(f"column {column.name!r}", problem, remedy)
+    return Fault(f"column {name!r}", problem, remedy)
 
 
-def _notes(columns: Mapping[str, NumberColumn], chosen: Mapping[str, Notation]) -> tuple[str, ...]:
-    notes = []
+def notes(columns: Mapping[str, Evidence], chosen: Mapping[str, Notation]) -> list[str]:
+    """What was not plain about numbers."""
+    found = []
     for notation, mark, what in (
         (ENGLISH, ",", "thousands separator"),
         (EUROPEAN, ".", "thousands separator"),
         (EUROPEAN, ",", "decimal mark"),
     ):
-        names = [name for name, n in chosen.items() if n == notation and _contains(columns[name], mark)]
+        names = [name for name, n in chosen.items() if n == notation and mark in columns[name].marks]
         if names:
-            notes.append(f"The {_NAMES[mark]} is read as the {what} in {some(names)}.")
+            found.append(f"The {_NAMES[mark]} is read as the {what} in {some(names)}.")
     percent = [name for name in chosen if columns[name].percent]
     if percent:
-        notes.append(f"The percent sign is taken off in {some(percent)}.")
-    zeros = [n for n in chosen if _has_padding(columns[n])]
+        found.append(f"The percent sign is taken off in {some(percent)}.")
+    zeros = [name for name in chosen if columns[name].padded]
     if zeros:
-        notes.append(f"Leading zeros are lost in {some(zeros)}.")
-    return tuple(notes)
-
-
-def _contains(column: NumberColumn, mark: str) -> bool:
-    return bool(column.marked.str.contains(mark, regex=False).any())
+        found.append(f"Leading zeros are lost in {some(zeros)}.")
+    return found

@@ -7,8 +7,10 @@ maximum, MAD) is the encoder's and comes from the training part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,10 +26,14 @@ from ..schema.schema import named
 from . import base as splitting
 from . import numerals
 from .base import Dataset
-from .delimited import MISSING, Marks, marks_in, read_delimited, without_missing
+from .delimited import MISSING, DelimitedFile, Marks, marks_in, without_missing
+from .numerals import Notation, NumberColumn
 
 # More classes than this are a number to predict, not a decision.
 MAX_CLASSES = 50
+# Rows at a time while it is told how numbers are written.
+BLOCK_ROWS = 100_000
+ALLOWED = numerals.notations(None, None)
 
 Rules = str | Path | Iterable[str]
 
@@ -39,6 +45,8 @@ class Reading:
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
     marks: Marks = field(default_factory=dict)
+    unreadable: tuple[Fault, ...] = ()
+    """Features that are numbers by the schema, and are left as text since some of it is none."""
 
 
 def read_table(
@@ -73,7 +81,9 @@ def read_marked(
     """As `read_table`, with notes and with the texts that were read as missing."""
     own, where = _schema(schema), _path(path)
     reading = _read(where, own, separator, numerals.notations(decimal, thousands), index)
-    return replace(reading, table=called_by(reading.table, index, own, str(where)))
+    # A parquet file may have it as its index already.
+    is_called = index is not None and reading.table.index.name == index
+    return reading if is_called else replace(reading, table=called_by(reading.table, index, own, str(where)))
 
 
 def load_table(
@@ -169,42 +179,145 @@ def _path(path: str | Path) -> Path:
     return Path(path)
 
 
-def _read(
-    path: Path,
-    schema: Schema | None,
-    separator: str | None,
-    allowed: tuple[numerals.Notation, ...],
-    index: str | None = None,
-    unused: tuple[str, ...] = (),
-) -> Reading:
-    """The file; the text of columns that are `unused` is left alone."""
+def existing(path: Path) -> Path:
+    """The path of a file that is there."""
     path = path.expanduser()
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file in it")
     if not path.is_file():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
         raise also(DataError, FileNotFoundError)(f"there is no file {path}. {near}".rstrip())
-    if _is_parquet(path):
+    return path
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a file's columns, without its rows."""
+    path = existing(path)
+    if not is_parquet(path):
+        return DelimitedFile(path).header
+    with reading_parquet(path):
+        return list(pa.parquet.ParquetFile(path).schema_arrow.names)
+
+
+def _read(
+    path: Path,
+    schema: Schema | None,
+    separator: str | None,
+    allowed: tuple[Notation, ...],
+    index: str | None = None,
+    unused: tuple[str, ...] = (),
+) -> Reading:
+    """The file; the text of columns that are `unused` is left alone."""
+    path = existing(path)
+    if is_parquet(path):
         return Reading(_parquet(path))
-    found = read_delimited(path, separator)
-    levels = {f.name: _as_levels(found.table[f.name], f) for f in _categories(schema, found.table)}
-    text = found.table.drop(columns=list(levels))
+    expected = () if schema is None else schema.names
+    file = DelimitedFile(path, separator, expected=expected)
+    written, notes = file.read()
+    levels = {f.name: _as_levels(written[f.name], f) for f in _categories(schema, written.columns)}
+    text = written.drop(columns=list(levels))
     text = text.mask(text.isin(MISSING))
     apart = [n for n in text.columns if n == index or n in unused]
-    numbers = numerals.to_numbers(text.drop(columns=apart), found.separator, allowed)
-    plain = dict(numbers.columns) | {n: _as_names(text[n]) for n in apart if n == index}
+    known = {f.name: f for f in schema or () if f.is_number}
+    columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
+    evidence = {n: column.evidence for n, column in columns.items()}
+    chosen = numerals.decided(evidence, file.separator, known, allowed)
+    faults = [f for n in chosen if n in known for f in unreadable(n, text[n], columns[n], chosen[n])]
+    # What cannot be read stays as it is written.
+    chosen = {n: notation for n, notation in chosen.items() if n not in known or notation in evidence[n].fitting}
+    plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
+    plain |= {n: _as_names(text[n]) for n in apart if n == index}
     rest = {n: _as_booleans(text[n]) for n in text.columns if n not in plain}
-    table = pd.DataFrame({**levels, **rest, **plain})[list(found.table.columns)]
-    return Reading(table, (*found.notes, *numbers.notes), marks_in(found.table, table))
+    table = pd.DataFrame({**levels, **rest, **plain})[list(written.columns)]
+    notes += numerals.notes(evidence, chosen)
+    return Reading(table, tuple(notes), marks_in(written, table), tuple(faults))
+
+
+class TextRows:
+    """The rows of a delimited file that a schema describes, some at a time; of its columns, features and `index` alone.
+
+    How numbers are written is told from all rows first, so that they are read as in a file that is read whole.
+    """
+
+    def __init__(self, path: Path, schema: Schema, index: str | None = None) -> None:
+        self.schema, self.index = schema, index
+        self.file = DelimitedFile(path, expected=schema.names, largest=None)
+        self.numbers = {f.name: f for f in schema if f.is_number and f.name in self.file.header}
+        self.levels = _categories(schema, self.file.header)
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, numerals.Evidence], bool]:
+        """What all values of each number tell, and whether the index holds numbers."""
+        found, labels = dict[str, numerals.Evidence](), set[Any]()
+        for text in self.file.chunks(BLOCK_ROWS, {*self.numbers, str(self.index)}):
+            for name in self.numbers:
+                new = self._column(text[name]).evidence
+                found[name] = found[name] + new if name in found else new
+            labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
+        return found, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
+
+    def _column(self, text: pd.Series, *, percent: bool = True) -> NumberColumn:
+        return NumberColumn.of(_present(text), ALLOWED, percent=percent)
+
+    def chunks(self, size: int) -> Iterator[pd.DataFrame]:
+        """So many rows at a time; the last may be fewer."""
+        evidence, _ = self._found
+        chosen = numerals.decided(evidence, self.file.separator, self.numbers, ALLOWED)
+        features = [n for n in self.file.header if n in self.schema]
+        for written in self.file.chunks(size, {*features, str(self.index)}):
+            text = self._labelled(written)
+            columns = {n: self._column(text[n], percent=evidence[n].percent) for n in chosen}
+            faults = [f for n in chosen for f in unreadable(n, text[n], columns[n], chosen[n])]
+            if faults:
+                raise unreadable_numbers(self.file.path, faults)
+            values = {n: pd.Series(columns[n].numbers(chosen[n]), text.index) for n in chosen}
+            values |= {f.name: _as_levels(text[f.name], f) for f in self.levels}
+            yield pd.DataFrame({n: values.get(n, text[n]) for n in features}, index=text.index)
+
+    def labels(self, size: int) -> Iterator[pd.Index]:
+        """The labels of the rows, so many at a time, without reading the features."""
+        for text in self.file.chunks(size, {str(self.index)}):
+            yield self._labelled(text).index
+
+    def _labelled(self, text: pd.DataFrame) -> pd.DataFrame:
+        if self.index is None or self.index not in text:
+            return called_by(text, self.index, self.schema, str(self.file.path))
+        names = _present(text[self.index])
+        names = _as_names(names) if self._found[1] else names
+        return called_by(text.assign(**{self.index: names}), self.index, self.schema, str(self.file.path))
+
+
+def _present(text: pd.Series) -> pd.Series:
+    """The text without what stands for a missing value."""
+    return text.mask(text.isin(MISSING))
+
+
+def unreadable(name: str, text: pd.Series, column: NumberColumn, notation: Notation) -> list[Fault]:
+    """The fault of a column of numbers in which some texts are none."""
+    if notation in column.evidence.fitting:
+        return []
+    odd = column.strangers(notation)
+    remedy, first = "Write numbers as 1234.5, or convert the file to parquet.", int(odd.argmax())
+    fault = Fault(f"column {name!r}", f"is {some([text.iloc[first]])}", remedy, int(odd.sum()), text.index[first])
+    return [fault] if odd.any() else []
+
+
+def unreadable_numbers(path: str | Path, faults: Sequence[Fault]) -> DataError:
+    """The error for a file with texts where numbers should be."""
+    return DataError(f"{path} has numbers that cannot be read", faults)
 
 
 def _as_names(text: pd.Series) -> pd.Series:
     """What rows are called by: numbers only if they are written as such, since a name such as 000123 is none."""
-    numbers = numerals.to_numbers(text.to_frame(), ",", (numerals.ENGLISH,)).columns.get(text.name)
-    return text if numbers is None or (numbers.astype(str) != text).any() else numbers
+    column = NumberColumn.of(text, (numerals.ENGLISH,))
+    if not column.evidence.fitting or column.evidence.are_codes or column.percent:
+        return text
+    numbers = pd.Series(column.numbers(numerals.ENGLISH), text.index, name=text.name)
+    return text if (numbers.astype(str) != text).any() else numbers
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether this is a parquet file, by its first bytes or its name."""
     try:
         with path.open("rb") as file:
             start = file.read(4)
@@ -213,11 +326,18 @@ def _is_parquet(path: Path) -> bool:
     return start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq")
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[None]:
+    """What cannot be read is told of the file."""
     try:
-        table = pa.parquet.ParquetFile(path).read()
+        yield
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as parquet: {error}") from error
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    with reading_parquet(path):
+        table = pa.parquet.ParquetFile(path).read()
     faults = [
         Fault(f"column {field.name!r}", f"holds {field.type}, not single values", "Drop or flatten it.")
         for field in table.schema
@@ -235,21 +355,22 @@ def _parquet(path: Path) -> pd.DataFrame:
     return table.to_pandas()
 
 
-def _categories(schema: Schema | None, table: pd.DataFrame) -> list[Feature]:
-    return [f for f in schema or () if f.is_category and f.levels and f.name in table.columns]
+def _categories(schema: Schema | None, names: Iterable[str]) -> list[Feature]:
+    there = set(names)
+    return [f for f in schema or () if f.is_category and f.levels and f.name in there]
 
 
 def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:
     """The text as the schema's levels; a text that is no level stays, unless it stands for missing."""
     known: dict[str, Any] = dict.fromkeys(MISSING)
     for level in feature.levels:
-        if isinstance(level, bool):
-            known |= {str(level).lower(): level, str(level).upper(): level}
-        elif isinstance(level, int | float):
+        if isinstance(level, int | float) and not isinstance(level, bool):
             known |= {repr(float(level)): level}
         known[str(level)] = level
-    values = [known.get(text, text) for text in column.unique()]
-    lookup = pd.Series(values, index=column.unique(), dtype=object)
+    texts = column.unique()
+    found = [known[text] if text in known else level_named(text, feature.levels) for text in texts]
+    values = [text if level is None and text not in known else level for text, level in zip(texts, found, strict=True)]
+    lookup = pd.Series(values, index=texts, dtype=object)
     return pd.Series(lookup.loc[column].to_numpy(), index=column.index).infer_objects()
 
 

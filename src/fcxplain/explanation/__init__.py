@@ -1,22 +1,21 @@
-"""The answer: counterfactuals for rows, what was checked of each, and the files they are kept in."""
+"""The answer: counterfactuals for rows, what was checked of each, and the files they are saved in."""
 
 from .certificate import Certificate, Change, RuleVerdict, certificate_schema
-from .checks import Checks, Prices, check
-from .explanation import Effort, Explanation
+from .change_by_change import Step, Steps, steps_of
+from .checks import ChangeCosts, Checks, check
+from .explanation import Effort, Explanation, joined
 from .files.loading import read_answers
 from .files.verification import Verification, verify
-from .joining import joined
 from .reasons import Obstacle, Relaxation, Status, WhyNot
-from .sequence import Step, Steps, steps_of
 
 __all__ = [
     "Certificate",
     "Change",
+    "ChangeCosts",
     "Checks",
     "Effort",
     "Explanation",
     "Obstacle",
-    "Prices",
     "Relaxation",
     "RuleVerdict",
     "Status",

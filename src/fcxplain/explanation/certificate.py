@@ -25,9 +25,8 @@ from ..schema import Schema
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of
-from .glance import certificate_glance
 from .lof import lof_to_data, taken
-from .wording import headline, stated
+from .wording import certificate_glance, headline, stated
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
@@ -100,8 +99,7 @@ class RuleVerdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = _written(self.now), _written(self.then)
-        return {"rule": self.rule, "words": self.words, "kept": self.kept, "now": now, "then": then}
+        return vars(self) | {"now": written(self.now), "then": written(self.then)}
 
 
 @dataclass(frozen=True)
@@ -116,16 +114,47 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        now, then = written(self.now), written(self.then)
-        return {"feature": self.feature, "now": now, "then": then, "title": self.title, "unit": self.unit}
+        return vars(self) | {"now": written(self.now), "then": written(self.then)}
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """What was checked of one counterfactual, readable by a person (`print` it) and by a program (`to_dict`)."""
+    """What was checked of one counterfactual: `print` it, or take it as data with `to_dict`.
+
+    Attributes
+    ----------
+    row : label
+        The row's label in the index of the rows asked.
+    rank : int
+        Which of the row's answers it is, from 1.
+    status : str
+        "verified" if everything checked holds, else "best_effort".
+    method, found_by : str
+        Who answered, and where the answer came from.
+    wanted, predicted : class
+        The class wanted, and the one that the model answers; None where it was not asked.
+    probability : float
+        Of the class wanted, by the model; NaN where it was not asked.
+    valid, feasible, in_domain, immutables_kept, passed : bool
+        Whether the class is as wanted, every rule is kept, every value is legal, what may not change is as it was; and
+        all of that.
+    cost : float
+        Features changed, plus how far numbers moved in units of their spread.
+    changes : tuple of Change
+        The features that differ.
+    rules : tuple of RuleVerdict
+        Every rule that the row has to keep.
+    lof : float or None
+        Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours.
+    draws, calls : int
+        Proposals of the network for the row, and candidates that the model was asked about (None: not counted).
+    model, rules_id : str
+        Fingerprints of the model's answers (None: it has none), and of features and rules.
+    cut_short : bool or None
+        Whether the row's budget ended before the search did, which might have found better; None: not known.
+    """
 
     row: Any
-    """The row's label in the index of the rows asked."""
     rank: int
     status: str
     method: str
@@ -140,18 +169,12 @@ class Certificate:
     cost: float
     changes: tuple[Change, ...]
     rules: tuple[RuleVerdict, ...]
-    density: float | None = None
-    """Local outlier factor against training rows: 1 where it is as dense there as around its neighbours."""
+    lof: float | None = None
     draws: int = 0
-    """Proposals of the network for the row."""
     calls: int | None = None
-    """Candidates of the row that the user's model was asked about; None where nobody counted."""
     model: str | None = None
-    """A fingerprint of the model's answers; None where it has none to the rows it was asked about."""
     rules_id: str = ""
-    """A fingerprint of the features and of the rules that the row has to keep."""
     cut_short: bool | None = None
-    """Whether the row's budget ended before the search did, which might have found better; None where nobody told."""
 
     @property
     def passed(self) -> bool:
@@ -160,33 +183,15 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON; `certificate_schema` describes it."""
-        # Files of before it was told have none.
-        told = {} if self.cut_short is None else {"cut_short": self.cut_short}
-        # Name by name: `asdict` copies values that cannot change, which takes twenty times as long.
-        return {
-            "row": written(self.row),
-            "rank": self.rank,
-            "status": self.status,
-            "method": self.method,
-            "found_by": self.found_by,
-            "wanted": written(self.wanted),
-            "predicted": written(self.predicted),
-            "probability": written(self.probability),
-            "valid": self.valid,
-            "feasible": self.feasible,
-            "in_domain": self.in_domain,
-            "immutables_kept": self.immutables_kept,
-            "passed": self.passed,
-            "cost": written(self.cost),
-            "changes": [change.to_dict() for change in self.changes],
-            "rules": [rule.to_dict() for rule in self.rules],
-            "density": self.density,
-            "draws": self.draws,
-            "calls": self.calls,
-            "model": self.model,
-            "rules_id": self.rules_id,
-            **told,
-        }
+        # `asdict` copies values that cannot change, which takes twenty times as long.
+        data: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if name == "cost":
+                data["passed"] = self.passed
+            data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
+        if self.cut_short is None:
+            del data["cut_short"]
+        return data
 
     def __str__(self) -> str:
         return stated(self)
@@ -205,27 +210,25 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A value, class or label as JSON has it: what is no number is None, what JSON does not know is text."""
+    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [written(part) for part in value]
+    if isinstance(value, dict):
+        return {name: written(part) for name, part in value.items()}
     if isinstance(value, np.generic):
         return written(value.item())
     return None if value is pd.NA or value is pd.NaT else str(value)
 
 
-def _written(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if type(value) in PLAIN else written(value) for name, value in values.items()}
-
-
 Columns = dict[str, list[Any]]
 
 
-def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[np.float64]) -> list[Certificate]:
-    """The certificates of some answers; `density` is told for each of these, NaN where it cannot be had."""
+def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.float64]) -> list[Certificate]:
+    """The certificates of some answers; `lof` is of each of these, NaN where it cannot be had."""
     e, place, checks = explanation, explanation.place[which], explanation.checks.take(which)
     before, after = e.rows.iloc[place], e.answers.iloc[which]
     rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
@@ -251,7 +254,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
             checks.cost.tolist(),
             changes_of(e.task.schema, before, after, checks.changed),
             _verdicts(e, place, first, second, checks.kept),
-            (None if math.isnan(score) else score for score in density.tolist()),
+            (None if math.isnan(score) else score for score in lof.tolist()),
             repeat(e.draws),
             calls,
             repeat(model_id(e.task)),
@@ -261,7 +264,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], density: NDArray[
     )
 
 
-def densities(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
+def lof_of(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.float64]:
     """LOF against the training rows for some answers; NaN where a value is outside its domain."""
     found = np.full(len(which), np.nan)
     legal = explanation.checks.in_domain[which]

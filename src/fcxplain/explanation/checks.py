@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prices:
+class ChangeCosts:
     """What changes cost.
 
     several: that more than one feature changes. change: each feature that does; category: each category on top of
@@ -52,7 +52,7 @@ class Checks:
     """Of the class wanted, by the user's own model."""
     firm: Bools
     """Whether the class is beyond rounding: the same in a batch of any size."""
-    room: NDArray[np.float64]
+    margin: NDArray[np.float64]
     """How far that is above the threshold or, with more than two classes, above the likeliest other class."""
     kept: Bools
     """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
@@ -123,7 +123,7 @@ def check(
     features = tuple(task.schema)
     legal = _columns(is_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, probability, firm, room = _asked(task, after, places, np.asarray(legal.all(axis=1)))
+    predicted, probability, firm, margin = _asked(task, after, places, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -133,7 +133,7 @@ def check(
         predicted=predicted,
         probability=probability,
         firm=firm,
-        room=room,
+        margin=margin,
         kept=kept,
         legal=legal,
         changed=changed,
@@ -194,20 +194,20 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 def _asked(
     task: Task, after: pd.DataFrame, wanted: NDArray[np.int64], legal: Bools
 ) -> tuple[NDArray[Any], NDArray[np.float64], Bools, NDArray[np.float64]]:
-    """Classes by the user's own model, its probability of the class wanted, whether that is firm, and its room."""
+    """Classes by the model, its probability of the class wanted, whether that is firm, and by what margin."""
     predicted = np.full(len(after), None, dtype=object)
-    probability, room = np.full(len(after), np.nan), np.full(len(after), np.nan)
+    probability, margin = np.full(len(after), np.nan), np.full(len(after), np.nan)
     firm = np.zeros(len(after), dtype=bool)
     if legal.any():
         decided = task.classifier.decide(after if legal.all() else after[legal])
         answers = decided.probabilities
         predicted[legal], firm[legal] = task.class_names[decided.choice], decided.firm
         probability[legal] = answers[np.arange(len(answers)), wanted[legal]]
-        room[legal] = _room(answers, wanted[legal], task.classifier.guide)
-    return predicted, probability, firm, room
+        margin[legal] = _margin(answers, wanted[legal], task.classifier.guide)
+    return predicted, probability, firm, margin
 
 
-def _room(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
+def _margin(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
     """How far each class wanted is above what makes it the answer."""
     if answers.shape[1] == 2:
         above = answers[:, 1] - (0.5 if threshold is None else threshold)

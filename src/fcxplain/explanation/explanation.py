@@ -1,11 +1,11 @@
-"""Explanation: the answer to "what could change?" for a table of rows, checked, and ways to keep it."""
+"""Explanation: the answer to "what could change?" for a table of rows, checked, and ways to save it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
+from ..datasets.delimited import guarded
 from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
-from .certificate import Certificate, Change, changes_of, densities, issued
-from .checks import Checks, Prices, check
+from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, written
+from .checks import Bools, ChangeCosts, Checks, check
 from .files.parquet import write_answers
-from .files.plain import data_of, without_nan
-from .frame import answer_number, column_name, frame_of
-from .glance import glance
+from .frame import answer_number, column_named, frame_of
 from .reasons import ANSWERED, STATUSES, Status, WhyNot
+from .wording import glance
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
@@ -55,9 +56,34 @@ class Effort:
 class Explanation:
     """Answers for rows, each checked with the task's own model and rules.
 
-    `rows` are the rows asked, index kept. `answers` has one line for each counterfactual, `place` says which
-    row (by position) it is for and `rank` which of that row's answers it is, from 1. `soft_valid`, where the
-    method has raw outputs, says whether these had the class wanted before they were decoded to legal values.
+    `FCx.explain` makes it; `Explanation.of` makes it of counterfactuals from anywhere.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        The rows asked, with their index.
+    answers : DataFrame
+        A line for each counterfactual.
+    place, rank : ndarray of int
+        For each answer, the position of its row, and which of that row's answers it is, from 1.
+    checks : Checks
+        What was found out about each answer.
+    wanted, row_status : ndarray
+        For each row, the class wanted and the status.
+    reasons : dict of int to WhyNot
+        Why rows have no answer, by position, where that was asked.
+    notes : tuple of str
+        What the method has to say.
+    effort : Effort
+        What it took.
+    frame, status, why_not, counts, certificates, lof
+        The same as tables, counts and certificates; made when they are first asked for.
+
+    Examples
+    --------
+    >>> answer = FCx(seed=0).fit(task).explain(rows)  # doctest: +SKIP
+    >>> answer.frame  # doctest: +SKIP
+    >>> print(answer.certificate(0))  # doctest: +SKIP
     """
 
     task: Task
@@ -71,19 +97,19 @@ class Explanation:
     checks: Checks
     found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
+    """Where the method has raw outputs: whether these had the class wanted before they were decoded."""
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
     own: Overrides | None = None
     """Rules of single rows, in the order of `rows`."""
     reasons: Mapping[int, WhyNot] = field(default_factory=dict)
-    """Why a row has no answer, by the row's position, where that was asked."""
     calls: NDArray[np.int64] | None = None
     """For each row, how many candidates the user's model was asked about."""
     cut_short: NDArray[np.bool_] | None = None
-    """For each row, whether its budget ended before the search did; None where nobody told."""
+    """For each row, whether its budget ended before the search did; None where that is not known."""
     draws: int = 0
     """Proposals of the network for each row."""
-    prices: Prices | None = None
+    costs: ChangeCosts | None = None
     """What the answers were chosen by, where that needs no training rows."""
 
     def __post_init__(self) -> None:
@@ -107,9 +133,42 @@ class Explanation:
         own: Overrides | None = None,
         **more: Any,
     ) -> Explanation:
-        """Check answers and tell each row's status: of its best answer, or from `without`.
+        """Check counterfactuals that come from anywhere.
 
-        `without` has a status for each row, which counts where the row has no answer; by default, that none was found.
+        Parameters
+        ----------
+        task : Task
+            Whose model and rules they are checked with.
+        rows : DataFrame
+            The rows asked.
+        answers : DataFrame
+            A line for each counterfactual.
+        place : ndarray of int
+            For each counterfactual, the position of its row in `rows`.
+        method : str
+            Who made them.
+        wanted : ndarray
+            For each row, the class wanted.
+        without : ndarray of str, optional
+            For each row, the status that it has if it has no answer; by default, that none was found.
+        rank : ndarray of int, optional
+            Which of its row's answers each is, from 1; by default, their order.
+        found_by : str or ndarray, default="draw"
+            Where they come from.
+        own : Overrides, optional
+            Rules of single rows.
+        **more
+            Any other field of an explanation, such as `notes` or `effort`.
+
+        Returns
+        -------
+        Explanation
+            Each row has the status of its best answer.
+
+        Raises
+        ------
+        DataError
+            If the parts do not fit together, or a class or a status does not exist.
         """
         names = list(task.schema.names)
         rows, answers = rows[names], answers[names].reset_index(drop=True)
@@ -133,7 +192,7 @@ class Explanation:
 
     @property
     def status(self) -> pd.Series:
-        """The status of each row, by the index of the rows asked."""
+        """The status of each row, by the index of the rows asked; see `Status`."""
         return pd.Series(self.row_status, index=self.rows.index, name="status", dtype=str)
 
     @property
@@ -157,23 +216,26 @@ class Explanation:
 
         A row without an answer has one line with its status and nothing else. Where a feature has the name of
         one of the first columns, that column is called `fcx_...` instead. `why_not` is there if reasons are.
+
+        The dtypes depend on the task alone, not on whether some row has no answer. Whole numbers are `Int64` and
+        truths `boolean`, which may be missing; all else is as in the training rows, text as pandas has it. `row` has
+        the dtype of the labels and `wanted` that of the classes, since neither is ever missing. Only a value that the
+        dtype cannot hold, such as a level that does not exist, gives its column another one.
         """
         return frame_of(self)
 
     @property
-    def bare(self) -> NDArray[np.int64]:
-        """Positions of the rows without an answer."""
-        return np.setdiff1d(np.arange(len(self)), self.place)
-
-    @property
-    def lines(self) -> NDArray[np.int64]:
-        """What stands on each line of `frame`: an answer by its number, or, counted on from these, a bare row."""
-        place, rank = np.concatenate([self.place, self.bare]), np.concatenate([self.rank, np.ones(len(self.bare))])
-        return np.lexsort((rank, place))
+    def lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each line of `frame`, the number of its answer (-1 for none) and the position of its row."""
+        without = np.setdiff1d(np.arange(len(self)), self.place)
+        row, rank = np.concatenate([self.place, without]), np.concatenate([self.rank, np.ones_like(without)])
+        answer = np.concatenate([np.arange(len(self.place)), np.full_like(without, -1)])
+        order = np.lexsort((rank, row))
+        return answer[order], row[order]
 
     def column(self, about: str) -> str:
         """What a column of `frame` that is no feature is called there."""
-        return column_name(about, self.task.schema)
+        return column_named(about, self.task)
 
     @property
     def why_not(self) -> pd.Series:
@@ -184,28 +246,40 @@ class Explanation:
         return pd.Series(words, index=self.rows.index, name="why_not", dtype=object)
 
     @cached_property
-    def density(self) -> NDArray[np.float64]:
+    def lof(self) -> NDArray[np.float64]:
         """Local outlier factor of each answer against the training rows; NaN where it cannot be had.
 
         Nothing is measured before somebody asks for this or for certificates.
         """
-        return densities(self, np.arange(len(self.answers)))
+        return lof_of(self, np.arange(len(self.answers)))
 
     @cached_property
     def certificates(self) -> list[Certificate]:
         """One certificate for each answer, in the order of `answers`."""
-        return issued(self, np.arange(len(self.answers)), self.density)
+        return issued(self, np.arange(len(self.answers)), self.lof)
 
     def certificate(self, which: Hashable) -> Certificate:
         """The certificate of one answer, without the work for all the others.
 
-        A whole number is the answer's place in `answers`; anything else is a row's label, for its first answer.
+        Parameters
+        ----------
+        which : int or label
+            A whole number is the answer's place in `answers`; anything else is a row's label, for its first answer.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        DataError
+            If there is no such answer; the message says what the row has instead. An `IndexError` too for a number.
         """
         i = answer_number(self, which)
         if "certificates" in vars(self):
             return self.certificates[i]
         one = np.array([i])
-        return issued(self, one, self.density[one] if "density" in vars(self) else densities(self, one))[0]
+        return issued(self, one, self.lof[one] if "lof" in vars(self) else lof_of(self, one))[0]
 
     def changes(self, which: Hashable) -> tuple[Change, ...]:
         """What differs between an answer and its row; which answer is said as in `certificate`."""
@@ -214,10 +288,23 @@ class Explanation:
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
 
     def under(self, task: Task) -> Explanation:
-        """The same answers checked again under another task with the same features: other rules, another model.
+        """The same answers checked again with other rules or another model.
 
-        What was proved impossible stays so only where the proof carries over: the same model and features, and no
-        rule fewer.
+        Parameters
+        ----------
+        task : Task
+            One with the same features.
+
+        Returns
+        -------
+        Explanation
+            What was proved impossible stays so only where the proof carries over: the same model and features, and no
+            rule fewer.
+
+        Raises
+        ------
+        DataError
+            If the task has other features.
         """
         if task is self.task:
             return self
@@ -238,17 +325,66 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data: notes, statuses, reasons, and the certificates with all values."""
-        return data_of(self)
+        lines = zip(labels(self.rows.index), self.row_status.tolist(), self.wanted.tolist(), strict=True)
+        rows = [{"row": written(row), "status": status, "wanted": written(wanted)} for row, status, wanted in lines]
+        for position, reason in self.reasons.items():
+            rows[position]["why_not"] = reason.to_dict()
+        columns = {name: map(written, self.answers[name].tolist()) for name in self.task.schema.names}
+        lines = zip(self.certificates, *columns.values(), strict=True)
+        answers = [c.to_dict() | {"counterfactual": dict(zip(columns, v, strict=True))} for c, *v in lines]
+        return {
+            "method": self.method, "notes": list(self.notes), "counts": self.counts, "rows": rows, "answers": answers
+        }  # fmt: skip
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """`to_dict` as JSON text, written to `path` if given."""
-        text = json.dumps(without_nan(self.to_dict()), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+        """`to_dict` as JSON text, in which what is no number is null.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file to write it to, whole or not at all.
+
+        Returns
+        -------
+        str
+        """
+        text = json.dumps(written(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
         if path is not None:
             write_whole(Path(path), text + "\n")
         return text
 
+    def to_csv(self, path: str | Path) -> None:
+        """`frame` as a CSV file that no spreadsheet takes for formulas; our own readers take the guards off again.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, whole or not at all.
+        """
+        safe = self.frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(guarded))
+        write_whole(path, str(safe.rename(columns=guarded).to_csv(index=False, lineterminator="\n")))
+
     def to_html(self, path: str | Path | None = None, *, title: str | None = None, group: str | None = None) -> str:
-        """Everything as one HTML page, written to `path` if given; `group` names a feature to compare by."""
+        """Everything as one HTML page that needs nothing from outside.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file to write it to, whole or not at all.
+        title : str, optional
+            What stands at the top.
+        group : str, optional
+            A feature whose values are compared.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        SchemaError
+            If there is no such feature.
+        """
         # The page takes explanations apart, and so comes after them.
         from .page import render
 
@@ -260,10 +396,76 @@ class Explanation:
     def to_parquet(self, path: str | Path, *, key: bytes | None = None) -> None:
         """Everything as a parquet file, the rows as they are now included; see `read_answers`.
 
-        key: 16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that somebody who
-            has the key wrote the file as it is; without, it detects accidental damage and careless edits.
+        Parameters
+        ----------
+        path : str or Path
+            The file, written whole or not at all.
+        key : bytes, optional
+            16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that somebody who has
+            the key wrote the file as it is; without, it detects accidental damage and careless edits.
+
+        Raises
+        ------
+        DataError
+            If a value has no place in its column, two columns have one name, or the key is too short.
         """
         write_answers(self, path, key=key)
+
+
+Part = tuple[NDArray[np.int64], Explanation]
+"""Positions of rows in the whole table, and what was found for them."""
+
+
+def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides) -> Explanation:
+    """The parts as one explanation of `task`. Nothing is checked anew; each row is in one part.
+
+    Every part was explained under the task's rules followed by those of its rows, `own`.
+    """
+
+    def of_rows(name: str, otherwise: Any) -> NDArray[Any]:
+        """What the parts say of their rows, in the order of all rows."""
+        values = [otherwise if getattr(part, name) is None else getattr(part, name) for _, part in parts]
+        whole = np.empty(len(rows), dtype=np.asarray(values[0]).dtype)
+        for (where, _), value in zip(parts, values, strict=True):
+            whole[where] = value
+        return whole
+
+    found = [part for _, part in parts]
+    place = np.concatenate([where[part.place] for where, part in parts])
+    order = np.argsort(place, kind="stable")
+    tables = [part.answers for part in found if len(part.answers)] or [found[0].answers]
+    kept = np.concatenate([_kept(task, where, part, own) for where, part in parts])
+    names = [f.name for f in fields(Checks) if f.name != "kept"]
+    checks = Checks(kept=kept, **{n: np.concatenate([getattr(part.checks, n) for part in found]) for n in names})
+    return Explanation(
+        task=task,
+        method=found[0].method,
+        rows=rows[list(task.schema.names)],
+        wanted=of_rows("wanted", None),
+        row_status=of_rows("row_status", None),
+        answers=pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True),
+        place=place[order],
+        rank=np.concatenate([part.rank for part in found])[order],
+        checks=checks.take(order),
+        found_by=np.concatenate([part.found_by for part in found])[order],
+        effort=Effort.together(part.effort for part in found),
+        notes=tuple(dict.fromkeys(note for part in found for note in part.notes)),
+        own=own,
+        reasons={int(where[i]): reason for where, part in parts for i, reason in part.reasons.items()},
+        calls=of_rows("calls", 0),
+        cut_short=None if any(part.cut_short is None for part in found) else of_rows("cut_short", False),
+        draws=max(part.draws for part in found),
+    )
+
+
+def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Overrides) -> Bools:
+    """Which rules a part's answers keep: the task's, then all of single rows."""
+    common = len(task.rules)
+    kept = np.ones((len(part.checks), common + len(own.rules)), dtype=bool)
+    kept[:, :common] = part.checks.kept[:, :common]
+    for column, rule in enumerate(own.of_row[where[0]]):
+        kept[:, common + rule] = part.checks.kept[:, common + column]
+    return kept
 
 
 def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -273,23 +475,22 @@ def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
 
 
-def _without(told: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
-    """Statuses of rows as if none had an answer."""
-    if told is None:
+def _without(given: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
+    """Statuses of rows as if none had an answer; one that claims an answer counts as not found."""
+    if given is None:
         return np.full(rows, Status.NOT_FOUND, dtype=object)
-    if len(told) != rows:
-        raise DataError(f"{len(told):,} statuses for {rows:,} rows: there must be one for each")
-    strange = sorted(str(s) for s in set(np.asarray(told).tolist()) if s not in STATUSES)
-    if strange:
-        raise DataError(f"{some(strange)} is no status. They are {some(STATUSES, len(STATUSES))}.")
-    status = np.asarray(told).astype(object)
-    # Nobody is told of an answer that is not there.
+    if len(given) != rows:
+        raise DataError(f"{len(given):,} statuses for {rows:,} rows: there must be one for each")
+    unknown = sorted(str(s) for s in set(np.asarray(given).tolist()) if s not in STATUSES)
+    if unknown:
+        raise DataError(f"{some(unknown)} is no status. They are {some(STATUSES, len(STATUSES))}.")
+    status = np.asarray(given).astype(object)
     status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
     return status
 
 
 def _judged(status: NDArray[np.object_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.object_]:
-    """Statuses in which rows with an answer are told by the best of theirs."""
+    """Statuses in which rows with an answer have that of their best."""
     status[place] = Status.BEST_EFFORT
     status[place[checks.passed]] = Status.VERIFIED
     return status

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
-from ..schema import Schema
+from ..task import Task
 from ..text import counted, cut
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ NEAR = 10_000
 LABEL = 60
 """Letters of a label that are shown."""
 SEE = "See .frame for all answers."
-BARE = {
+WITHOUT = {
     "already": "has the class wanted already, so there is no answer for it",
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
@@ -56,10 +56,11 @@ def _of_label(e: Explanation, label: Hashable) -> int:
     if len(rows) > 1:
         problem = f"{counted(len(rows), 'row')} have this label"
         raise DataError("", [Fault(place, problem, "Give the number of the answer, counted from 0.")])
-    answers = np.flatnonzero(e.place == rows[0])
-    if not len(answers):
-        raise DataError("", [Fault(place, BARE[str(e.row_status[rows[0]])], _why(e, int(rows[0])))])
-    return int(answers[np.argmin(e.rank[answers])])
+    first = _first_answer(e, rows[0])
+    if first is None:
+        why = e.reasons[rows[0]].words if rows[0] in e.reasons else "See .status for all rows."
+        raise DataError("", [Fault(place, WITHOUT[str(e.row_status[rows[0]])], why)])
+    return first
 
 
 def _same_label(e: Explanation, number: int | np.integer) -> str:
@@ -67,61 +68,85 @@ def _same_label(e: Explanation, number: int | np.integer) -> str:
     rows = _rows(e, number)
     if len(rows) != 1:
         return ""
-    answers = np.flatnonzero(e.place == rows[0])
-    if not len(answers):
-        return f"The row with the label {number} {BARE[str(e.row_status[rows[0]])]}."
-    return f"The row with the label {number} has answer {answers[np.argmin(e.rank[answers])]}."
+    first = _first_answer(e, rows[0])
+    has = WITHOUT[str(e.row_status[rows[0]])] if first is None else f"has answer {first}"
+    return f"The row with the label {number} {has}."
 
 
-def _rows(e: Explanation, label: Hashable) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _first_answer(e: Explanation, row: int) -> int | None:
+    """The number of the row's best answer."""
+    answers = np.flatnonzero(e.place == row)
+    return int(answers[np.argmin(e.rank[answers])]) if len(answers) else None
+
+
+def _rows(e: Explanation, label: Hashable) -> list[int]:
     """Positions of the rows with this label."""
     try:
         found = e.rows.index.get_indexer_for([label])
     except (TypeError, ValueError, KeyError):
         # What cannot stand in an index of this kind is nobody's label.
-        return np.empty(0, dtype=np.int64)
-    return np.asarray(found[found >= 0], dtype=np.int64)
+        return []
+    return [int(i) for i in found if i >= 0]
 
 
-def _why(e: Explanation, position: int) -> str:
-    return e.reasons[position].words if position in e.reasons else "See .status for all rows."
-
-
+ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed", "why_not")
+"""What stands before the features."""
 # Features whose changes fit into one whole number beside the number of a group.
 WORD = 30
 
 
 def frame_of(explanation: Explanation) -> pd.DataFrame:
-    """What was found and checked of each answer, then its features; see `Explanation.frame`."""
-    lines = pd.concat([_about(explanation), explanation.answers], axis=1)
-    if len(explanation.bare):
-        lines = _with_bare(explanation, _nullable(lines))
-    return lines.iloc[explanation.lines].reset_index(drop=True)
+    """What was found and checked of each line, then its features; see `Explanation.frame`."""
+    e, c = explanation, explanation.checks
+    answer, row = e.lines
+    status, classes = e.row_status[row], pd.Series(list(e.task.classes)).dtype
+    status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
+    of_row = {"status": pd.Series(status, dtype=str), "wanted": pd.Series(e.wanted[row], dtype=classes)}
+    if e.reasons:
+        of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
+    of_answer = {
+        "rank": pd.Series(e.rank),
+        "predicted": pd.Series(c.predicted, dtype=_nullable(classes)),
+        "probability": pd.Series(c.probability),
+        "cost": pd.Series(c.cost),
+        "changes": pd.Series(c.changes),
+        "changed": pd.Series(changed_names(c.changed, e.task.schema.names), dtype=str),
+    }
+    about = {"row": e.rows.index[row].to_flat_index(), **of_row, **{k: _taken(v, answer) for k, v in of_answer.items()}}
+    features = {name: _taken(as_trained(e.answers[name], e.task), answer) for name in e.task.schema.names}
+    return pd.DataFrame({**{column_named(name, e.task): about[name] for name in ABOUT if name in about}, **features})
 
 
-def column_name(about: str, schema: Schema) -> str:
+def as_trained(column: pd.Series, task: Task) -> pd.Series:
+    """A feature's column in the training rows' dtype; in its own, where a value would not survive that."""
+    name, dtype = column.name, task.encoder.dtypes_[column.name]
+    if column.dtype == dtype:
+        return column
+    try:
+        found = column.astype(dtype)
+    except (TypeError, ValueError):
+        return column
+    before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))
+    same = np.array_equal(before, after, equal_nan=True) and (column.isna() == found.isna()).all()
+    return found if same else column
+
+
+def _taken(column: pd.Series, answer: NDArray[np.int64]) -> pd.api.extensions.ExtensionArray:
+    """What a column of answers says on each line, in a dtype that can be missing, whether or not something is."""
+    return column.astype(_nullable(column.dtype)).array.take(answer, allow_fill=True)
+
+
+def _nullable(dtype: Any) -> Any:
+    """The dtype in which whole numbers and truths stay such where some are missing."""
+    kind = dtype.kind if isinstance(dtype, np.dtype) else ""
+    return {"i": pd.Int64Dtype(), "u": pd.Int64Dtype(), "b": pd.BooleanDtype()}.get(kind, dtype)
+
+
+def column_named(about: str, task: Task) -> str:
     """What a column that is no feature is called: `fcx_...` where a feature has its name."""
-    while about in schema:
+    while about in task.schema:
         about = f"fcx_{about}"
     return about
-
-
-def _about(e: Explanation) -> pd.DataFrame:
-    c = e.checks
-    values = {
-        "row": e.rows.index[e.place].to_flat_index(),
-        "rank": e.rank,
-        "status": np.where(c.passed, "verified", "best_effort"),
-        "wanted": c.wanted,
-        "predicted": c.predicted,
-        "probability": c.probability,
-        "cost": c.cost,
-        "changes": c.changes,
-        "changed": changed_names(c.changed, e.task.schema.names),
-    }
-    if e.reasons:
-        values["why_not"] = e.why_not.to_numpy()[e.place]
-    return pd.DataFrame({e.column(k): v for k, v in values.items()})
 
 
 def changed_names(changed: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[Any]:
@@ -134,22 +159,3 @@ def changed_names(changed: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray
     words = np.empty(len(first), dtype=object)
     words[:] = [", ".join(name for name, yes in zip(names, changed[i], strict=True) if yes) for i in first]
     return words[group]
-
-
-def _with_bare(e: Explanation, lines: pd.DataFrame) -> pd.DataFrame:
-    """A line at the end for each row without an answer, with its label, status, class wanted and reason."""
-    bare = e.bare
-    told = {"row": e.rows.index[bare].to_flat_index(), "status": e.row_status[bare], "wanted": e.wanted[bare]}
-    if e.reasons:
-        told["why_not"] = e.why_not.to_numpy()[bare]
-    longer = lines.reindex(range(len(lines) + len(bare)))
-    for about, values in told.items():
-        name = e.column(about)
-        longer[name] = pd.concat([lines[name], pd.Series(values).astype(lines[name].dtype)], ignore_index=True)
-    return longer
-
-
-def _nullable(lines: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers that may be missing stay whole numbers."""
-    whole = {c: "Int64" for c in lines.columns if isinstance(lines[c].dtype, np.dtype) and lines[c].dtype.kind in "iu"}
-    return lines.astype(whole)

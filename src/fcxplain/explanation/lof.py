@@ -1,7 +1,7 @@
 """How lonely rows are among training rows: the local outlier factor (Breunig et al. 2000) in the encoder's columns.
 
 The reference is fitted once for each task, when somebody first asks. Certificates and metrics both read it, so that
-the densities of the answers average to `lof_to_data`.
+those of the answers average to `lof_to_data`.
 """
 
 from __future__ import annotations

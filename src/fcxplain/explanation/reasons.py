@@ -1,6 +1,6 @@
 """Why a row has no counterfactual, as data: what stands in the way, and the cheapest way out if that gave way.
 
-`search.whynot` finds these out; explanations carry them, and files keep them.
+`search.why_not` finds these out; explanations carry them, and so do files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .wording import move_line
 
 
 class Status(StrEnum):
-    """How a row fared."""
+    """How a row fared; equal to its text, so that `status == "verified"` works."""
 
     VERIFIED = "verified"
     """It has an answer, and everything checked holds."""
@@ -72,7 +72,19 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What a row could do if some obstacles were gone, verified in everything else; the cheapest that was found."""
+    """What a row could do if some obstacles were gone, verified in everything else; the cheapest that was found.
+
+    Attributes
+    ----------
+    gone : tuple of Obstacle
+        What would have to give way.
+    counterfactual : dict
+        The values of all features.
+    changes : tuple of Change
+        The features that differ.
+    cost, probability : float
+        As in a certificate.
+    """
 
     gone: tuple[Obstacle, ...]
     counterfactual: dict[str, Any]
@@ -111,10 +123,21 @@ class Relaxation:
 class WhyNot:
     """Why one row has no answer.
 
-    `status` is "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was
-    spent, else "not_found". `blockers` are the smallest sets of obstacles whose removal helps, at most five: any
-    one of the sets would do, and nothing less than all of it. Rules come before bounds, then the cheapest. `relaxation`
-    is the way for the first. Fixed features are in neither unless that was asked for; one that needs none is preferred.
+    Attributes
+    ----------
+    row : label
+        The row's label.
+    status : str
+        "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was spent,
+        else "not_found".
+    blockers : tuple of tuples of Obstacle
+        The smallest sets of obstacles whose removal helps, at most five: any one of the sets would do, and nothing
+        less than all of it. Rules come before bounds, then the cheapest.
+    relaxation : Relaxation or None
+        The way for the first set. Fixed features are in neither unless that was asked for; one that needs none is
+        preferred.
+    words : str
+        The same as a sentence.
     """
 
     row: Any
@@ -170,8 +193,8 @@ class Blocked:
     def sentences(self, way: str) -> str:
         """All of it in a line; `way` is what would change."""
         several = [f"({number}) {thing}" for number, thing in enumerate(self.things, start=1)]
-        told = f"{self.title} {'; '.join(several if len(several) > 1 else self.things)}."
-        return " ".join(part for part in (told, self.unless and f"{self.unless} {way}.", self.remark) if part)
+        things = f"{self.title} {'; '.join(several if len(several) > 1 else self.things)}."
+        return " ".join(part for part in (things, self.unless and f"{self.unless} {way}.", self.remark) if part)
 
 
 def blocked(why: WhyNot, schema: Schema) -> Blocked | None:

@@ -1,21 +1,25 @@
-"""Values, differences, counts and certificates as people write them: in the feature's own decimals, with its unit."""
+"""How things are worded for people: values in their own decimals and units, certificates, explanations at a glance."""
 
 from __future__ import annotations
 
-import html
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from ..rules.wording import COUNTED
 from ..schema import Feature
 from ..schema.feature import plain
+from ..text import Glance, Overview, counted, cut, remainder
 
 if TYPE_CHECKING:
     from .certificate import Certificate, Change
+    from .explanation import Explanation
+    from .reasons import WhyNot
 
 # Longer texts are cut where they are shown; the certificate has them whole.
 LONGEST = 120
@@ -113,13 +117,8 @@ def _levels_apart(feature: Feature, now: Any, then: Any) -> str:
 LONE = re.compile("[\ud800-\udfff]")
 
 
-def escaped(text: object) -> str:
-    """Text for the inside of an element or of a quoted attribute."""
-    return html.escape(LONE.sub("\ufffd", str(text)))
-
-
 def label_text(label: Any) -> str:
-    """A row's label; the parts of a label with several are told one after the other."""
+    """A row's label; the parts of a label with several stand one after the other."""
     return short(", ".join(map(str, label)) if isinstance(label, tuple) else plain(label))
 
 
@@ -130,11 +129,6 @@ def percent(share: float) -> str:
     if 0.99 < share < 1:
         return "over 99%"
     return f"{share:.0%}"
-
-
-def counted(count: int, thing: str) -> str:
-    """So many things."""
-    return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 # The one status that must not be read over.
@@ -197,7 +191,7 @@ def _checked(c: Certificate) -> str:
 
 def _facts(c: Certificate) -> Iterator[str]:
     cost = "cost unknown" if math.isnan(c.cost) else f"cost {c.cost:.3f}"
-    yield cost if c.density is None else f"{cost}, density {c.density:.3f} (1: as dense as around its neighbours)"
+    yield cost if c.lof is None else f"{cost}, lof {c.lof:.3f} (1: as dense as around its neighbours)"
     effort = [f"{c.draws:,} draws"] if c.draws else []
     effort += [f"{c.calls:,} candidates shown to the model"] if c.calls is not None else []
     yield f"found by {c.found_by}" + (f" ({', '.join(effort)})" if effort else "")
@@ -207,3 +201,94 @@ def _facts(c: Certificate) -> Iterator[str]:
 
 def _prints(c: Certificate) -> str:
     return f"model {c.model or 'without fingerprint'}, rules {c.rules_id or 'without fingerprint'}"
+
+
+# An explanation at a glance.
+FEW = 5
+LABEL, CLASS = 40, 30
+"""Letters that the label of a row and the name of a class may have."""
+ANSWERED = ("verified", "best_effort", "already")
+UNLIMITED = "no rules were given and nothing is fixed"
+
+
+def glance(explanation: Explanation, few: int = FEW) -> Glance:
+    """Statuses and notes; with some answers to show, also how many changes they need, and the first few of them."""
+    e = explanation
+    statuses = ", ".join(f"{count:,} {marked(status)}" for status, count in sorted(e.counts.items()))
+    said = f"Explanation by {e.method}: {counted(len(e), 'row')} ({statuses or 'none'})"
+    if not few:
+        return Glance(said, e.notes)
+    without = np.flatnonzero(~np.isin(e.row_status, ANSWERED)).tolist()
+    facts = [("note", f"{UNLIMITED}; an answer may not be possible for a person")] if unlimited(e) else []
+    facts += [("changes per answer", _changes_per_answer(e))] if len(e.answers) else []
+    facts += [("no answer", _named(e, without, few))] if without and not e.reasons else []
+    grids = [_answers(e, few)] if len(e.answers) else []
+    grids += [_reasons(e, without, few)] if without and e.reasons else []
+    return Glance(said, e.notes, tuple(facts), tuple(grids))
+
+
+def unlimited(e: Explanation) -> bool:
+    """Whether there are answers, and nothing but legal values and the model was asked of them."""
+    own = e.own is not None and len(e.own.rules) > 0
+    return len(e.answers) > 0 and not (own or e.task.rules or e.task.schema.immutable)
+
+
+def certificate_glance(c: Certificate) -> Glance:
+    """One answer: what changes, what the model says, and what holds of the rules."""
+    changes = tuple(
+        (x.title or x.feature, as_written(x.now), f"{as_written(x.then)} {x.unit}".rstrip()) for x in c.changes
+    )
+    rules = tuple(("kept" if rule.kept else "BROKEN", rule.words) for rule in c.rules)
+    grids = (Overview(("feature", "now", "then"), changes), Overview(("verdict", "rule"), rules))
+    return Glance(headline(c), facts=(("then", answered(c)),), grids=grids)
+
+
+def _changes_per_answer(e: Explanation) -> str:
+    counts = sorted(Counter(e.checks.changes.tolist()).items())
+    return ", ".join(f"{changes} in {counted(answers, 'answer')}" for changes, answers in counts)
+
+
+def _answers(e: Explanation, few: int) -> Overview:
+    """The first answers, row by row and best first; what changes stands last, since it may be long."""
+    first = np.lexsort((e.rank, e.place))[:few].tolist()
+    classes = dict.fromkeys(e.checks.wanted.tolist())
+    wanted = cut(next(iter(classes)), CLASS) if len(classes) == 1 else ""
+    head = ("row", "answer", f"probability of {wanted}" if wanted else "probability", "what changes")
+    rest = remainder(len(e.answers) - few, "answer")
+    lines = tuple(_line(e, i, bool(wanted)) for i in first)
+    return Overview(head, lines, f"{rest}; see .frame and .certificates" if rest else "")
+
+
+def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
+    said = "; ".join(map(change_line, e.changes(i))) or "nothing"
+    status = "" if e.checks.passed[i] else f" {marked('best_effort')}"
+    chance = e.checks.probability[i]
+    probability = "not asked" if np.isnan(chance) else f"{chance:.3f}"
+    if not same and not np.isnan(chance):
+        probability = f"{cut(e.checks.wanted[i], CLASS)}: {probability}"
+    return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", probability, said
+
+
+def _named(e: Explanation, without: list[int], few: int) -> str:
+    more = f" and {len(without) - few:,} more" if len(without) > few else ""
+    return ", ".join(f"{_label(e, i)} ({e.row_status[i]})" for i in without[:few]) + more
+
+
+def _reasons(e: Explanation, without: list[int], few: int) -> Overview:
+    rows = tuple((_label(e, i), str(e.row_status[i]), _why(e.reasons.get(i))) for i in without[:few])
+    rest = remainder(len(without) - few, "row")
+    return Overview(("row", "no answer", "why"), rows, f"{rest}; see .why_not" if rest else "")
+
+
+def _why(reason: WhyNot | None) -> str:
+    """The obstacles, or what is said in their place."""
+    if reason is None or not reason.blockers:
+        return "" if reason is None else reason.words
+    sets = [" and ".join(obstacle.words for obstacle in together) for together in reason.blockers]
+    if reason.status == "impossible" and len(sets) == 1:
+        return f"blocked by: {sets[0]}"
+    return f"would work without: {' / '.join(sets)}"
+
+
+def _label(e: Explanation, position: int) -> str:
+    return cut(e.rows.index[position], LABEL)

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import Fault, TrainingError
+from ..progress import ProgressLines
+from ..text import counted
 from ..training_loop import (
     Epoch,
     History,
@@ -267,3 +269,21 @@ def _numbers(tensors: dict[str, Tensor]) -> dict[str, float]:
 
 def _copied_optimiser(state: dict[str, Any]) -> dict[str, Any]:
     return state | {"state": {index: copied(kept) for index, kept in state["state"].items()}}
+
+
+class TrainingLines(Callback):
+    """Lines about a training."""
+
+    def __init__(self, lines: ProgressLines) -> None:
+        self.lines, self.before = lines, 0
+
+    def on_train_begin(self, training: Training) -> None:
+        """Say how much there is to do."""
+        self.before = training.epoch
+        self.lines.say(
+            f"{counted(len(training.train), 'row')}, in at most {counted(training.schedule.epochs, 'epoch')}"
+        )
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Say how far it is. What was there already took no time, and is not counted."""
+        self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epoch")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import DataError, Fault, also, did_you_mean, some
+from ..errors import DataError, also, unknown
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
@@ -48,24 +48,20 @@ CONVENTIONS: dict[str, dict[str, Metric]] = {
 class Evaluation:
     """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
 
-    Parameters
+    Attributes
     ----------
-    method : str
-        What made the answers.
-    convention : str
-        "ours" or "authors".
+    method, convention : str
+        Who answered, and how it was measured.
     rules : tuple of str
         Those that the answers were judged by.
-    values : dict of float
-        By metric.
-    reasons : dict of str
-        Why a metric is absent.
+    values : dict
+        The figures, by metric.
+    reasons : dict
+        Why the absent ones are absent.
     notes : tuple of str
-        What a reader of the numbers must know.
-    asked : int
-        Rows that needed an answer.
-    answers : int
-        Answers that these were given, of every rank.
+        What a reader of the figures must know.
+    asked, answers : int
+        The rows that needed an answer, and the answers that these were given, of every rank.
     """
 
     method: str
@@ -107,11 +103,10 @@ class Evaluation:
         width = max(map(len, self.values), default=0)
         said = "" if self.convention == "ours" else f" (convention: {self.convention})"
         head = f"{self.method}: {counted(self.asked, 'row')} asked, {counted(self.answers, 'answer')}{said}"
-        lines = [f"  {name:<{width}}  {self._worded(name)}" for name in self.values]
+        figures = {name: f"{value:12,.2f}" for name, value in self.values.items()}
+        figures |= {name: f"absent: {reason}" for name, reason in self.reasons.items()}
+        lines = [f"  {name:<{width}}  {words}" for name, words in figures.items()]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
-
-    def _worded(self, name: str) -> str:
-        return f"absent: {self.reasons[name]}" if name in self.reasons else f"{self.values[name]:12,.2f}"
 
 
 def evaluate(
@@ -168,15 +163,10 @@ def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
     """The names of the metrics; whatever is unknown is told at once."""
     given = METRICS if metrics is None else [metrics] if isinstance(metrics, str) else metrics
     names = list(dict.fromkeys(given))
-    faults = [_unknown("metric", name, METRICS) for name in names if name not in METRICS]
-    faults += [_unknown("convention", convention, CONVENTIONS)] if convention not in CONVENTIONS else []
+    faults = unknown("metric", names, METRICS, 30) + unknown("convention", [convention], CONVENTIONS, 30)
     if faults:
         raise also(DataError, KeyError)("evaluate", faults)
     return names
-
-
-def _unknown(kind: str, name: str, known: Iterable[str]) -> Fault:
-    return Fault(f"{kind} {name!r}", "is not known", did_you_mean(name, known) or f"There are {some(known, 30)}.")
 
 
 def _figure(value: float) -> Figure:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..explanation import Explanation, Prices
+from ..explanation import ChangeCosts, Explanation
 from ..proof.enumeration import AskedRows
 from ..region.region import Points
 from ..schema import Feature, Natural
@@ -76,7 +76,7 @@ ROUNDING = 1e-9
 def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
     """Mean cost above the cheapest counterfactual there is, in percent of that one's cost.
 
-    The cost is what the answers were chosen by, where they say so (`Explanation.prices`), else `Checks.cost`. That
+    The cost is what the answers were chosen by, where they say so (`Explanation.costs`), else `Checks.cost`. That
     several features change at all is left out of it where no single change will do.
 
     Every legal row is tried that keeps the immutables, so this exists only where there are at most `limit` of
@@ -96,7 +96,7 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
         # A product over many features is beyond what digits show, or a float holds.
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
         return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
-    prices = answer.prices or Prices()
+    prices = answer.costs or ChangeCosts()
     cost = _costs(task, prices, before, task.schema.natural(answer.answers.iloc[solved]))
     best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)
     necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
@@ -121,7 +121,7 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
 
 
 def _cheapest(
-    task: Task, prices: Prices, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
+    task: Task, prices: ChangeCosts, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
 ) -> Floats:
     """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
     best, places, region = cost.copy(), task.class_places(wanted), task.region(before)
@@ -137,7 +137,7 @@ def _cheapest(
     return best
 
 
-def _priced(task: Task, prices: Prices, points: Points, before: Natural, row: int) -> Floats:
+def _priced(task: Task, prices: ChangeCosts, points: Points, before: Natural, row: int) -> Floats:
     """What each point of a space costs one row to become."""
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for choice, table in zip(points.region.choices, points.tables, strict=True):
@@ -147,7 +147,7 @@ def _priced(task: Task, prices: Prices, points: Points, before: Natural, row: in
     return np.asarray(total + prices.several * (count > 1))
 
 
-def _costs(task: Task, prices: Prices, before: Natural, after: Natural) -> Floats:
+def _costs(task: Task, prices: ChangeCosts, before: Natural, after: Natural) -> Floats:
     """What it costs each row to become its counterfactual."""
     parts = [_price(task, prices, f, before[f.name], after[f.name]) for f in task.schema]
     count = np.sum([changed for _, changed in parts], axis=0)
@@ -155,7 +155,7 @@ def _costs(task: Task, prices: Prices, before: Natural, after: Natural) -> Float
 
 
 def _price(
-    task: Task, prices: Prices, feature: Feature, now: NDArray[Any], then: NDArray[Any]
+    task: Task, prices: ChangeCosts, feature: Feature, now: NDArray[Any], then: NDArray[Any]
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """What one feature adds, and whether it changes."""
     changed = feature.changed(now, then)

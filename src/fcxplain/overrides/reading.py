@@ -12,8 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..datasets.delimited import read_delimited
-from ..errors import DataError, Fault, RuleError, SchemaError, also, did_you_mean, some
+from ..datasets.delimited import DelimitedFile
+from ..datasets.tables import existing, reading_parquet
+from ..errors import DataError, Fault, RuleError, SchemaError, did_you_mean, some
 from ..rules import Rule, read_rules
 from ..schema.validation import not_a_table
 from ..task import Task
@@ -43,24 +44,19 @@ def read_overrides(path: str | Path) -> pd.DataFrame:
     DataError
         If it cannot be read or has no such column; a `FileNotFoundError` too, where there is no file.
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
-        raise also(DataError, FileNotFoundError)(f"there is no file {path}. {near}".rstrip())
+    path = existing(Path(path))
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}
     return _indexed(path, readers.get(path.suffix.lower(), _delimited)(path))
 
 
 def _delimited(path: Path) -> pd.DataFrame:
-    text = read_delimited(path).table.astype(object)
+    text = DelimitedFile(path, expected=(ROW,)).read()[0].astype(object)
     return text.where(text != "", None)
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    try:
+    with reading_parquet(path):
         table = pa.parquet.ParquetFile(path).read().to_pandas(maps_as_pydicts="strict")
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as parquet: {error}") from error
     return table.reset_index() if table.index.name == ROW else table
 
 

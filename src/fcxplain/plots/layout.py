@@ -24,16 +24,10 @@ MANY = 1_000
 """With more vertices than these, one start has to do."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What is done to each row in turn."""
-
-    sorts: bool
-    exchanges: bool
-
-
-BOTH, SORT, EXCHANGE = Sweep(True, True), Sweep(True, False), Sweep(False, True)
-SCHEDULES = ((BOTH,) * 10, (SORT, SORT, EXCHANGE, EXCHANGE) * 4)
+SORTS, EXCHANGES = frozenset({"sort"}), frozenset({"exchange"})
+Sweep = frozenset[str]
+"""What is done to each row in turn."""
+SCHEDULES = ((SORTS | EXCHANGES,) * 10, (SORTS, SORTS, EXCHANGES, EXCHANGES) * 4)
 """Neither is always better, and both are quick."""
 
 
@@ -71,14 +65,9 @@ def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
             carriers.append(chain[chosen - row_of[a]])
         row_of += between
         chains.append(chain)
-    return _as_given(edges, Chains(tuple(row_of), tuple(chains), tuple(carriers)))
-
-
-def _as_given(edges: Sequence[Pair], chains: Chains) -> Chains:
-    place = {(chain[0], chain[-1]): i for i, chain in enumerate(chains.chains)}
+    place = {(chain[0], chain[-1]): i for i, chain in enumerate(chains)}
     order = [place[edge] for edge in edges]
-    carriers = tuple(chains.carriers[i] for i in order) if chains.carriers else ()
-    return Chains(chains.row_of, tuple(chains.chains[i] for i in order), carriers)
+    return Chains(tuple(row_of), tuple(chains[i] for i in order), tuple(carriers[i] for i in order if labelled))
 
 
 def heights(n: int, edges: Sequence[Pair]) -> list[int]:
@@ -175,9 +164,9 @@ def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downw
     """Go through the rows; sort each by the mean place of its neighbours in the row before, or exchange, or both."""
     for row in range(len(orders)) if downwards else range(len(orders) - 1, -1, -1):
         before = _beside(orders, links, row)[0 if downwards else 1]
-        if sweep.sorts and before is not None:
+        if sweep >= SORTS and before is not None:
             orders[row] = orders[row][np.argsort(_means(before), kind="stable")]
-        if sweep.exchanges:
+        if sweep >= EXCHANGES:
             sides = [side for side in _beside(orders, links, row) if side is not None]
             costs = sum((_costs(side) for side in sides), np.zeros((len(orders[row]),) * 2, dtype=np.float32))
             orders[row] = orders[row][_exchanged(costs)]
@@ -432,7 +421,11 @@ def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = Non
     joined = [_part(part, sizes, edges, label) for part in parts if len(part) > 1]
     joined.sort(key=lambda part: (-part.height, -part.width, min(part.boxes)))
     upper = shelved(joined, _page_width(joined), PARTS_APART)
-    single = [_alone(part[0], sizes[part[0]]) for part in parts if len(part) == 1]
+    single = [
+        Placement({node: NodeBox(sizes[node][0] / 2, sizes[node][1] / 2, *sizes[node])}, {}, *sizes[node])
+        for node, *others in parts
+        if not others
+    ]
     lower = shelved(single, max(upper.width, _page_width(single)), NODE_APART)
     return shelved([part for part in (upper, lower) if part.boxes], 0.0, PARTS_APART)
 
@@ -444,10 +437,6 @@ def _part(nodes: list[int], sizes: Sequence[Size], edges: Sequence[Pair], label:
     boxes = {nodes[i]: box for i, box in found.boxes.items()}
     routes = {(nodes[a], nodes[b]): route for (a, b), route in found.routes.items()}
     return Placement(boxes, routes, found.width, found.height)
-
-
-def _alone(node: int, size: Size) -> Placement:
-    return Placement({node: NodeBox(size[0] / 2, size[1] / 2, *size)}, {}, *size)
 
 
 def _page_width(parts: Sequence[Placement]) -> float:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..classifier.reading.networks import Layer, ReluNetwork
 from ..encoding import TableEncoder
-from ..region.encoded import EncodedRegion
+from ..region.encoded import EncodedRegion, encoded_regions
 from ..region.region import Places
 from ..rules.check import Bools
 from ..schema import Natural
+from .batch import ProofBatch, Reason
 
 Floats = NDArray[np.float64]
 
@@ -307,3 +309,33 @@ class Splitter:
         left = np.where((left < now) & (now < right), now, left)
         first.high[own, column] = np.clip((left - start) / spread, low, high)
         second.low[own, column] = np.clip((right - start) / spread, low, high)
+
+
+def by_bounds(batch: ProofBatch) -> None:
+    """Refute rows by bounds on the scores of a network, or find what gets the class."""
+    network, encoder = batch.model.network, batch.model.encoder
+    if network is None:
+        return
+    for target in np.unique(batch.places).tolist():
+        rows = np.flatnonzero(batch.open & (batch.places == target))
+        if not len(rows):
+            continue
+        own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
+        now = {n: v[rows] for n, v in batch.region.before.items()}
+        result = Splitter(network, target, own, encoder, now).refute(parts=batch.limits.parts)
+        batch.settle(rows[result.certain], Reason.BOUND)
+        batch.confirm(rows, result.reached, _natural(encoder, result.x, now))
+
+
+def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArray[Any]]:
+    """Natural columns of encoded rows whose numbers are grid values or present ones."""
+    found: dict[str, NDArray[Any]] = {}
+    for feature in encoder.schema_:
+        span = encoder.spans_[feature.name]
+        if feature.is_category:
+            found[feature.name] = x[:, span].argmax(axis=1)
+            continue
+        low, spread = encoder.scale_[feature.name]
+        values, present = feature.at(feature.codes(x[:, span.start] * spread + low)), now[feature.name]
+        found[feature.name] = np.where(x[:, span.start] == (present - low) / spread, present, values)
+    return found

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ClassifierError
 from ..region.boxes import Floats
 from ..region.region import Places, Region
-from ..rules.check import Bools
 from ..schema import Feature, Natural
 from ..task import Task
+from .batch import ProofBatch, Reason
 
 # Legal rows handled at a time, unless a single row has more.
 BATCH = 200_000
@@ -26,45 +26,36 @@ BATCH = 200_000
 SHOWN = 65_536
 
 
-@dataclass(frozen=True)
-class Enumerated:
-    """What every legal row of some rows gave.
-
-    `found`: some legal row gets the class wanted, and `witness` holds the cheapest such one; natural columns.
-    """
-
-    found: Bools
-    undecided: Bools
-    """Rounding decides whether some legal row gets it."""
-    witness: dict[str, NDArray[Any]]
-    asked: Places
-    """How many legal rows each row has."""
-    calls: int
-    """How many rows the model was shown: those that several rows share are asked about once."""
-
-
-def enumerate_rows(task: Task, region: Region, rows: Places, wanted: Places) -> Enumerated:
-    """Ask the model about every legal row of some rows; `wanted` is the place of the class, for each row of all."""
-    found, undecided = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    asked = np.zeros(len(rows), dtype=np.int64)
-    witness = {n: v[rows].copy() for n, v in region.before.items()}
-    memory = AskedRows(task, {n: v[rows] for n, v in region.before.items()})
-    for batch in _batches(region, rows):
-        points = [region.points(int(rows[i])).legal() for i in batch]
-        every = {n: np.concatenate([p[n] for p in points]) for n in task.schema.names}
-        answers = memory.classes(len(every[task.schema.names[0]]), partial(_taken, every))
-        start = 0
-        for i, natural in zip(batch, points, strict=True):
-            size = len(natural[task.schema.names[0]])
-            own = answers[start : start + size]
-            hits, undecided[i] = np.flatnonzero(own == wanted[rows[i]]), (own < 0).any()
-            start, asked[i] = start + size, size
+def by_enumeration(batch: ProofBatch) -> None:
+    """Ask the model about every legal row of rows that are still open and have few."""
+    rows = np.flatnonzero(batch.open & (batch.region.count <= batch.limits.limit))
+    memory = AskedRows(batch.task, {n: v[rows] for n, v in batch.region.before.items()})
+    asked, undecided = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
+    found, witness = undecided.copy(), {n: v[rows].copy() for n, v in batch.region.before.items()}
+    try:
+        for i, natural, answers in _tried(batch, rows, memory):
+            hits = np.flatnonzero(answers == batch.places[rows[i]])
+            asked[i], undecided[i], found[i] = len(answers), (answers < 0).any(), len(hits) > 0
             if len(hits):
-                found[i] = True
-                cheapest = hits[_cost(task, region.before, int(rows[i]), natural, hits).argmin()]
+                cheapest = hits[_cost(batch.task, batch.region.before, int(rows[i]), natural, hits).argmin()]
                 for name, values in natural.items():
                     witness[name][i] = values[cheapest]
-    return Enumerated(found, undecided, witness, asked, memory.calls)
+    except ClassifierError as error:
+        batch.notes.append(f"{len(rows):,} rows could not be tried out: {error}")
+        return
+    batch.spend(rows, asked, memory.calls)
+    batch.settle(rows[~found & ~undecided], Reason.TRIED)
+    batch.confirm(rows, found, witness)
+
+
+def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple[int, Natural, NDArray[np.int16]]]:
+    """Places among `rows`, with all that each may become and what the model answers (see `AskedRows`)."""
+    for places in _batches(batch.region, rows):
+        points = [batch.region.points(int(rows[i])).legal() for i in places]
+        every = {n: np.concatenate([p[n] for p in points]) for n in batch.task.schema.names}
+        ends = np.cumsum([len(p[batch.task.schema.names[0]]) for p in points])
+        answers = memory.classes(int(ends[-1]), partial(_taken, every))
+        yield from zip(places.tolist(), points, np.split(answers, ends[:-1]), strict=True)
 
 
 def _batches(region: Region, rows: Places) -> Iterator[Places]:

@@ -5,6 +5,8 @@ What was read is kept as long as it agrees with the model, since nothing may be 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import torch
@@ -25,6 +27,28 @@ PROBES = 64
 TO_READ = 2 * PROBE_ROWS
 # Training rows and leaves that trees are held against when they are read.
 PROBED_ROWS, PROBED_LEAVES = 512, 2_048
+
+
+@dataclass(frozen=True, eq=False)
+class ModelReading:
+    """A task's model as numbers: a network on an encoder's columns, or trees, or neither."""
+
+    network: ReluNetwork | None
+    encoder: TableEncoder
+    trees: TreeModel | None
+    notes: tuple[str, ...]
+    """What was in the way."""
+
+    @classmethod
+    def of(cls, task: Task) -> ModelReading:
+        """Whatever can be read."""
+        (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task)
+        return cls(network, encoder, trees, (*notes, *problems))
+
+    @property
+    def shown(self) -> int:
+        """Rows that the model was shown for it, beyond what a network is."""
+        return 0 if self.trees is None else TO_READ
 
 
 def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str, ...]]:

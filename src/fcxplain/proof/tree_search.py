@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..classifier.reading.trees import Demand, TreeModel
+from ..errors import ClassifierError
 from ..region.boxes import Floats
-from ..region.region import Places, Region
+from ..region.region import Places
 from ..rules.check import Bools
 from ..task import Task
+from .batch import ProofBatch, ProofLimits, Reason
 from .tree_cells import CellRegion, CellTrees, CellWays, cell_trees
 
 # Boxes looked at for one row at most, and leaves times boxes.
@@ -36,15 +38,6 @@ DIGITS = 4
 Singles = NDArray[np.float32]
 Ask = Callable[[dict[str, Any]], bool]
 """Whether the user's own model gives a row, natural values, the class wanted."""
-
-
-@dataclass(frozen=True)
-class TreeBudget:
-    """What a search may cost: boxes, questions to the model, and the time by the monotonic clock at which it ends."""
-
-    boxes: int = BOXES
-    asks: int = ASKED
-    until: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ class TreeSearch:
         whole = [self.region.whole[span] for span in self.spans]
         return [Cuts.of(*own) for own in zip(self.region.trees.cuts, whole, self.masks, strict=True)]
 
-    def run(self, limits: TreeBudget) -> Verdict:
+    def run(self, limits: ProofLimits) -> Verdict:
         """Look at boxes, the most promising first, until all are closed or one has a row that gets the class."""
         if not self._is_filled(self.region.whole[None])[0]:
             return Verdict(True, None, 0)
@@ -259,32 +252,35 @@ def _in_best_way(boxes: Bools, ways: CellWays, liking: Singles) -> Bools:
     return found
 
 
-@dataclass(frozen=True)
-class TreeProof:
-    """Of some rows: which certainly have no counterfactual, which have one and what it is, and how often was asked."""
+def by_trees(batch: ProofBatch) -> None:
+    """Refute rows by bounds on the scores of trees, or find what gets the class: over cells, a search for each row."""
+    rows, model, limits = np.flatnonzero(batch.open), batch.model.trees, batch.limits
+    if model is None or not len(rows):
+        return
+    # What is found is asked about once more, with all its checks.
+    budget, before = replace(limits, asks=limits.asks - 1), batch.region.before
+    try:
+        trees = cell_trees(batch.task, model, {n: v[rows] for n, v in before.items()})
+        verdicts = [_verdict(batch, row, model, trees, budget) for row in rows.tolist()]
+    except ClassifierError as error:
+        batch.notes.append(f"nothing is proved by trees: {error}")
+        return
+    asked = np.asarray([v.asked for v in verdicts])
+    batch.spend(rows, asked, int(asked.sum()))
+    batch.settle(rows[[v.certain for v in verdicts]], Reason.BOUND)
+    if limits.asks > 0:
+        witness = {n: v[rows].copy() for n, v in before.items()}
+        for i, verdict in enumerate(verdicts):
+            for name, value in (verdict.row or {}).items():
+                witness[name][i] = value
+        batch.confirm(rows, np.asarray([v.row is not None for v in verdicts]), witness)
 
-    certain: Bools
-    found: Bools
-    witness: dict[str, NDArray[Any]]
-    asked: Places
 
-
-def prove_by_trees(
-    task: Task, region: Region, rows: Places, wanted: Places, model: TreeModel, limits: TreeBudget
-) -> TreeProof:
-    """The ensemble over cells once for some rows of a region, then a search for each; `wanted` is of all its rows."""
-    trees = cell_trees(task, model, {n: v[rows] for n, v in region.before.items()})
-    certain, found = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
-    witness = {n: v[rows].copy() for n, v in region.before.items()}
-    asked = np.zeros(len(rows), dtype=np.int64)
-    for i, row in enumerate(rows.tolist()):
-        target = int(wanted[row])
-        demands = model.demands(target, task.classifier.threshold)
-        verdict = TreeSearch(CellRegion.of(region, row, trees), demands, partial(_may_be, task, target)).run(limits)
-        certain[i], found[i], asked[i] = verdict.certain, verdict.row is not None, verdict.asked
-        for name, value in (verdict.row or {}).items():
-            witness[name][i] = value
-    return TreeProof(certain, found, witness, asked)
+def _verdict(batch: ProofBatch, row: int, model: TreeModel, trees: CellTrees, limits: ProofLimits) -> Verdict:
+    target = int(batch.places[row])
+    demands = model.demands(target, batch.task.classifier.threshold)
+    own = CellRegion.of(batch.region, row, trees)
+    return TreeSearch(own, demands, partial(_may_be, batch.task, target)).run(limits)
 
 
 def _may_be(task: Task, target: int, row: dict[str, Any]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -22,29 +21,12 @@ from .repair import Repairer
 MOST_WAYS = 16
 
 
-class Side(Protocol):
-    """What each way of keeping a group's rules leaves of one feature."""
-
-    @property
-    def place(self) -> int:
-        """The feature's column among the codes."""
-
-    @property
-    def open(self) -> Bools:
-        """Whether a way leaves anything, `rows x ways`."""
-
-    def holds(self, row: Codes, codes: Codes) -> Bools:
-        """Whether each way allows the codes of candidates, `n x ways`."""
-
-    def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
-
-
 @dataclass(frozen=True, eq=False)
 class NumberSide:
-    """The lowest and the highest code of a number, `rows x ways`."""
+    """What each way of keeping rules leaves of a number: its lowest and highest code, `rows x ways`."""
 
     place: int
+    """The feature's column among the codes."""
     feature: Feature
     unit: float
     low: Codes
@@ -52,16 +34,16 @@ class NumberSide:
 
     @property
     def open(self) -> Bools:
-        """See `Side`."""
+        """Whether a way leaves anything, `rows x ways`."""
         return np.asarray(self.low <= self.high)
 
     def holds(self, row: Codes, codes: Codes) -> Bools:
-        """See `Side`."""
+        """Whether each way allows the codes of candidates, `n x ways`."""
         own = codes[:, None]
         return np.asarray((self.low[row] <= own) & (own <= self.high[row]))
 
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """See `Side`."""
+        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
         low = self.low[row]
         found = np.clip(codes[:, None], low, np.maximum(low, self.high[row]))
         return found, np.abs(self.feature.at(found) - self.feature.at(codes)[:, None]) / self.unit
@@ -69,7 +51,7 @@ class NumberSide:
 
 @dataclass(frozen=True, eq=False)
 class LevelSide:
-    """The levels of a category that are allowed, `rows x ways x levels`."""
+    """What each way of keeping rules leaves of a category: the levels allowed, `rows x ways x levels`."""
 
     place: int
     feature: Feature
@@ -77,15 +59,15 @@ class LevelSide:
 
     @property
     def open(self) -> Bools:
-        """See `Side`."""
+        """Whether a way leaves anything, `rows x ways`."""
         return np.asarray(self.levels.any(axis=2))
 
     def holds(self, row: Codes, codes: Codes) -> Bools:
-        """See `Side`."""
+        """Whether each way allows the codes of candidates, `n x ways`."""
         return self.levels[row, :, codes]
 
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
-        """See `Side`."""
+        """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
         moves = ~self.holds(row, codes)
         distance = np.where(self.levels[row], level_distances(self.feature)[codes][:, None], np.inf)
         return np.where(moves, distance.argmin(axis=2), codes[:, None]), moves.astype(np.float64)
@@ -95,7 +77,7 @@ class LevelSide:
 class RuleWays:
     """Rules that belong together: each way of keeping them, feature by feature; `open`, `rows x ways`."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[NumberSide | LevelSide, ...]
     open: Bools
 
     def keeps(self, row: Codes, codes: Codes) -> Bools:
@@ -173,7 +155,7 @@ def _ways(choice: Choice, region: Region) -> RuleWays:
     return RuleWays(sides, is_open)
 
 
-def _side(name: str, boxes: Sequence[Box], repairer: Repairer) -> Side:
+def _side(name: str, boxes: Sequence[Box], repairer: Repairer) -> NumberSide | LevelSide:
     feature, place = repairer.schema[name], repairer.schema.names.index(name)
     if feature.is_category:
         return LevelSide(place, feature, np.stack([box.levels[name] for box in boxes], axis=1))

@@ -19,7 +19,7 @@ from ..generator.training import Callback, Training
 from .container import Saved, check_target, is_there, read, write
 
 KIND = "checkpoint"
-# What Adam keeps for a weight: how many steps it made, one number, and two means in the shape of the weight.
+# What Adam has for a weight: how many steps it made, one number, and two means in the shape of the weight.
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 _ANEW = "Remove this checkpoint to start anew."
 
@@ -84,8 +84,8 @@ def _flat(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     tensors = {"generator": state["generator"]}
     tensors |= {f"model.{name}": tensor for name, tensor in state["model"].items()}
     tensors |= {f"best.{name}": tensor for name, tensor in state["best_weights"].items()}
-    for index, kept in state["optimiser"]["state"].items():
-        tensors |= {f"optimiser.{index}.{key}": kept[key] for key in kept}
+    for index, moments in state["optimiser"]["state"].items():
+        tensors |= {f"optimiser.{index}.{key}": moments[key] for key in moments}
     content = {
         "best_loss": _text(state["best_loss"]),
         "waited": state["waited"],
@@ -99,11 +99,11 @@ def _state(saved: Saved, training: Training) -> dict[str, Any]:
     """The state that `_flat` took apart."""
     content, tensors = saved.content, saved.tensors
     indices = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("optimiser.")})
-    kept = {index: {key: tensors[f"optimiser.{index}.{key}"] for key in ADAM} for index in indices}
+    moments = {index: {key: tensors[f"optimiser.{index}.{key}"] for key in ADAM} for index in indices}
     return {
         "model": {name: tensors[f"model.{name}"] for name in training.model.state_dict()},
         "best_weights": {name: tensors[f"best.{name}"] for name in training.model.state_dict()},
-        "optimiser": {"state": kept, "param_groups": _groups(content["optimiser"], training)},
+        "optimiser": {"state": moments, "param_groups": _groups(content["optimiser"], training)},
         "generator": tensors["generator"],
         "best_loss": float(content["best_loss"]),
         "waited": content["waited"],
@@ -167,7 +167,7 @@ def _tensor_faults(tensors: Mapping[str, Tensor], training: Training) -> Iterato
 
 
 def _is_needed(name: str, tensors: Mapping[str, Tensor]) -> bool:
-    """Adam keeps nothing for a weight that never had a gradient, but all or nothing."""
+    """Adam has nothing for a weight that never had a gradient, but all or nothing."""
     part, _, rest = name.partition(".")
     return part != "optimiser" or any(f"optimiser.{rest.partition('.')[0]}.{key}" in tensors for key in ADAM)
 

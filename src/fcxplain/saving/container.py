@@ -199,46 +199,47 @@ def write(
     """
     path = locate(folder)
     weights, manifest = _files(path, kind, content, tensors, non_finite)
-    try:
+    with _refusing(path, "written", _RIGHTS):
         _check_parent(path.parent)
         with only_writer(path.parent) as alone:
             _check_present(path, kind, overwrite)
             if alone:
                 clear(path)
             put(path, {WEIGHTS: weights, MANIFEST: manifest})
-    except OSError as error:
-        raise refusal(path, f"cannot be written ({error})", _RIGHTS) from error
 
 
 def read(folder: str | Path, kind: str, *, non_finite: Collection[str] = ()) -> Saved:
     """What `write` saved there. `FormatError` for anything missing, added, changed, newer or of another kind."""
     path = locate(folder)
-    try:
+    with _refusing(path, "read", "Check the permissions."):
         return _steady(path, kind, non_finite)
-    except FormatError:
-        raise
-    except OSError as error:
-        raise refusal(path, f"cannot be read ({error})", "Check the permissions.") from error
 
 
 def check_target(folder: str | Path, kind: str, *, overwrite: bool = False) -> None:
     """Raise now what `write` would raise about the place: for those who write only after hours of work."""
     path = locate(folder)
-    try:
+    with _refusing(path, "written", _RIGHTS):
         _check_parent(path.parent)
         _check_present(path, kind, overwrite)
-    except OSError as error:
-        raise refusal(path, f"cannot be written ({error})", _RIGHTS) from error
 
 
 def is_there(folder: str | Path) -> bool:
     """Whether there is anything to read; an empty folder is nothing."""
     path = locate(folder)
-    try:
+    with _refusing(path, "read", "Check the permissions."):
         source = current(path)
         return source.exists() and (not source.is_dir() or any(source.iterdir()))
+
+
+@contextmanager
+def _refusing(path: Path, done: str, remedy: str) -> Iterator[None]:
+    """Whatever the system refuses is a `FormatError` that names the folder."""
+    try:
+        yield
+    except FormatError:
+        raise
     except OSError as error:
-        raise refusal(path, f"cannot be read ({error})", "Check the permissions.") from error
+        raise refusal(path, f"cannot be {done} ({error})", remedy) from error
 
 
 def _files(
@@ -271,7 +272,7 @@ def _check_parent(parent: Path) -> None:
 
 
 def _check_present(path: Path, kind: str, overwrite: bool) -> None:
-    """Refuse to replace anything but a saved thing of the same kind (or an empty folder), and that only if told."""
+    """Refuse to replace anything but a saved thing of the same kind (or an empty folder), and that only if asked."""
     source = current(path)
     if not os.path.lexists(source):
         return
@@ -286,7 +287,7 @@ def _check_present(path: Path, kind: str, overwrite: bool) -> None:
 
 def _check_ours(source: Path, entries: Mapping[str, bool], kind: str) -> None:
     remedy = "It is left as it is: choose another name, or remove it yourself if nobody needs it."
-    if faults := _strangers(source, entries):
+    if faults := _foreign(source, entries):
         raise FormatError(f"{source} is not overwritten", faults)
     if MANIFEST not in entries:
         raise refusal(source, "was not saved by fcxplain", remedy)
@@ -325,7 +326,7 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     place = source / MANIFEST
     manifest = check(parse(_contents(place, LARGEST), place), place, kind)
     missing = [] if WEIGHTS in entries else [Fault(str(source / WEIGHTS), "is missing", AGAIN)]
-    if faults := [*_strangers(source, entries), *missing]:
+    if faults := [*_foreign(source, entries), *missing]:
         raise FormatError("the saved folder is damaged", faults)
     data = _weights(source / WEIGHTS, manifest.size, manifest.sha256)
     return Saved(manifest.content, unpack(data, source / WEIGHTS, non_finite), source)
@@ -353,15 +354,14 @@ def _entries(folder: Path) -> dict[str, bool]:
         return {entry.name: entry.is_file(follow_symlinks=False) for entry in found}
 
 
-def _strangers(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
+def _foreign(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
     extra = sorted(name for name in entries if name not in (MANIFEST, WEIGHTS))
     odd = [name for name in (MANIFEST, WEIGHTS) if not entries.get(name, True)]
-    faults = (
-        [Fault(str(folder), f"has files that do not belong there: {some(extra)}", "Move them away.")] if extra else []
-    )
-    return faults + [
-        Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd
-    ]
+    faults = [Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd]
+    if extra:
+        problem = f"has files that do not belong there: {some(extra)}"
+        faults.insert(0, Fault(str(folder), problem, "Move them away."))
+    return faults
 
 
 def _contents(path: Path, limit: int) -> bytes:

@@ -12,12 +12,15 @@ import torch
 from torch import Tensor
 
 from ..causal import CausalGraph
-from ..classifier import Differentiable
-from ..errors import ClassifierError, FcxError, FormatError
+from ..classifier import KINDS, Differentiable, train_classifier
+from ..classifier.named import OWN_CLASSIFIER, is_onnx, named_classifier
+from ..datasets.source import Source
+from ..errors import ClassifierError, Fault, FcxError, FormatError
 from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from ..generator.objective import LossWeights, TermSettings
 from ..schema import Schema
+from ..settings import RENAMED
 from ..task import Task
 from ..training_loop import History, Schedule
 from . import Saved, read, write
@@ -31,8 +34,6 @@ PARTS: dict[str, type[Any]] = {
     "terms": TermSettings,
     "schedule": Schedule,
 }
-# What parameters were called once, by the names that they had.
-RENAMED = {"weights": "loss_weights", "alpha": "significance"}
 PARAMETERS = (*PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
 
 
@@ -71,17 +72,35 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
 
 
 def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
-    """What `write_fitted` wrote; anything altered is a `FormatError`."""
+    """What `write_fitted` wrote; anything altered is a `FormatError`.
+
+    A classifier may be a name: one of `named_classifier`, or of one that is trained on the data which the folder
+    remembers. Without any it is the one that was saved, or else the trained one or the file that the folder remembers.
+    Code is imported only when a person names it, never because a folder does.
+    """
     saved = read(folder, KIND)
+    source = Source.remembered(saved.content.get("source"))
+    with _describing(folder):
+        schema, network = Schema.from_dict(saved.content["task"]["schema"]), saved.content["task"]["network"]
+    if classifier is None and network is None and source is not None:
+        classifier = source.classifier
+        if classifier not in KINDS and not is_onnx(classifier):
+            problem = "was fitted to a classifier of your own, which is not saved with it"
+            raise ClassifierError("", [Fault(str(folder), problem, f"Pass it: classifier={classifier!r}.")])
+    if isinstance(classifier, str):
+        classifier = _named(classifier, source, schema)
     with _describing(folder):
         return _restored(saved, classifier, any_classifier)
 
 
-def read_schema(folder: str | Path) -> Schema:
-    """The schema alone, for those who have to find the classifier first."""
-    saved = read(folder, KIND)
-    with _describing(folder):
-        return Schema.from_dict(saved.content["task"]["schema"])
+def _named(name: str, source: Source | None, schema: Schema) -> Any:
+    """A classifier by its name: one's own, or one that is trained again as it was."""
+    if name not in KINDS:
+        return named_classifier(name)
+    if source is None:
+        problem = "cannot be trained again, since this model does not say what it was fitted on"
+        raise ClassifierError("", [Fault(f"classifier {name!r}", problem, OWN_CLASSIFIER)])
+    return train_classifier(source.load(schema=schema), name, source.seed)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from torch import Tensor
 from .. import __version__
 from ..errors import Fault, FormatError, some
 
+# Raise it when a reader of the number before would misread what is written now. A higher number is refused with the
+# advice to upgrade; `check` then says what becomes of lower ones.
 FORMAT = 1
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
 LARGEST = 64 * 2**20
@@ -122,8 +124,8 @@ def _wrong_keys(found: Mapping[str, Any], wanted: Mapping[str, type], place: str
 
 def _file_faults(files: Mapping[str, Any], place: str) -> list[Fault]:
     """Names are compared with the one name there is, so that no name of a file can lead out of the folder."""
-    strange = [name for name in files if name != WEIGHTS]
-    faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(strange)}", AGAIN)] if strange else []
+    others = [name for name in files if name != WEIGHTS]
+    faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(others)}", AGAIN)] if others else []
     entry = files.get(WEIGHTS)
     if not isinstance(entry, dict):
         return [*faults, Fault(place, f"does not say what {WEIGHTS!r} must be like", AGAIN)]
@@ -169,7 +171,7 @@ def _finite(text: str) -> float:
 
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
-# safetensors keeps this name for itself: a tensor of that name could not be read again.
+# safetensors has this name for itself: a tensor of that name could not be read again.
 RESERVED = "__metadata__"
 
 
@@ -196,7 +198,7 @@ def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, Te
 
 
 def tensor_faults(tensors: Mapping[str, Tensor], non_finite: Collection[str]) -> Iterator[Fault]:
-    """What is not kept in files: other kinds of numbers, and inf or NaN in tensors not named in `non_finite`."""
+    """What cannot be saved: other kinds of numbers, and inf or NaN in tensors not named in `non_finite`."""
     for name, tensor in tensors.items():
         place = f"tensor {name!r}"
         if name == RESERVED:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..classifier import Classifier, Differentiable, differentiable, torch_modules
 from ..classifier.networks import Ramps, empty_linear
+from ..classifier.protocol import AdapterOptions
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FormatError
 from ..schema import Schema
@@ -179,8 +180,7 @@ def _network(classifier: Classifier) -> tuple[dict[str, Any], dict[str, Tensor]]
     encoder = getattr(classifier, "encoder", None)
     if getattr(classifier, "trained_as", None) is None or classifier.module is None or encoder is None:
         return None
-    found = described(classifier.module, "classifier")
-    if found is None:
+    if (found := described(classifier.module, "classifier")) is None:
         return None
     layers, tensors = found
     known = {"schema": encoder.schema_.to_dict(), "encoder": _encoder_content(encoder)}
@@ -193,7 +193,7 @@ def _restored_network(content: Any, tensors: Mapping[str, Tensor]) -> Classifier
         raise ClassifierError("", [Fault("this explainer", problem, "Give it: FCx.load(folder, classifier=...).")])
     encoder = _restored_encoder(Schema.from_dict(content["schema"]), content["encoder"])
     module = rebuilt(content["layers"], tensors, "classifier")
-    made = torch_modules.classifier(module, encoder, None, None, "logits")
+    made = torch_modules.classifier(module, AdapterOptions(encoder.schema_, encoder, output="logits"))
     made.trained_as = str(content["kind"])
     return made
 

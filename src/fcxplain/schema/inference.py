@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import shlex
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -304,7 +303,7 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
 
 def leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """What to say of an identifier that is left out, with the words by which a person agrees; `also` has other ways."""
-    agree = f"If that is right, say so with ignore=[{name!r}] (--ignore {shlex.quote(name)} on the command line)"
+    agree = f"If that is right, say so with ignore=[{name!r}]"
     return f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}."
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from ..causal import CausalGraph
 from ..classifier import differentiable
 from ..classifier.distillation import Differentiable
-from ..explanation import Prices
+from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
 from .cost import CostWeights, effects_of
@@ -121,13 +121,13 @@ class Context:
         return effects_of(self.space, known)
 
     @property
-    def prices(self) -> Prices | None:
+    def costs(self) -> ChangeCosts | None:
         """What answers are chosen by, unless training rows or the causal graph have a say."""
         w = self.settings.weights
         if w.looks_at_data or w.coherence:
             return None
         hard = {name: float(d) for name, d in zip(self.space.names, self.space.difficulty, strict=True) if d != 1}
-        return Prices(w.several, w.change, w.category, w.distance, hard)
+        return ChangeCosts(w.several, w.change, w.category, w.distance, hard)
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
         """The parts for another task; on the same table and model, what depends on these alone is shared."""

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from ..classifier.protocol import Predictions
+from ..classifier.protocol import BLOCK, Predictions
 from ..classifier.reading.networks import EXTREME
 from ..classifier.rows import legal_codes
 from ..classifier.torch_modules import LogProbabilities, evaluating, like_parameters
@@ -150,8 +150,6 @@ def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:
 # this; of margins that come from probabilities, those farther from 0 than `FAR` are not looked at.
 MUCH, LEAST, FAR = 16.0, 1e-6, 5.0
 PROBES = 256
-# Rows go through the network in whole blocks, since a row's sums are then the same in any batch.
-BLOCK = 64
 # Grids with more values than this are computed, not looked up.
 TABLE = 4_096
 

@@ -122,7 +122,7 @@ class Search:
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
         spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
-        return replace(made, effort=spent, prices=self.context.prices)
+        return replace(made, effort=spent, costs=self.context.costs)
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""

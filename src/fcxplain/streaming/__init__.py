@@ -1,6 +1,6 @@
 """Tables too large for memory: explained some rows at a time, from a file of rows to a file of answers."""
 
 from .rows import matched
-from .run import OnRows, Streamed, StreamProgress, chunk_for, kept_rows, stream
+from .run import Streamed, chunk_for, kept_rows, stream
 
-__all__ = ["OnRows", "StreamProgress", "Streamed", "chunk_for", "kept_rows", "matched", "stream"]
+__all__ = ["Streamed", "chunk_for", "kept_rows", "matched", "stream"]

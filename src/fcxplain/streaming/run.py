@@ -19,9 +19,11 @@ import pyarrow.parquet as pq
 from ..errors import DataError, Fault, some
 from ..explanation import Effort, Explanation, read_answers
 from ..explanation.files.digest import DIGEST, Digest, checked_key
-from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table, column_named
+from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table
+from ..explanation.frame import column_named
 from ..files import only_run, replacing, write_whole
 from ..hashing import fingerprint
+from ..progress import EXPLAINING, FOUND, OnProgress, OnRows, Progress, nobody
 from ..task import Task
 from .rows import RowFile
 
@@ -171,22 +173,8 @@ def _writing(path: Path) -> Iterator[None]:
 # is not kept yet is lost when a run is stopped.
 CHUNK, DEAR = 20_000, 1_000
 
-Explain = Callable[[pd.DataFrame, Callable[[int, int], None] | None], Explanation]
+Explain = Callable[[pd.DataFrame, OnRows], Explanation]
 """Answers for some rows; told as well whom to tell how many of them are done, and how many there are."""
-OnRows = Callable[[int, int | None], None]
-"""Told how many rows of a file are done, and how many there are, if that is known."""
-
-
-@dataclass(frozen=True)
-class StreamProgress:
-    """How far a run has come: rows and chunks done, rows in all (None where nobody knows), rows by status."""
-
-    rows: int
-    total: int | None
-    chunks: int
-    counts: Mapping[str, int]
-    resumed: bool
-    """Whether the last chunk was there already."""
 
 
 @dataclass(frozen=True)
@@ -274,9 +262,7 @@ def stream(
     overwrite: bool = False,
     index: str | None = None,
     key: bytes | None = None,
-    on_chunk: Callable[[StreamProgress], None] | None = None,
-    on_rows: OnRows | None = None,
-    on_resume: Callable[[int], None] | None = None,
+    on_progress: OnProgress = nobody,
 ) -> Streamed:
     """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
 
@@ -287,8 +273,8 @@ def stream(
     overwrite: begin anew, whatever an earlier run has left.
     index: the column that rows are called by, such as an identifier.
     key: secret bytes for the digest of the file; see `Explanation.to_parquet`.
-    on_chunk: told after each chunk. on_rows: told more often, of rows that are done and those that there are.
-    on_resume: told, if it goes on with an earlier run, after how many rows.
+    on_progress: told of rows that are done, and again after each chunk that is kept. Those that an earlier run has
+        answered are in a stage of their own (`progress.FOUND`), and a note says that it goes on with that run.
 
     Every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
     the last is there; then they become the target, which is never seen unfinished. A second run with the same target
@@ -304,9 +290,9 @@ def stream(
     with only_run(Path(target)):
         _check(rows)
         with PartFiles(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
-            done = list(_followed(_explained(explain, rows, parts, chunk, on_rows, on_resume), rows.total, on_chunk))
-            about = _together([part.about for part, _ in done])
-            parts.join([part for part, _ in done], about, key)
+            done = list(_explained(explain, rows, parts, chunk, on_progress))
+            about = _together([part.about for part in done])
+            parts.join(done, about, key)
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
@@ -321,44 +307,27 @@ def _check(rows: RowFile) -> None:
 
 
 def _explained(
-    explain: Explain,
-    rows: RowFile,
-    parts: PartFiles,
-    chunk: int,
-    on_rows: OnRows | None,
-    on_resume: Callable[[int], None] | None,
-) -> Iterator[tuple[PartFile, bool]]:
-    """Each chunk's part, and whether it was there already."""
-    done, resuming = 0, True
+    explain: Explain, rows: RowFile, parts: PartFiles, chunk: int, on_progress: OnProgress
+) -> Iterator[PartFile]:
+    """Each chunk's part, made now or by an earlier run."""
+    done, resuming, total = 0, True, rows.total
     for number, table in enumerate(rows.chunks(chunk)):
-        kept = parts.kept(number, len(table))
-        if kept is None:
-            if resuming and done and on_resume is not None:
-                on_resume(done)
-            resuming = False
-            tell = None if on_rows is None else partial(_tell, on_rows, done, rows.total)
-            yield parts.keep(number, arrow_table(explain(table, tell))), False
-        else:
-            yield kept, True
+        part, stage = parts.kept(number, len(table)), FOUND
+        if part is None:
+            if resuming and done:
+                kept = "the answers before it are kept from the run that was stopped"
+                on_progress(Progress(EXPLAINING, done, total, f"going on after row {done:,}: {kept}"))
+            resuming, stage = False, EXPLAINING
+            answers = explain(table, partial(_tell, on_progress, done, total))
+            part = parts.keep(number, arrow_table(answers))
         done += len(table)
+        on_progress(Progress(stage, done, total))
+        yield part
 
 
-def _tell(on_rows: OnRows, before: int, total: int | None, done: int, _: int) -> None:
+def _tell(on_progress: OnProgress, before: int, total: int | None, done: int, _: int | None) -> None:
     """What is done of a chunk, as what is done of the file."""
-    on_rows(before + done, total)
-
-
-def _followed(
-    done: Iterator[tuple[PartFile, bool]], total: int | None, on_chunk: Callable[[StreamProgress], None] | None
-) -> Iterator[tuple[PartFile, bool]]:
-    """The same parts, with a word to whoever wants to know how far it has come."""
-    rows, counts = 0, Counter[str]()
-    for number, (part, resumed) in enumerate(done, start=1):
-        rows += part.about["rows"]
-        counts.update(part.about["counts"])
-        if on_chunk is not None:
-            on_chunk(StreamProgress(rows, total, number, dict(counts), resumed))
-        yield part, resumed
+    on_progress(Progress(EXPLAINING, before + done, total))
 
 
 def _together(abouts: list[dict[str, Any]]) -> dict[str, Any]:

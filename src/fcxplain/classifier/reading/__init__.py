@@ -1,1 +1,6 @@
-"""Models read as numbers: networks and tree ensembles, for proofs and for questions that need no table."""
+"""Models read as numbers, so that the search can be guided and proofs made; a kind is one function.
+
+- `networks.read_network`: torch modules of linear layers with ReLUs between them;
+- `trees.read_trees`: tree ensembles; `ensembles.READERS` names the function for each class of scikit-learn, XGBoost and
+  LightGBM.
+"""

@@ -15,6 +15,7 @@ import torch.fx
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..protocol import roundoff
 from ..torch_modules import LogProbabilities, SecondLogit, evaluating
 
 RELUS = (torch.relu, nn.functional.relu, "relu")
@@ -158,7 +159,7 @@ def read_network(module: nn.Module, threshold: float | None, inputs: torch.dtype
         if not EXTREME <= threshold <= 1 - EXTREME or len(layers[-1].bias) != 2:
             return None
         layers[-1] = layers[-1].then(_linear(np.eye(2), np.array([0.0, -math.log(threshold / (1 - threshold))])))
-    unit = _roundoff(module)
+    unit = max(roundoff(module), FINEST)
     rounded = 4 * unit * (sum(layer.weight.shape[1] + 2 for layer in linear) + SPARE)
     rounded += 2 * float(torch.finfo(inputs).eps)
     if not rounded < 0.5 or not all(np.isfinite(layer.weight).all() for layer in layers):
@@ -231,12 +232,3 @@ def _composed(read: list[Layer | None]) -> list[Layer]:
         if layer is not None:
             layers = [*layers, layer] if previous is None else [*layers[:-1], layers[-1].then(layer)]
     return layers
-
-
-def _roundoff(module: nn.Module) -> float:
-    """The unit roundoff in which a module computes."""
-    floats = [p.dtype for p in [*module.parameters(), *module.buffers()] if p.is_floating_point()]
-    if torch.get_float32_matmul_precision() != "highest" and torch.float32 in floats:
-        # Torch may multiply in fewer digits.
-        return float(torch.finfo(torch.bfloat16).eps) / 2
-    return max([float(torch.finfo(d).eps) / 2 for d in floats] + [FINEST])

@@ -93,7 +93,7 @@ class DigestCheck:
 
 
 class Digest:
-    """A digest in the making: told of the lines in their order, some at a time, however many."""
+    """A digest in the making: given the lines in their order, some at a time, however many."""
 
     def __init__(self, schema: pa.Schema, beside: Mapping[bytes, bytes] | None = None) -> None:
         """`beside` are the metadata of the file itself: parquet keeps those of a schema twice, for other readers."""
@@ -111,13 +111,13 @@ class Digest:
                 column.update(chunk)
 
     def stored(self, key: bytes | None = None) -> bytes:
-        """What a file keeps, once all lines are told."""
+        """What a file holds, once all lines are given."""
         parts = self._parts()
         about = {"algorithm": PLAIN if key is None else KEYED, "whole": _whole(parts, key), "parts": parts}
         return json.dumps(about, ensure_ascii=False).encode()
 
     def check(self, stored: bytes | None, key: bytes | None = None) -> DigestCheck:
-        """Hold what a file keeps against the lines that were told."""
+        """Hold what a file holds against the lines that were given."""
         given, parts = key is not None, self._parts()
         if stored is None:
             return DigestCheck(DigestState.MISSING, given)

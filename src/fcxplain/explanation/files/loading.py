@@ -20,10 +20,13 @@ from ...errors import DataError, Fault, FcxError, FormatError, also, some
 from ...overrides import Overrides
 from ...task import Task
 from ..explanation import Effort, Explanation
+from ..frame import as_trained, column_named
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
-from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, column_named, file_schema, is_json
+from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, file_schema, is_json
 
+# Certificates of format 2 call `lof` "density"; only `verify` compares it. Format 1 has no digest and is refused.
+READ = (2, FORMAT)
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
 
 
@@ -71,39 +74,56 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
-    """Read an explanation and check all its answers again, with this task's model and rules.
+    """Read an explanation from a file and check all its answers again.
 
-    task: a `Task`, or an explainer that was fitted to one.
+    Parameters
+    ----------
+    path : str or Path
+        What `Explanation.to_parquet` or `FCx.explain_file` wrote.
+    task : Task or explainer
+        Whose model and rules the answers are checked with: a task, or an explainer that was fitted to one.
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    FormatError
+        If the file does not hold answers for such a task.
+
+    Examples
+    --------
+    >>> answer.to_parquet("answers.parquet")  # doctest: +SKIP
+    >>> read_answers("answers.parquet", task).counts  # doctest: +SKIP
     """
-    task = task_of(task)
-    file = AnswerFile(Path(path), task)
+    file = AnswerFile(Path(path), task_of(task))
     lines = file.lines(file.whole())
     with reading(file.path):
-        own, reasons = lines.own(), lines.reasons()
-        certificates = [json.loads(text) for text in lines.told["certificate"][lines.answered]]
+        certificates = [json.loads(text) for text in lines.said["certificate"][lines.answered]]
         found_by = [str(certificate["found_by"]) for certificate in certificates]
-        cut_short = lines.cut_short(certificates)
         status = [Status(text) for text in lines.of_row("status")]
-    rows = _restored(lines.now[lines.first], task).set_axis(labels(lines.of_row("row"), file.about["labels"]), axis=0)
-    wanted = classes(lines.of_row("wanted"))
-    told: dict[str, Any] = {"found_by": found_by, "own": own, "reasons": reasons, "cut_short": cut_short}
-    return explained(lines, rows, wanted, file, without=status, **told)
+        own = lines.own()
+    index = labels(lines.of_row("row"), file.about["labels"])
+    rows, wanted = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0), classes(lines.of_row("wanted"))
+    return explained(file, lines, rows, wanted, without=status, found_by=found_by, certificates=certificates, own=own)
 
 
 def explained(
+    file: AnswerFile,
     lines: AnswerLines,
     rows: pd.DataFrame,
     wanted: NDArray[Any],
-    file: AnswerFile,
     *,
     without: Sequence[str],
     found_by: Sequence[str],
+    certificates: Sequence[dict[str, Any]],
     own: Overrides | None,
-    reasons: dict[int, WhyNot],
-    cut_short: NDArray[np.bool_] | None,
 ) -> Explanation:
     """The answers on these lines, checked anew as counterfactuals for these rows."""
-    about, calls = file.about, lines.numbers("calls")
+    with reading(file.path):
+        reasons = lines.reasons()
+    about, calls = file.about, lines.said["calls"][lines.first]
     return Explanation.of(
         file.task,
         rows,
@@ -116,8 +136,8 @@ def explained(
         soft_valid=lines.soft_valid(),
         own=own,
         reasons=reasons,
-        calls=None if calls is None else calls[lines.first],
-        cut_short=cut_short,
+        calls=None if calls.isna().any() else calls.to_numpy(dtype=np.int64),
+        cut_short=lines.cut_short(certificates),
         draws=about["draws"],
         effort=Effort(**about["effort"]),
         notes=tuple(about["notes"]),
@@ -139,7 +159,7 @@ class AnswerFile:
             self.about = json.loads(word)
             self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
             version = self.about["format"]
-        if version != FORMAT:
+        if version not in READ:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
             raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
         with reading(path):
@@ -220,7 +240,7 @@ class AnswerLines:
     """Lines of a file of answers, all of a row together, as they are written."""
 
     task: Task
-    told: pd.DataFrame
+    said: pd.DataFrame
     """What each line says beside the features, under the names that it has where no feature has them."""
     now: pd.DataFrame
     """The row, as it stands on each line."""
@@ -242,13 +262,10 @@ class AnswerLines:
             _first(table, task),
         )
 
-    def __len__(self) -> int:
-        return len(self.told)
-
     @property
     def answered(self) -> NDArray[np.bool_]:
         """Which lines have an answer."""
-        return np.asarray(self.told["rank"].notna())
+        return np.asarray(self.said["rank"].notna())
 
     @property
     def position(self) -> NDArray[np.int64]:
@@ -257,25 +274,20 @@ class AnswerLines:
 
     def of_row(self, name: str) -> list[Any]:
         """What the first line of each row says."""
-        return list(self.told[name][self.first].tolist())
-
-    def numbers(self, name: str) -> NDArray[np.int64] | None:
-        """Whole numbers on each line; None where some are missing."""
-        found = self.told[name]
-        return None if found.isna().any() else found.to_numpy(dtype=np.int64)
+        return list(self.said[name][self.first].tolist())
 
     def soft_valid(self) -> NDArray[np.bool_] | None:
         """Whether each answer had the class wanted before it was decoded, where that is known of all."""
-        found = self.told["soft_valid"][self.answered]
+        found = self.said["soft_valid"][self.answered]
         return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
 
     def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
-        """Whether each row's budget ended before the search did, by the answers' certificates; None if none tells."""
-        told = [certificate.get("cut_short") for certificate in certificates]
-        if all(said is None for said in told):
+        """Whether each row's budget ended before the search did, by the answers' certificates; None if none says."""
+        known = [certificate.get("cut_short") for certificate in certificates]
+        if all(said is None for said in known):
             return None
         found = np.zeros(int(self.first.sum()), dtype=bool)
-        found[self.position[self.answered]] = [said is True for said in told]
+        found[self.position[self.answered]] = [said is True for said in known]
         return found
 
     def own(self) -> Overrides | None:
@@ -290,8 +302,8 @@ class AnswerLines:
 
     def take(self, which: NDArray[np.bool_]) -> AnswerLines:
         """Some of the lines, all of a row together."""
-        told, now, then = (table[which].reset_index(drop=True) for table in (self.told, self.now, self.then))
-        return AnswerLines(self.task, told, now, then, self.first[which])
+        said, now, then = (table[which].reset_index(drop=True) for table in (self.said, self.now, self.then))
+        return AnswerLines(self.task, said, now, then, self.first[which])
 
 
 def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
@@ -331,15 +343,4 @@ def _values(table: pa.Table, name: str) -> pd.Series:
 
 def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
     """Columns of the dtypes that the task's training rows had, so that the model is asked as before."""
-    return pd.DataFrame({name: _retyped(table[name], name, task) for name in task.schema.names})
-
-
-def _retyped(column: pd.Series, name: str, task: Task) -> pd.Series:
-    """The column in the training rows' dtype; in a wider one, where a value would not survive that."""
-    try:
-        found = column.astype(task.dtypes[name])
-    except (TypeError, ValueError):
-        return column
-    before, after = (task.schema.natural(t.to_frame(name), [name])[name] for t in (column, found))
-    same = np.array_equal(before, after, equal_nan=True) and (column.isna() == found.isna()).all()
-    return found if same else column
+    return pd.DataFrame({name: as_trained(table[name], task) for name in task.schema.names})

@@ -26,14 +26,14 @@ from ...schema.definition import is_missing
 from ...schema.feature import plain
 from ...task import Task
 from ..certificate import model_id, rules_id
-from ..frame import changed_names, column_name
+from ..frame import changed_names, column_named
 from .digest import checked_key, with_digest
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
 
 # Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
-FORMAT = 2
+FORMAT = 3
 KEY = b"fcxplain"
 NOW = "now: "
 # Lines that are packed together, and so have to fit in memory together.
@@ -66,11 +66,6 @@ def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = 
 
 
 # What the columns are
-
-
-def column_named(about: str, task: Task) -> str:
-    """What a column that is no feature is called beside the features."""
-    return column_name(about, task.schema)
 
 
 def file_schema(task: Task, row: pa.Field) -> pa.Schema:
@@ -139,8 +134,8 @@ def arrow_table(answer: Explanation) -> pa.Table:
     task, lines = answer.task, _Lines.of(answer)
     row, labels = label_column(answer.rows.index)
     schema = file_schema(task, row)
-    told = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
-    columns = {column_named(name, task): values for name, values in told.items()}
+    said = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
+    columns = {column_named(name, task): values for name, values in said.items()}
     for feature in task.schema:
         columns[feature.name] = _feature_array(feature, answer.answers, task).take(lines.answer)
         columns[NOW + feature.name] = _feature_array(feature, answer.rows, task).take(lines.row)
@@ -157,9 +152,8 @@ class _Lines:
 
     @classmethod
     def of(cls, answer: Explanation) -> _Lines:
-        order = answer.lines
-        rows = np.concatenate([answer.place, answer.bare])[order]
-        return cls(pa.array(order, mask=order >= len(answer.answers)), pa.array(rows))
+        number, row = answer.lines
+        return cls(pa.array(number, mask=number < 0), pa.array(row))
 
 
 def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:

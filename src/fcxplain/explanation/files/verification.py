@@ -18,13 +18,14 @@ from ...overrides import Overrides, as_table
 from ...task import Task
 from ...text import counted
 from ..certificate import model_id, rules_id
+from ..frame import column_named
 from ..reasons import Status
 from .digest import DigestCheck, checked_key
 from .loading import AnswerFile, AnswerLines, classes, explained, reading
-from .parquet import arrow_table, column_named, label_column
+from .parquet import arrow_table, label_column
 
-# Probabilities and densities of one model may differ by this much between machines.
-PROBABILITY, DENSITY = 1e-5, 1e-3
+# Probabilities and LOFs of one model may differ by this much between machines, the latter in relation to their size.
+PROBABILITY, LOF = 1e-5, 1e-3
 ABSENT = "(absent)"
 
 
@@ -34,7 +35,10 @@ def certificate_of(text: Any) -> dict[str, Any]:
         found = json.loads(text)
     except (TypeError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    # Its name in files of format 2.
+    return {"lof" if name == "density" else name: value for name, value in found.items()}
 
 
 def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -61,11 +65,11 @@ def _same(name: str, stored: Any, found: Any) -> bool:
     if name == "probability":
         return same_probability(stored, found)
     if name == "cut_short":
-        # Files of before it was told have none.
+        # Files of before it was written have none.
         return bool(stored in (found, ABSENT))
-    if name == "density":
+    if name == "lof":
         # One that names none has nothing that could be wrong; these are counted.
-        return stored is None or _near(stored, found, DENSITY * abs(found or 0))
+        return stored is None or _near(stored, found, LOF * abs(found or 0))
     return _equal(stored, found)
 
 
@@ -109,11 +113,24 @@ class Difference:
 class Verification:
     """What came of verifying a file of answers.
 
-    `counts` says how many rows have which status by the file. `differences` are the first of them, `total` is how
-    many there are and `fields` how many of each. What only a new search could tell is taken as written (see `notes`),
-    among it proofs of impossibility (`unproved`); whether it was edited, only the `digest` says.
-    `without_density` counts certificates that name no density to compare, `overrides` says whether the file was held
-    against overrides that were given.
+    Attributes
+    ----------
+    passed : bool
+        Whether all that was computed again is as the file says, and nothing speaks against its digest.
+    rows, answers : int
+        How many there are.
+    counts : dict
+        How many rows have which status by the file.
+    differences : tuple of Difference
+        The first of them; `total` is how many there are and `fields` how many of each.
+    unproved : int
+        Proofs of impossibility that were taken as written, as all that only a new search could tell; see `notes`.
+    without_lof : int
+        Certificates that name no LOF to compare.
+    digest : DigestCheck
+        Whether the file was edited.
+    overrides : bool
+        Whether the file was held against overrides that were given.
     """
 
     path: Path
@@ -124,7 +141,7 @@ class Verification:
     total: int
     fields: Mapping[str, int]
     unproved: int
-    without_density: int
+    without_lof: int
     digest: DigestCheck
     overrides: bool
 
@@ -155,8 +172,8 @@ class Verification:
         ]
         if self.unproved:
             notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
-        if self.without_density:
-            notes.append(f"without a density to compare: {self.without_density:,}")
+        if self.without_lof:
+            notes.append(f"without a LOF to compare: {self.without_lof:,}")
         return notes
 
 
@@ -169,16 +186,40 @@ def verify(
     key: bytes | None = None,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> Verification:
-    """Hold a file of answers against these rows, with this task's model and rules, and against its digest.
+    """Hold a file of answers against its rows, model and rules, and against its digest.
 
-    Every certificate is built again from the decoded counterfactual. A file that cannot be read at all is a
-    `FormatError`; whatever else is wrong is a difference. What only a new search could tell is taken as written, and
-    only the digest says whether it was edited.
+    Every certificate is built again from the decoded counterfactual. What only a new search could tell is taken as
+    written, and only the digest says whether it was edited.
 
-    overrides: those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
-    key: the bytes that the file was written with. A digest without a key detects accidental damage and careless edits;
-        only a key proves who wrote the file.
-    on_rows: told how many rows of the file are done.
+    Parameters
+    ----------
+    task : Task
+        The model and the rules.
+    rows : DataFrame
+        The rows that were asked.
+    path : str or Path
+        The file of answers (parquet).
+    overrides : DataFrame or mapping, optional
+        Those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
+    key : bytes, optional
+        What the file was written with. A digest without a key detects accidental damage and careless edits; only a key
+        proves who wrote the file.
+    on_rows : callable, optional
+        Called with how many rows of the file are done.
+
+    Returns
+    -------
+    Verification
+        Every difference; `passed` says whether there is none.
+
+    Raises
+    ------
+    FormatError
+        If the file cannot be read at all. Whatever else is wrong is a difference.
+
+    Examples
+    --------
+    >>> print(verify(task, rows, "answers.parquet"))  # doctest: +SKIP
     """
     key = checked_key(key)
     rows, _ = task.read(rows)
@@ -186,7 +227,7 @@ def verify(
     audit = _Audit(AnswerFile(Path(path), task), rows, own)
     for table in audit.file.batches():
         audit.look_at(table)
-        on_rows(audit.told)
+        on_rows(audit.done)
     return audit.result(key)
 
 
@@ -202,13 +243,13 @@ class _Audit:
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     answers: int = 0
-    without_density: int = 0
+    without_lof: int = 0
 
     def __post_init__(self) -> None:
         # As they stand in files, so that labels of any kind can be compared.
         self.labels = pd.Index(label_column(self.rows.index)[1].to_pylist(), tupleize_cols=False)
         self.seen = np.zeros(len(self.rows), dtype=bool)
-        self.last, self.told = -1, 0
+        self.last, self.done = -1, 0
 
     def look_at(self, table: pa.Table) -> None:
         """Some lines, all of a row together."""
@@ -225,9 +266,9 @@ class _Audit:
         if self.labels.is_unique:
             place = self.labels.get_indexer(pd.Index(stored, tupleize_cols=False))
         else:
-            place = np.arange(self.told, self.told + len(stored))
+            place = np.arange(self.done, self.done + len(stored))
             place[place >= len(self.rows)] = -1
-        self.told += len(stored)
+        self.done += len(stored)
         for i, (label, where) in enumerate(zip(stored, place.tolist(), strict=True)):
             if where < 0:
                 self._differ(label, None, "row", label, ABSENT)
@@ -246,25 +287,24 @@ class _Audit:
 
     def _compare(self, table: pa.Table, lines: AnswerLines, place: NDArray[np.int64]) -> None:
         """The lines against those that an explanation with these answers writes."""
-        rows = self.rows.iloc[place]
-        certificates = [certificate_of(text) for text in lines.told["certificate"][lines.answered]]
+        rows, task = self.rows.iloc[place], self.file.task
+        certificates = [certificate_of(text) for text in lines.said["certificate"][lines.answered]]
         with reading(self.file.path):
-            own, reasons = lines.own() if self.own is None else self.own.take(place), lines.reasons()
-        predicted = self.file.task.predict(rows)
-        wanted = _wanted(self.file.task, predicted, own)
+            own = lines.own() if self.own is None else self.own.take(place)
+        predicted = task.predict(rows)
+        wanted = _wanted(task, predicted, own)
         again = explained(
+            self.file,
             lines,
             rows,
             wanted,
-            self.file,
             without=_statuses(lines.of_row("status"), predicted == wanted),
             found_by=[str(c.get("found_by")) for c in certificates],
+            certificates=certificates,
             own=own,
-            reasons=reasons,
-            cut_short=lines.cut_short(certificates),
         )
         self.answers += len(certificates)
-        self.without_density += sum(c.get("density") is None for c in certificates)
+        self.without_lof += sum(c.get("lof") is None for c in certificates)
         rebuilt = arrow_table(again)
         for name in self.file.columns:
             self._compare_column(name, lines, table.column(name).combine_chunks(), rebuilt.column(name))
@@ -281,8 +321,8 @@ class _Audit:
                 self._differ_at(lines, i, name, *pairs[i])
 
     def _differ_at(self, lines: AnswerLines, line: int, name: str, stored: Any, found: Any) -> None:
-        rank = lines.told["rank"].iloc[line]
-        self._differ(lines.told["row"].iloc[line], None if pd.isna(rank) else int(rank), name, stored, found)
+        rank = lines.said["rank"].iloc[line]
+        self._differ(lines.said["row"].iloc[line], None if pd.isna(rank) else int(rank), name, stored, found)
 
     def _differ(self, row: Any, rank: int | None, name: str, stored: Any, found: Any) -> None:
         self.fields[name] += 1
@@ -296,14 +336,14 @@ class _Audit:
         self._compare_word()
         return Verification(
             path=self.file.path,
-            rows=self.told,
+            rows=self.done,
             answers=self.answers,
             counts=dict(self.counts),
             differences=tuple(self.differences),
             total=sum(self.fields.values()),
             fields=dict(self.fields),
             unproved=self.counts[str(Status.IMPOSSIBLE)],
-            without_density=self.without_density,
+            without_lof=self.without_lof,
             digest=self.file.check_digest(key),
             overrides=self.own is not None,
         )
@@ -312,7 +352,7 @@ class _Audit:
         """What the file says of itself as a whole."""
         task = self.file.task
         found = {
-            "rows": self.told,
+            "rows": self.done,
             "counts": dict(self.counts),
             "model": model_id(task),
             "rules": rules_id(task.schema, [rule.text for rule in task.rules]),
@@ -325,7 +365,7 @@ class _Audit:
 def _row_statuses(lines: AnswerLines) -> list[str]:
     """The status of each row by the file: of its best answer, or of the line that says it has none."""
     verified = np.zeros(int(lines.position[-1]) + 1, dtype=bool)
-    verified[lines.position[(lines.told["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
+    verified[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
     return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
 
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...schema import Feature
+from ...text import counted
 from ..certificate import Certificate, Change
 from ..reasons import Blocked, Status, WhyNot, blocked
-from ..wording import CUT_SHORT, amount, counted, difference, label_text, short
+from ..wording import CUT_SHORT, amount, difference, label_text, short
 from .spread import Spread, spread_of
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
 
 LONGEST = 240
-# Less room than this is told: the model might as well have said no.
+# A smaller margin than this is mentioned: the model might as well have said no.
 CLOSE = 0.01
 WITHOUT = {
     Status.ALREADY: "Nothing has to change: the model answers {wanted} for this row as it is.",
@@ -121,7 +122,7 @@ class Deck:
 
     def _close(self, i: int) -> str:
         """What is said of an answer that is one by very little."""
-        if not self.explanation.checks.room[i] < CLOSE:
+        if not self.explanation.checks.margin[i] < CLOSE:
             return ""
         line = "over the line" if len(self.explanation.task.classes) == 2 else "ahead of another class"
         return f", which is just {line}"
@@ -138,7 +139,7 @@ class Deck:
             now=amount(feature, now),
             then=amount(feature, then),
             difference=difference(feature, now, then),
-            among=spread.told(now, then),
+            among=spread.words(now, then),
             at=(spread.at(now), spread.at(then)),
             names=(spread.named(now), spread.named(then)),
         )
@@ -183,5 +184,6 @@ def _failures(c: Certificate) -> Iterator[str]:
 
 def _reason(status: str, wanted: str, why: WhyNot | None) -> tuple[str, ...]:
     """What came of the row; of what stands in the way, only what is no list of things."""
-    told = WITHOUT.get(Status(status), "").format(wanted=wanted)
-    return tuple(said for said in (told, why.words if why is not None and not why.blockers else "") if said)
+    sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
+    sentences += [why.words] if why is not None and not why.blockers else []
+    return tuple(filter(None, sentences))

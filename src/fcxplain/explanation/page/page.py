@@ -7,19 +7,23 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import cache
 from importlib.resources import files
 from itertools import islice
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import __version__
-from ..wording import LONE, escaped, short
-from . import summary
+from ...rules import in_words
+from ...text import counted
+from ..certificate import written
+from ..reasons import Status
+from ..wording import LONE, UNLIMITED, percent, short, unlimited
 from .cards import Answer, Card, Deck
+from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from ..explanation import Explanation
 
 # What a list begins with, where a dict has the number of its keys in `shapes`.
@@ -32,36 +36,29 @@ class ValuePool:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.shapes: list[tuple[str, ...]] = []
-        self._places: dict[Any, int] = {}
-        self._shape_places: dict[tuple[str, ...], int] = {}
+        self._value_places: dict[Any, int] = {}
+        self._shape_places: dict[Any, int] = {}
 
     def place(self, value: Any) -> int:
         """Where the value stands, put there if it is new."""
-        if isinstance(value, str):
-            return self._kept(value, value)
         if isinstance(value, dict):
-            keys = tuple(map(str, value))
-            return self._node((self._shape(keys), *map(self.place, value.values())))
-        if isinstance(value, list | tuple):
-            return self._node((LIST, *map(self.place, value)))
-        leaf = _leaf(value)
+            shape = _place(self.shapes, self._shape_places, tuple(map(str, value)))
+            value = (shape, *map(self.place, value.values()))
+        elif isinstance(value, list | tuple):
+            value = (LIST, *map(self.place, value))
+        else:
+            value = written(value)
         # 1, 1.0 and True are equal, and yet three things in JSON; so are 0.0 and -0.0.
-        return self._kept(leaf, leaf if isinstance(leaf, str) else (repr(leaf),))
+        key = value if isinstance(value, str | tuple) else (repr(value),)
+        return _place(self.values, self._value_places, value, key)
 
-    def _node(self, places: tuple[int, ...]) -> int:
-        return self._kept(places, places)
 
-    def _kept(self, value: Any, key: Any) -> int:
-        place = self._places.setdefault(key, len(self.values))
-        if place == len(self.values):
-            self.values.append(value)
-        return place
-
-    def _shape(self, keys: tuple[str, ...]) -> int:
-        place = self._shape_places.setdefault(keys, len(self.shapes))
-        if place == len(self.shapes):
-            self.shapes.append(keys)
-        return place
+def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = None) -> int:
+    """Where a thing stands in a list, put at its end if it is new."""
+    place = places.setdefault(thing if key is None else key, len(things))
+    if place == len(things):
+        things.append(thing)
+    return place
 
 
 def json_block(data: Any) -> str:
@@ -72,40 +69,74 @@ def json_block(data: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _leaf(value: Any) -> Any:
-    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
-
-
 TITLE = "What could change"
-# Cards that can be read without a script.
-PLAIN = 10
+# Cards that can be read without a script, and lines of a list that are shown; the rest is counted.
+PLAIN, SHOWN = 10, 15
+
+
+# A sign and a name for people.
+STATUSES = {
+    Status.VERIFIED: ("✓", "verified"),
+    Status.BEST_EFFORT: ("!", "fails a check"),
+    Status.NOT_FOUND: ("?", "not found"),
+    Status.IMPOSSIBLE: ("✕", "impossible"),
+    Status.TIMED_OUT: ("…", "timed out"),
+    Status.ALREADY: ("=", "already there"),
+}
 
 
 def render(answer: Explanation, *, title: str | None = None, group: str | None = None) -> str:
     """The page for an explanation; `group`, a feature's name, adds how its values fared to the summary."""
-    told = summary.summary(answer, group)  # first: it refuses a feature that is not there
-    deck = Deck(answer)
-    css, js = _part("page.css"), _part("page.js")
-    return Template(_part("page.html")).substitute(
-        version=__version__,
-        title=escaped(short(TITLE if title is None else title, 300)),
-        kicker=summary.kicker(answer),
-        lead=summary.lead(answer),
-        notes=summary.notes(answer),
-        summary=told,
-        rows="The row" if len(answer) == 1 else "Row by row",
-        plain=summary.plain_cards(islice(deck, PLAIN), max(0, len(deck) - PLAIN)),
-        legend=summary.legend(answer),
-        data=json_block(_data(deck)),
-        css=css,
-        css_hash=_hash(css),
-        js=js,
-        js_hash=_hash(js),
+    e, deck = answer, Deck(answer)
+    wanted, changes = sorted({short(w) for w in e.wanted.tolist()}), changes_per_answer(e)
+    answers = sum(count for _, count in changes)
+    page = (
+        _templates()
+        .get_template("page.html")
+        .render(
+            e=e,
+            title=TITLE if title is None else title,
+            wanted=wanted[0] if len(wanted) == 1 else "",
+            asked=int(e.asked.sum()),
+            verified=e.counts.get(Status.VERIFIED, 0),
+            failing=e.counts.get(Status.BEST_EFFORT, 0),
+            without=sum(e.counts.get(status, 0) for status in NO_ANSWER),
+            unlimited=UNLIMITED.capitalize() if unlimited(e) else "",
+            answers=answers,
+            features=feature_counts(e),
+            changes=changes,
+            mean_changes=sum(number * count for number, count in changes) / max(1, answers),
+            obstacles=obstacle_counts(e),
+            proved=all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers),
+            group="" if group is None else e.task.schema[group].title,
+            groups=[] if group is None else group_counts(e, group),
+            cards=list(islice(deck, PLAIN)),
+            more=max(0, len(deck) - PLAIN),
+            data=json_block(_data(deck)),
+            css=_part("page.css"),
+            js=_part("page.js"),
+        )
     )
+    # What no file can hold.
+    return LONE.sub("\ufffd", page)
+
+
+@cache
+def _templates() -> Environment:
+    """The page's templates, in which whatever is not ours is escaped."""
+    # Loaded only by who makes a page.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"counted": counted, "in_words": in_words, "percent": percent, "sha256": _hash, "short": short}
+    found.globals |= {"SHOWN": SHOWN, "statuses": STATUSES, "version": __version__}
+    return found
 
 
 def _part(name: str) -> str:
@@ -119,14 +150,13 @@ def _hash(text: str) -> str:
 def _data(deck: Deck) -> dict[str, Any]:
     """What the script reads: labels and statuses to choose by, and all else by its place in the pool."""
     pool, labels, statuses, places = ValuePool(), [], [], []
-    words = summary.STATUSES
-    names = [str(status) for status in words]
+    names = [str(status) for status in STATUSES]
     for card in deck:
         labels.append(card.label)
         statuses.append(names.index(card.status))
         places.append(pool.place(_content(card)))
     return {
-        "statuses": [{"name": str(s), "sign": word.sign, "says": word.name} for s, word in words.items()],
+        "statuses": [{"name": str(s), "sign": sign, "says": says} for s, (sign, says) in STATUSES.items()],
         "fixed": [not f.mutable for f in deck.features],
         "spreads": {number: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
         "labels": labels,

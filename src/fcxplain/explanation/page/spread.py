@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,37 +21,6 @@ TAIL = 0.005
 LABEL = 24
 
 
-class Spread(Protocol):
-    """What the page draws of one feature."""
-
-    @property
-    def bars(self) -> list[int]:
-        """Heights from 0 to 100."""
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """What stands below the first and the last bar."""
-
-    @property
-    def kind(self) -> str:
-        """ "number", "order" (levels one after the other) or "levels" (one beside the other)."""
-
-    def named(self, value: Any) -> str:
-        """What stands below a value's own bar; empty where its place says enough."""
-
-    def at(self, value: Any) -> float | None:
-        """Where a value stands along the bars, from 0 to 1; None where it has no place."""
-
-    def told(self, now: Any, then: Any) -> str:
-        """Both values among the training rows, in words."""
-
-
-def spread_of(task: Task, name: str) -> Spread:
-    """The spread of one feature over the task's training rows."""
-    feature, values = task.schema[name], task.schema.natural(task.train, [name])[name]
-    return LevelSpread(feature, values) if feature.is_category else NumberSpread(feature, np.sort(values))
-
-
 @dataclass(frozen=True, eq=False)
 class NumberSpread:
     """A number: bars a whole number of steps wide, so that none of them has more values to hold than its neighbour."""
@@ -63,7 +32,7 @@ class NumberSpread:
     kind = "number"
 
     def named(self, value: Any) -> str:
-        """Nothing: the ends of the bars say where a number stands."""
+        """What stands below a value's own bar: nothing, since the ends of the bars say where a number stands."""
         return ""
 
     @cached_property
@@ -97,7 +66,7 @@ class NumberSpread:
         start, wide, count = self._range
         return round(float(np.clip((float(value) - start) / (wide * count), 0, 1)), 3)
 
-    def told(self, now: Any, then: Any) -> str:
+    def words(self, now: Any, then: Any) -> str:
         """How many training rows have less, now and then."""
         if is_missing(now) or is_missing(then):
             return ""
@@ -116,7 +85,7 @@ class LevelSpread:
 
     @property
     def kind(self) -> str:
-        """Whether the bars have an order: one that several levels share has no place in it."""
+        """ "order" for levels one after the other, else "levels"; a bar that several share has no place in an order."""
         return "order" if self.feature.kind == "ordinal" and len(self._counts) <= BARS else "levels"
 
     def named(self, value: Any) -> str:
@@ -157,7 +126,7 @@ class LevelSpread:
         code = self._code(value)
         return None if code is None else round((int(self._bar_of[code]) + 0.5) / len(self.bars), 3)
 
-    def told(self, now: Any, then: Any) -> str:
+    def words(self, now: Any, then: Any) -> str:
         """How many training rows have the levels."""
         return f"Shared by {self._share(now)} of training rows now, {self._share(then)} then"
 
@@ -175,3 +144,12 @@ def _heights(counts: NDArray[np.int64]) -> list[int]:
     """Bars of which none that holds anything is too low to be seen."""
     scaled = np.ceil(counts * (HEIGHT / max(1, int(counts.max(initial=0)))))
     return [int(h) for h in scaled]
+
+
+Spread = NumberSpread | LevelSpread
+
+
+def spread_of(task: Task, name: str) -> Spread:
+    """The spread of one feature over the task's training rows."""
+    feature, values = task.schema[name], task.schema.natural(task.train, [name])[name]
+    return LevelSpread(feature, values) if feature.is_category else NumberSpread(feature, np.sort(values))

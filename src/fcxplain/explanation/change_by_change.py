@@ -47,13 +47,24 @@ class Steps:
 def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
     """Apply the changes of an answer one at a time, each time the one after which the class wanted is likeliest.
 
-    which: the answer's number or its row's label, as in `Explanation.certificate`.
-
     Changes that help equally are taken in the schema's order. The task's own model is asked about every row on the
     way. The order is a way to read an answer and no plan: a row on the way may break rules that the answer keeps.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        The answers.
+    which : int or label, default=0
+        The answer's number or its row's label, as in `Explanation.certificate`.
+
+    Returns
+    -------
+    Steps
+        The row as it is, and what the model says after each change.
     """
     i = answer_number(explanation, which)
-    place, pair, changed = _answer(explanation, i)
+    place, changed = int(explanation.place[i]), explanation.checks.changed[i]
+    pair = pd.concat([explanation.rows.iloc[[place]], explanation.answers.iloc[[i]]], ignore_index=True)
     wanted = explanation.checks.wanted[[i]]
     start = _checked(explanation, place, pair, wanted, np.zeros((1, len(changed)), dtype=bool))
     # What counts as unchanged may still differ by less than half a step; with it, the way ends at the answer itself.
@@ -64,19 +75,13 @@ def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
         tried[np.arange(len(left)), left] = True
         found = _checked(explanation, place, pair, wanted, tried)
         best = int(np.argmax(np.nan_to_num(found.probability, nan=-1.0)))
-        steps.append(_step(changes[left[best]], found, best))
+        change, predicted, keeps = changes[left[best]], found.predicted[best], bool(found.feasible[best])
+        steps.append(Step(change, float(found.probability[best]), predicted, keeps))
         taken = tried[best]
         del left[best]
     label = labels(explanation.rows.index[[place]])[0]
     threshold = _threshold(explanation.task, wanted[0])
     return Steps(label, wanted[0], float(start.probability[0]), start.predicted[0], threshold, tuple(steps))
-
-
-def _answer(e: Explanation, i: int) -> tuple[int, pd.DataFrame, Bools]:
-    """The position of the row, the row above its answer, and which features change."""
-    place = int(e.place[i])
-    pair = pd.concat([e.rows.iloc[[place]], e.answers.iloc[[i]]], ignore_index=True)
-    return place, pair, e.checks.changed[i]
 
 
 def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any], taken: Bools) -> Checks:
@@ -85,10 +90,6 @@ def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any
     columns = {name: pair[name].take(chosen[:, j]).reset_index(drop=True) for j, name in enumerate(pair.columns)}
     before = pair.take(np.zeros(len(taken), dtype=np.int64)).reset_index(drop=True)
     return check(e.task, before, pd.DataFrame(columns), wanted.repeat(len(taken)), e.own, np.full(len(taken), place))
-
-
-def _step(change: Change, found: Checks, i: int) -> Step:
-    return Step(change, float(found.probability[i]), found.predicted[i], bool(found.feasible[i]))
 
 
 def _threshold(task: Task, wanted: Any) -> float | None:

@@ -1,0 +1,300 @@
+"""Where rows come from, for Python and the command line alike: a data set's name, a file, or what a model remembers."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
+from ..progress import OnProgress, nobody
+from ..schema import Schema
+from ..schema.roles import without_ignored
+from ..schema.validation import EMPTY
+from . import DATASETS, load_dataset
+from . import base as splitting
+from .base import Dataset
+from .delimited import Marks, named_in
+from .tables import columns_of, load_table, read_marked, read_table, unreadable_numbers
+
+if TYPE_CHECKING:
+    from ..task import Task
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a model is fitted on, as it is kept beside the model so that the same rows can be loaded again.
+
+    `data` is a data set's name or the whole path of a file. `label` is the label of one's own table, `index` the column
+    that its rows are called by, `schema` the file that its schema came from. `rows` and `seed` choose the sample and
+    the split. `sha256` tells whether the file is still the same.
+    """
+
+    data: str
+    label: str | None = None
+    rows: int | None = None
+    seed: int = 0
+    classifier: str = "paper"
+    schema: str | None = None
+    sha256: str | None = None
+    index: str | None = None
+
+    @classmethod
+    def of(cls, data: str, *, schema: Path | None = None, classifier: str = "paper", **chosen: Any) -> Source:
+        """From what a person wrote; files are kept by their whole paths."""
+        where = located(data)
+        model = _whole(classifier) if Path(classifier).suffix.lower() == ".onnx" else classifier
+        sha256 = None if where in DATASETS else _sha256(where)
+        return cls(where, classifier=model, schema=None if schema is None else _whole(schema), sha256=sha256, **chosen)
+
+    @classmethod
+    def remembered(cls, kept: object) -> Source | None:
+        """What a saved model says that it was fitted on (`FCx.source_`); None if it says nothing that can be read."""
+        if not isinstance(kept, Mapping):
+            return None
+        # Models that were saved before call the index so.
+        kept = {"index": kept.get("id"), **kept}
+        known = {f.name: kept[f.name] for f in fields(cls) if kept.get(f.name) is not None}
+        texts = [known.get(name) for name in ("label", "classifier", "schema", "sha256", "index")]
+        numbers = [known.get(name) for name in ("rows", "seed")]
+        is_sound = all(isinstance(t, str | None) for t in texts)
+        is_sound &= all(n is None or (isinstance(n, int) and n >= 0) for n in numbers)
+        return cls(**known) if is_sound and isinstance(known.get("data"), str) else None
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether this is one of the data sets that fcxplain knows."""
+        return self.data in DATASETS
+
+    def load(
+        self,
+        *,
+        schema: Schema | None = None,
+        target: Any = None,
+        ignore: Sequence[str] = (),
+        immutable: Sequence[str] = (),
+        on_progress: OnProgress = nobody,
+    ) -> Dataset:
+        """The data in its parts; `schema` stands in for the schema file, and for `ignore` and `immutable`."""
+        if self.is_built_in:
+            own = [name for name, given in (("ignore", ignore), ("index", self.index)) if given]
+            if own:
+                raise DataError("", [Fault(name, "is for a table of your own", "Leave it out.") for name in own])
+            loaded = load_dataset(self.data, seed=self.seed, rows=self.rows, on_progress=on_progress)
+            loaded = replace(loaded, schema=loaded.schema.freeze(*immutable))
+            return loaded if target is None else replace(loaded, target=target)
+        if self.label is None:
+            remedy = f"Name the column with the answer, label='NAME', one of {some(read_table(self.data).columns, 20)}."
+            raise DataError("", [Fault(self.data, "has no known label", remedy)])
+        known = schema if schema is not None or self.schema is None else Path(self.schema)
+        roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
+        loaded = load_table(self.data, label=self.label, target=target, schema=known, seed=self.seed, **roles)
+        return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
+
+    def load_again(self, schema: Schema | None = None) -> Dataset:
+        """The data that a model was fitted on; told if it is gone, or is not what it was."""
+        if not self.is_built_in and _sha256(self.data) != self.sha256:
+            if not Path(self.data).is_file():
+                problem = f"was fitted on {self.data}, which is not there any more"
+                raise DataError("", [Fault("the model", problem, "Bring it back, or pass rows of your own.")])
+            changed = f"{self.data} has changed since the model was fitted; its test part may hold training rows"
+            warnings.warn(changed, FcxWarning, stacklevel=2)
+        return self.load(schema=schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it is saved beside a model: `fcx.save(folder, source=source.to_dict())`."""
+        return asdict(self)
+
+
+def located(data: str) -> str:
+    """A data set's name as it is, a file by its whole path; what is neither is refused."""
+    path = Path(data)
+    if data in DATASETS:
+        return data
+    if path.exists() or path.suffix or path.name != data:
+        return _whole(path)
+    listing = f"There are {', '.join(DATASETS)}; or give a CSV or parquet file."
+    remedy = f"{did_you_mean(data, DATASETS)} {listing}".strip()
+    raise DataError("", [Fault("data", f"no data set and no file {data!r}", remedy)])
+
+
+def _whole(path: str | Path) -> str:
+    """A path that means the same wherever it is read again."""
+    return str(Path(path).expanduser().resolve())
+
+
+def _sha256(path: str) -> str | None:
+    """What tells a file from a changed one; None where there is no file to read, which loading it will say."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _sampled(data: Dataset, rows: int, seed: int) -> Dataset:
+    """So many rows of the three parts together, each with its share."""
+    if rows < 1:
+        raise DataError(f"rows is {rows}; ask for at least 1, or leave it out for all")
+    rng, share = np.random.default_rng(seed), min(1.0, rows / len(data))
+    parts = {
+        name: splitting.sample(part, data.label, max(1, round(len(part) * share)), rng)
+        for name, part in (("train", data.train), ("validation", data.validation), ("test", data.test))
+    }
+    return replace(data, **parts)
+
+
+def rules_named(name: str | None, data: Dataset) -> str | Path:
+    """The text of a data set's own rules, or the file that is meant."""
+    if name is None:
+        return ""
+    if name in data.rules:
+        return data.rules[name]
+    if data.rules and not Path(name).exists():
+        remedy = f"{did_you_mean(name, data.rules)} This data set has {', '.join(data.rules)}.".strip()
+        raise RuleError("", [Fault(f"rules {name!r}", "is neither a file nor a name of rules", remedy)])
+    return Path(name)
+
+
+# Tables without a label, or of which nobody knows the schema yet
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """The schema of the columns that can be features, and why the others cannot."""
+
+    schema: Schema
+    left_out: tuple[Fault, ...] = ()
+
+    def to_toml(self) -> str:
+        """A schema file that also says which columns it leaves out and why."""
+        if not self.left_out:
+            return self.schema.to_toml()
+        head = ["", "# Left out, since they cannot be features as they are:"]
+        return self.schema.to_toml() + "\n".join([*head, *(f"# - {_line(fault)}" for fault in self.left_out)]) + "\n"
+
+
+def _line(fault: Fault) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in str(fault)).split())
+
+
+def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence[str] = ()) -> Guessed:
+    """A schema for a table, whatever else is in it. Only if no column can be a feature is that an error."""
+    names, faults = [n for n in table.columns if n != label and n not in ignore], dict[str, Fault]()
+    for name in names if table.columns.is_unique else ():
+        try:
+            Schema.infer(table[[name]])
+        except SchemaError as error:
+            faults[name] = error.faults[0]
+    # With nothing left, the error says why.
+    faults = {} if len(faults) == len(names) else faults
+    return Guessed(Schema.infer(table.drop(columns=list(faults)), label=label, ignore=ignore), tuple(faults.values()))
+
+
+def load_features(
+    data: str,
+    *,
+    schema: Schema | str | Path | None = None,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    seed: int = 0,
+) -> tuple[Schema, pd.DataFrame]:
+    """The schema, given or inferred, and all complete rows of a data set or of a table, which needs no label."""
+    where = located(data)
+    if where in DATASETS:
+        loaded = load_dataset(where, seed=seed)
+        return loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
+    given = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
+    table = without_ignored(read_table(where, schema=given), tuple(ignore), (), label)
+    if given is None:
+        known = Schema.infer(table, label=label)
+    else:
+        known = Schema(tuple(f for f in given if f.name not in ignore)).complete(table)
+    rows, left_out = complete_rows(table, known)
+    if left_out:
+        warnings.warn(left_out, FcxWarning, stacklevel=2)
+    return known, rows
+
+
+def complete_rows(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, str]:
+    """The rows without missing values, and what to say of the others."""
+    missing = schema.missing(table)
+    left = missing.any(axis=1).to_numpy()
+    if not left.any():
+        return table, ""
+    counts = missing.sum()
+    columns = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
+    first = table.index[left][0]
+    told = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
+    return _whole_numbers(table[~left], schema), f"{told} and are left out"
+
+
+def _whole_numbers(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Integers as such again, which were kept as floats beside missing values."""
+    names = [f.name for f in schema if f.kind == "integer" and f.name in table and table[f.name].dtype == "float64"]
+    whole = [n for n in names if (table[n] == table[n].round()).all() and table[n].abs().max() < 2**53]
+    return table.astype(dict.fromkeys(whole, "int64"))
+
+
+# Rows for a model that is there
+
+
+def read_rows(
+    rows: str | Path,
+    task: Task,
+    source: Source | None = None,
+    *,
+    index: str | None = None,
+    skip_missing: bool = False,
+) -> pd.DataFrame:
+    """The rows of a file, or the test part of a data set, as `task` reads them: its features and nothing else.
+
+    Parameters
+    ----------
+    rows
+        A CSV or parquet file, or a data set's name.
+    task
+        What the rows are for. What does not fit its schema is refused, every fault at once.
+    source
+        What the model was fitted on, if that is known: of that data set, the rows are those that it has never seen.
+    index
+        The column that rows are called by; by default the one that `source` names, if the file has it.
+    skip_missing
+        Leave out rows with missing values, with a warning, instead of refusing them.
+    """
+    marks: Marks
+    if str(rows) in DATASETS:
+        own = source if source is not None and source.data == rows else Source(str(rows))
+        table, marks = replace(own, index=index).load().test, {}
+    else:
+        path = located(str(rows))
+        # Names are read otherwise than numbers: they keep their leading zeros.
+        reading = read_marked(path, schema=task.schema, index=index_in(columns_of(Path(path)), source, index))
+        if reading.unreadable:
+            raise unreadable_numbers(path, reading.unreadable)
+        table, marks = reading.table, reading.marks
+    # A label or a note beside the features is nobody's mistake.
+    table = table[[name for name in table.columns if name in task.schema]]
+    whole, left_out = complete_rows(table, task.schema)
+    if left_out and skip_missing:
+        warnings.warn(left_out, FcxWarning, stacklevel=2)
+        table = whole
+    try:
+        task.validate(table)
+    except SchemaError as error:
+        remedy = "Fill it in, or leave such rows out with skip_missing=True."
+        faults = [named_in(replace(f, remedy=remedy), marks) if f.problem == EMPTY else f for f in error.faults]
+        raise SchemaError(error.message, faults) from error
+    return table
+
+
+def index_in(columns: Iterable[str], source: Source | None, index: str | None) -> str | None:
+    """The column that rows are called by: the one asked for, or the one that the model remembers if it is there."""
+    own = None if source is None else source.index
+    return own if index is None and own in set(columns) else index
