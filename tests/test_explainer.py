@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import random
 import shutil
@@ -17,6 +18,7 @@ import loans
 from fcxplain import CausalGraph, FCx, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FormatError, NotFittedError, SchemaError, TrainingError
 from fcxplain.generator.cvae import weight_shapes
+from fcxplain.generator.objective import LossWeights
 from fcxplain.generator.training import Callback, Schedule
 from fcxplain.saving import manifest
 
@@ -67,13 +69,66 @@ def test_unknown_presets_are_all_named():
 def test_parameters_are_read_and_set_as_in_scikit_learn():
     from sklearn.base import clone
 
-    fcx = FCx(seed=3).set_params(architecture__latent=5, weights__density=0)
+    fcx = FCx(seed=3).set_params(architecture__latent=5, loss_weights__density=0)
     assert fcx.get_params()["architecture__latent"] == 5
-    assert fcx.get_params(deep=False)["weights"].density == 0
+    assert fcx.get_params(deep=False)["loss_weights"].density == 0
     twin = clone(fcx)
     assert twin.get_params() == fcx.get_params()
     with pytest.raises(DataError, match="Did you mean 'architecture__latent'"):
         fcx.set_params(architecture__latnet=5)
+
+
+def test_it_is_an_estimator_of_scikit_learn():
+    from sklearn.base import BaseEstimator, clone
+
+    assert isinstance(FCx(), BaseEstimator)
+    assert clone(FCx()).get_params() == FCx().get_params()
+    assert set(FCx().get_params(deep=False)) == set(inspect.signature(FCx).parameters)
+    # Nothing is looked at before fit.
+    strange = FCx(seed="one", architecture=5, terms=None)
+    assert clone(strange).get_params() == strange.get_params()
+    assert "architecture: is a int" in repr(strange)
+    with pytest.raises(TrainingError, match="seed") as error:
+        strange.fit(loans.task())
+    assert {fault.place for fault in error.value.faults} == {"seed", "architecture", "terms"}
+
+
+def test_a_notebook_shows_ours(fitted: FCx):
+    assert fitted._repr_mimebundle_() == {"text/plain": repr(fitted), "text/html": fitted._repr_html_()}
+
+
+def test_a_fitted_one_is_known_as_such_and_its_clone_is_not(fitted: FCx):
+    from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(fitted))
+
+
+def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
+    with pytest.raises(TypeError, match=r"^FCx has no parameter 'weights' any more: use loss_weights$"):
+        FCx(weights=LossWeights())
+    with pytest.raises(TypeError, match="use significance"):
+        FCx(alpha=0.05)
+    with pytest.raises(DataError, match=r"'alpha': is not known\. It is now significance\."):
+        FCx().set_params(alpha=0.05)
+    with pytest.raises(DataError, match="It is now loss_weights__soft"):
+        FCx().set_params(weights__soft=0)
+    with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'weights' any more: use cost$"):
+        fitted.explain(loans.table(5), weights={"change": 2})
+
+
+def test_a_model_saved_under_the_old_names_of_its_settings_is_read(tmp_path: Path, fitted: FCx):
+    fitted.save(tmp_path / "model")
+
+    def rename(content):
+        settings = content["settings"]
+        settings["weights"], settings["alpha"] = settings.pop("loss_weights"), settings.pop("significance")
+
+    _sealed(tmp_path / "model", rename)
+    assert FCx.load(tmp_path / "model", classifier=loans.chance).get_params() == fitted.get_params()
 
 
 def test_settings_that_cannot_work_are_refused_all_at_once():
@@ -300,7 +355,7 @@ def test_content_that_was_tampered_with_and_sealed_again_is_refused_or_harmless(
     assert refused > 30
 
 
-@pytest.mark.parametrize("name", ["hard", "alpha", "n_effective", "search", "prefer", "seed"])
+@pytest.mark.parametrize("name", ["hard", "significance", "n_effective", "search", "prefer", "seed"])
 def test_settings_of_the_wrong_type_that_were_sealed_again_are_refused(tmp_path: Path, fitted: FCx, name: str):
     fitted.save(tmp_path / "model")
     for value in (["fewest"], {"a": 1}, "junk", -1, 10**400):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, also, did_you_mean
 from ..text import Glance, Overview, counted, remainder
 from . import formats, orientation, soundness
 from .formats import GraphParts
@@ -176,7 +176,8 @@ class CausalGraph:
 
     def _at(self, name: str) -> int:
         if name not in self._index:
-            raise DataError("causal graph", [Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))])
+            fault = Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))
+            raise also(DataError, KeyError)("causal graph", [fault])
         return self._index[name]
 
     def _named(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:

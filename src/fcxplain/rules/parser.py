@@ -12,7 +12,7 @@ from pathlib import Path
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..errors import Fault, RuleError
+from ..errors import Fault, RuleError, reading_error
 from ..schema import Schema
 from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
 from .rule import Rule
@@ -127,7 +127,7 @@ def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
         try:
             source = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise RuleError(f"cannot read the rule file {source}: {error}") from error
+            raise reading_error(RuleError, error)(f"cannot read the rule file {source}: {error}") from error
     if isinstance(source, Rule):
         source = [source]
     if isinstance(source, str):

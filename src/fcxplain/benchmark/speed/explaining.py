@@ -69,7 +69,7 @@ def explaining_growth(
     generator, found = np.random.default_rng(seed), []
     with tempfile.TemporaryDirectory() as folder, one_thread(), threadpool_limits(limits=1):
         source, target = Path(folder) / "rows.parquet", Path(folder) / "answers.parquet"
-        work = partial(fcx.explain, source, out=target, prefer=prefer, overwrite=True)
+        work = partial(fcx.explain_file, source, target, prefer=prefer, overwrite=True)
         refused.iloc[:SINGLE].reset_index(drop=True).to_parquet(source)
         work()
         for size in sorted(sizes):
