@@ -579,6 +579,8 @@ def _asked(explainer: Any, rows: pd.DataFrame | Path, about: Mapping[str, Any], 
         ask["overrides"] = own
     if "cost" in ask and "cost" not in inspect.signature(explainer.explain).parameters:
         ask["weights"] = ask.pop("cost")
+    if isinstance(rows, Path) and hasattr(explainer, "explain_file"):
+        return explainer.explain_file(rows, ask.pop("out"), **ask)
     return explainer.explain(rows, **ask)
 
 

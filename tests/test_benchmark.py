@@ -80,7 +80,7 @@ def test_a_key_depends_on_everything_that_was_asked():
         replace(job, explained=10),
         replace(job, history=True),
         replace(job, study="latent", point="10"),
-        replace(job, settings=as_settings({"weights__soft": 0.25})),
+        replace(job, settings=as_settings({"loss_weights__soft": 0.25})),
     ]
     assert len({job.key, *(other.key for other in others)}) == 1 + len(others)
 
@@ -96,7 +96,7 @@ def test_studies_that_come_down_to_the_same_share_the_work():
 
 def test_a_job_survives_json():
     job = short(study="latent", point="2", history=True)
-    job = replace(job, settings=as_settings({"architecture__hidden": (8, 4), "alpha": 0.05}))
+    job = replace(job, settings=as_settings({"architecture__hidden": (8, 4), "significance": 0.05}))
     again = Job.from_dict(json.loads(json.dumps(job.to_dict())))
     assert (again, again.key) == (job, job.key)
 
@@ -157,10 +157,12 @@ def test_studies_try_what_the_paper_tried():
 def test_components_are_left_out_by_a_weight_of_zero():
     jobs = {job.point: job for job in plan_studies(["components"], ["law"])}
     baseline = jobs["baseline"].parameters
-    assert [baseline[f"weights__{term}"] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
-    assert all(baseline[f"weights__{term}"] > 0 for term in ("proximity", "validity", "hard", "kl"))
+    assert [baseline[f"loss_weights__{term}"] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
+    assert all(baseline[f"loss_weights__{term}"] > 0 for term in ("proximity", "validity", "hard", "kl"))
     assert jobs["all"].parameters == Job("law", "fcx-b", "binary").parameters
-    assert jobs["baseline+lof"].parameters["weights__density"] == jobs["all"].parameters["weights__density"] > 0
+    assert (
+        jobs["baseline+lof"].parameters["loss_weights__density"] == jobs["all"].parameters["loss_weights__density"] > 0
+    )
 
 
 # Running
@@ -537,7 +539,7 @@ def test_nothing_to_report_is_an_error(tmp_path: Path):
 def test_points_of_a_study_keep_its_order():
     jobs = plan_studies(["latent"], ["adult"])
     (runs,) = ablation.studies_of([line(job=job) for job in reversed(jobs)])
-    assert [point.name for point in runs.points] == ["2", "5", "10", "20", "30", "40"]
+    assert [run.point for run in runs.points] == ["2", "5", "10", "20", "30", "40"]
     assert runs.chosen == ("10",)
 
 

@@ -24,10 +24,8 @@ from fcxplain import plots
 from fcxplain.causal import CausalGraph
 from fcxplain.errors import DataError, FcxError
 from fcxplain.generator.training import Epoch, History
-from fcxplain.plots import layout as coordinates
-from fcxplain.plots import layout as layers
 from fcxplain.plots.graph import curve
-from fcxplain.plots.layout import place
+from fcxplain.plots.layout import NodeBox, chained, heights, orderings, place
 from fcxplain.plots.style import LONGEST_LINE, name_lines, plain, text_width
 from made_answers import made
 
@@ -77,8 +75,10 @@ def svg(figure, tmp_path, name="picture.svg"):
 
 
 def every_picture():
-    points = pd.DataFrame({"setting": [1, 2], "measure": "m", "mean": [1.0, 2.0], "deviation": [0.1, 0.2]})
-    table = pd.DataFrame({"item": ["a", "a"], "series": ["paper", "ours"], "mean": [1.0, 2.0]})
+    points = pd.DataFrame({"setting": [1, 2], "measure": "m", "series": "s", "mean": [1.0, 2.0], "deviation": 0.1})
+    table = pd.DataFrame(
+        {"item": ["a", "a"], "series": ["paper", "ours"], "mean": [1.0, 2.0], "deviation": [0.1, None]}
+    )
     return {
         "curves": lambda: plots.loss_curves(history(4), title="losses"),
         "graph": lambda: plots.causal_graph(random_graph(0, 8, 10), title="graph"),
@@ -351,7 +351,7 @@ def check_boxes(placement, sizes, label):
         assert (box.width >= width, box.height) == (True, height)
         assert box.width / 2 - 0.02 < box.x < placement.width - box.width / 2 + 0.02
         assert box.height / 2 - 0.02 < box.y < placement.height - box.height / 2 + 0.02
-    labels = [coordinates.Box(*route.label, *label) for route in placement.routes.values() if label]
+    labels = [NodeBox(*route.label, *label) for route in placement.routes.values() if label]
     assert not any(overlap(a, b) for a, b in itertools.combinations(labels, 2))
     assert not any(overlap(a, b) for a in labels for b in boxes)
 
@@ -397,7 +397,7 @@ def brute_height(n, edges):
 )
 def test_rows_keep_edges_as_short_as_brute_force_does(edges):
     n = 1 + max(b for _, b in edges)
-    rows = layers.heights(n, edges)
+    rows = heights(n, edges)
     assert all(rows[b] > rows[a] for a, b in edges)
     assert sum(rows[b] - rows[a] for a, b in edges) == brute_height(n, edges)
 
@@ -408,8 +408,8 @@ def test_crossings_are_counted_as_they_are_seen(drawing):
     sizes, edges, label = drawing
     if not edges:
         return
-    chains = layers.chained(len(sizes), edges, label is not None)
-    for ordering in layers.orderings(chains)[:2]:
+    chains = chained(len(sizes), edges, label is not None)
+    for ordering in orderings(chains)[:2]:
         place_of = {vertex: i for row in ordering.rows for i, vertex in enumerate(row)}
         seen = sum(
             chains.row_of[a] == chains.row_of[c] and (place_of[a] - place_of[c]) * (place_of[b] - place_of[d]) < 0
@@ -420,8 +420,8 @@ def test_crossings_are_counted_as_they_are_seen(drawing):
 
 def test_a_tree_is_drawn_without_crossings():
     edges = [((i - 1) // 2, i) for i in range(1, 31)]
-    chains = layers.chained(31, edges, False)
-    assert min(ordering.crossings for ordering in layers.orderings(chains)) == 0
+    chains = chained(31, edges, False)
+    assert min(ordering.crossings for ordering in orderings(chains)) == 0
 
 
 def test_a_long_edge_runs_straight_where_it_can():
@@ -479,13 +479,12 @@ def test_letters_that_our_font_lacks_count_as_wide():
 # Studies
 
 
-def numbers():
+def numbers(measures=("feasibility", "lof"), series=("$first", "_second")):
     rows = [
-        {"setting": setting, "measure": measure, "series": series, "seed": seed, "value": setting * weight + seed}
-        for setting in (1, 10, 100)
-        for measure, weight in (("feasibility", 1.0), ("lof", 2.0))
-        for series in ("$first", "_second")
-        for seed in range(3)
+        {"setting": k, "measure": m, "series": one, "mean": k * (i + 1.0), "deviation": 0.5}
+        for k in (1, 10, 100)
+        for i, m in enumerate(measures)
+        for one in series
     ]
     return pd.DataFrame(rows)
 
@@ -505,93 +504,48 @@ def test_a_study_has_a_panel_per_measure_and_a_line_per_series():
     assert {"$first", "_second"} <= set(texts(figure))
 
 
-def test_seeds_are_averaged_as_pandas_does():
-    points = numbers()
-    ax = plots.study(points, x="k", ys="lof").axes[0]
-    expected = (
-        points[(points.measure == "lof") & (points.series == "$first")].groupby("setting")["value"].agg(["mean", "std"])
-    )
-    (container, _) = ax.containers
-    np.testing.assert_allclose(container.lines[0].get_ydata().astype(float), expected["mean"])
-    np.testing.assert_allclose(container.lines[0].get_xdata().astype(float), expected.index)
+def test_means_are_drawn_in_order_with_their_deviations():
+    points = numbers(["lof"], ["one"]).iloc[::-1].assign(deviation=[0.5, 0.25, 1.0])
+    (container,) = plots.study(points, x="k").axes[0].containers
+    assert list(container.lines[0].get_xdata()) == [1, 10, 100]
+    assert list(container.lines[0].get_ydata()) == [1, 10, 100]
     bars = np.array(container.lines[2][0].get_segments())
-    np.testing.assert_allclose(bars[:, 1, 1] - bars[:, 0, 1], 2 * expected["std"])
+    np.testing.assert_allclose(bars[:, 1, 1] - bars[:, 0, 1], [2.0, 0.5, 1.0])
 
 
-def test_means_that_are_given_are_drawn_as_they_are():
-    points = pd.DataFrame({"setting": [3, 1], "measure": "m", "mean": [5.0, 4.0], "deviation": [0.5, None]})
-    line = lines_of(plots.study(points, x="k").axes[0])[0]
-    assert list(line.get_xdata()) == [1, 3]
-    assert list(line.get_ydata()) == [4, 5]
-
-
-def test_measures_are_drawn_in_the_order_asked_for():
-    assert [ax.get_ylabel() for ax in plots.study(numbers(), x="k", ys=["lof", "feasibility"]).axes] == [
-        "lof",
-        "feasibility",
-    ]
-
-
-def test_the_papers_figure_is_a_hollow_symbol_apart():
-    paper = pd.DataFrame({"setting": [10], "measure": "lof", "series": "_second", "mean": [7.0]})
-    figure = plots.study(numbers(), x="k", paper=paper)
-    plain_panel, panel = figure.axes
-    assert len(plain_panel.containers) == 2
-    symbol = lines_of(panel)[2]
-    assert (list(symbol.get_xdata()), list(symbol.get_ydata())) == ([10], [7])
-    assert symbol.get_markerfacecolor() == "none"
-    assert symbol.get_linestyle() == "None"
-    assert symbol.get_marker() == lines_of(panel)[1].get_marker()
-    assert "paper (hollow)" in texts(figure)
-
-
-def test_a_single_series_is_ours_and_the_paper_a_star():
-    points = numbers().query("series == '$first'").drop(columns="series")
-    paper = pd.DataFrame({"setting": [10], "measure": "lof", "mean": [7.0]})
-    figure = plots.study(points, x="k", ys="lof", paper=paper)
-    assert lines_of(figure.axes[0])[1].get_marker() == "*"
-    assert {"ours", "paper"} <= set(texts(figure))
-
-
-def test_a_figure_of_the_paper_without_a_setting_holds_for_all():
-    paper = pd.DataFrame({"setting": [None], "measure": "lof", "mean": [79.97], "deviation": [2.71]})
-    figure = plots.study(numbers(), x="alpha", ys="lof", paper=paper)
-    ax = figure.axes[0]
+def test_a_figure_of_the_paper_holds_for_all_settings():
+    paper = pd.DataFrame({"measure": ["lof"], "series": "_second", "mean": [79.97], "deviation": [2.71]})
+    figure = plots.study(numbers(), x="alpha", paper=paper)
+    other, ax = figure.axes
     assert list(ax.lines[-1].get_ydata()) == [79.97, 79.97]
     assert ax.patches[0].get_y() == pytest.approx(79.97 - 2.71)
     assert ax.patches[0].get_height() == pytest.approx(2 * 2.71)
     assert "paper, all settings" in texts(figure)
+    assert not other.patches
 
 
 def test_the_papers_choice_is_marked():
-    figure = plots.study(numbers(), x="k", ys="lof", chosen=50)
+    figure = plots.study(numbers(["lof"]), x="k", chosen=50)
     assert list(figure.axes[0].lines[-1].get_xdata()) == [50, 50]
     assert "the paper's choice" in texts(figure)
 
 
 def test_settings_are_written_below_a_logarithmic_axis():
-    figure = plots.study(numbers(), x="k", ys="lof", log_x=True)
+    figure = plots.study(numbers(["lof"]), x="k", log_x=True)
     ax = figure.axes[0]
     assert ax.get_xscale() == "log"
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "10", "100"]
 
 
 def test_settings_that_would_touch_are_not_all_written():
-    points = pd.DataFrame({"setting": [1000.0, 1001.0, 2000.0], "measure": "m", "mean": [1.0, 2.0, 3.0]})
+    points = numbers(["m"], ["one"]).assign(setting=[1000.0, 1001.0, 2000.0])
     labels = [label.get_text() for label in plots.study(points, x="k").axes[0].get_xticklabels()]
     assert labels == ["1000", "2000"]
 
 
-def test_settings_that_are_words_stand_in_the_order_of_the_table():
-    points = pd.DataFrame({"setting": ["wilks", "chi", "<kci>"], "measure": "m", "mean": [3.0, 1.0, 2.0]})
-    ax = plots.study(points, x="test").axes[0]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["wilks", "chi", "<kci>"]
-    assert list(lines_of(ax)[0].get_ydata()) == [3, 1, 2]
-
-
 def test_a_study_can_be_drawn_into_axes():
     ax = Figure().subplots()
-    assert plots.study(numbers(), x="k", ys="lof", ax=ax, title="here") is ax.figure
+    assert plots.study(numbers(["lof"]), x="k", ax=ax, title="here") is ax.figure
     assert ax.get_title() == "here"
     assert len(ax.containers) == 2
 
@@ -599,21 +553,13 @@ def test_a_study_can_be_drawn_into_axes():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"points": "no table"}, "not a DataFrame"),
         (
-            {"points": pd.DataFrame({"settings": [1], "value": ["x"]})},
-            "(?s)Did you mean 'settings'.*'measure'.*not numbers",
+            {"points": numbers().rename(columns={"setting": "settings"}).drop(columns="measure")},
+            "(?s)Did you mean 'settings'.*'measure'.*Needed are",
         ),
-        ({"points": pd.DataFrame({"setting": [1], "measure": "m", "value": [float("nan")]})}, "has no figures"),
-        ({"points": pd.DataFrame({"setting": [1, 1], "measure": "m", "mean": [1.0, 2.0]})}, "stands in two lines"),
-        ({"ys": "feasability"}, "Did you mean 'feasibility'"),
-        ({"ys": []}, "names no measure"),
+        ({"points": numbers().assign(mean=float("nan"))}, "has no figures"),
         ({"ax": Figure().subplots()}, "one axis for 2 measures"),
-        (
-            {"points": pd.DataFrame({"setting": [0], "measure": "m", "mean": [1.0]}), "log_x": True},
-            "above 0; there is 0",
-        ),
-        ({"points": pd.DataFrame({"setting": ["a"], "measure": "m", "mean": [1.0]}), "log_x": True}, "there is 'a'"),
+        ({"points": numbers().assign(setting=0), "log_x": True}, "setting: is 0"),
     ],
 )
 def test_a_study_that_cannot_be_drawn_says_why(change, message):
@@ -626,15 +572,14 @@ def test_a_study_that_cannot_be_drawn_says_why(change, message):
 
 def comparison():
     rows = [
-        {"group": group, "item": item, "series": series, "value": value + seed}
-        for group, item, series, value in (
+        {"group": group, "item": item, "series": series, "mean": mean, "deviation": 1.0 if series == "ours" else None}
+        for group, item, series, mean in (
             ("first", "base", "paper", 70.0),
-            ("first", "base", "ours", 60.0),
-            ("first", "all", "ours", 80.0),
+            ("first", "base", "ours", 61.0),
+            ("first", "all", "ours", 81.0),
             ("second", "base", "paper", 75.0),
-            ("second", "base", "ours", 50.0),
+            ("second", "base", "ours", 51.0),
         )
-        for seed in ((0,) if series == "paper" else (0, 1, 2))
     ]
     return pd.DataFrame(rows)
 
@@ -680,17 +625,6 @@ def test_figures_of_either_sign_stay_on_the_page():
         assert text.get_window_extent().x1 <= figure.bbox.x1
 
 
-def test_bars_may_stand_on_a_logarithmic_axis_without_formulas():
-    table = pd.DataFrame({"item": ["a", "b"], "series": "ours", "mean": [0.5, 386.0]})
-    figure = plots.bars(table, x="seconds", log_x=True)
-    figure.draw_without_rendering()
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert {"1", "10", "100"} <= set(labels)
-    assert not any("$" in label for label in labels)
-    with pytest.raises(DataError, match="above 0"):
-        plots.bars(table.assign(mean=[0.0, 1.0]), x="seconds", log_x=True)
-
-
 def test_bars_can_be_drawn_into_axes_and_name_what_is_missing():
     ax = Figure().subplots()
     assert plots.bars(comparison(), x="percent", ax=ax) is ax.figure
@@ -711,7 +645,7 @@ def test_methods_are_numbered_points_that_do_not_hide_each_other():
     boxes = [Text.get_window_extent(note) for note in first.texts]
     assert not boxes[0].overlaps(boxes[1]), "their numbers stand apart"
     assert [note.get_text() for note in second.texts] == ["1", "3"]
-    with pytest.raises(DataError, match="no column 'speed'"):
+    with pytest.raises(DataError, match="column 'speed': is missing"):
         plots.trade_off(table.drop(columns="speed"), y="success", xs={"speed": "speed"})
 
 

@@ -22,7 +22,7 @@ from ..explainer import FCx
 from ..explanation import Explanation
 from ..generator.training import Callback, Training
 from ..methods import Method
-from ..metrics import Figure, evaluate
+from ..metrics import evaluate
 from ..metrics.optimum import optimality_gap
 from ..task import Task
 from ..training_loop import one_thread
@@ -94,11 +94,10 @@ def measure(job: Job) -> Result:
             answer, explaining = _explained(method, rows, job, prepared)
             taken = figures(answer, prepared.tasks, job.rules)
             if answer.costs is not None:
-                taken = _with_gap(
-                    taken, optimality_gap(answer, prepared.tasks[job.rules], limit=LEGAL_ROWS, rows=COMPARED)
-                )
+                taken = _with_gap(taken, answer, prepared.tasks[job.rules])
             learnt = {"graph_edges": float(len(method.graph_.edges))} if isinstance(method, FCx) else {}
-    sample = () if len(rows) == len(prepared.refused) else (_sample_note(len(rows), len(prepared.refused)),)
+    sample = f"explained: a sample of {len(rows):,} of {len(prepared.refused):,} refused test rows"
+    notes = (*prepared.notes, *[sample] * (len(rows) < len(prepared.refused)), *answer.notes, *taken.notes)
     return Result(
         key=job.key,
         work=job.work,
@@ -107,7 +106,7 @@ def measure(job: Job) -> Result:
         parameters=job.parameters,
         figures=taken.values | learnt,
         absent=taken.absent,
-        notes=tuple(dict.fromkeys((*prepared.notes, *sample, *answer.notes, *taken.notes, *_worded(told)))),
+        notes=tuple(dict.fromkeys((*notes, *_worded(told)))),
         counts=dict(sorted(answer.counts.items())),
         sizes=prepared.sizes,
         black_box=prepared.black_box,
@@ -125,10 +124,6 @@ def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -
         return refused
     order = np.random.default_rng(part_seed(seed, "explained", data)).permutation(len(refused))
     return refused.iloc[np.sort(order[:most])]
-
-
-def _sample_note(rows: int, of: int) -> str:
-    return f"explained: a sample of {rows:,} of {of:,} refused test rows"
 
 
 def _worded(told: list[warnings.WarningMessage]) -> list[str]:
@@ -167,16 +162,16 @@ def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dic
 
 def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared) -> tuple[Explanation, Explaining]:
     """The answers, and what they took; those of a method that looks at no rules are asked for once."""
+
+    def timed() -> tuple[Explanation, Explaining]:
+        start = time.process_time()
+        answer = method.explain(rows)
+        return answer, Explaining(len(rows), time.process_time() - start)
+
     if not _is_blind(method, prepared):
-        return _timed(method, rows)
-    answer, explaining = _once(prepared, f"{_asked_for(job)} explained", lambda: _timed(method, rows))
+        return timed()
+    answer, explaining = _once(prepared, f"{_asked_for(job)} explained", timed)
     return answer.under(prepared.tasks[job.rules]), explaining
-
-
-def _timed(method: Method, rows: pd.DataFrame) -> tuple[Explanation, Explaining]:
-    start = time.process_time()
-    answer = method.explain(rows)
-    return answer, Explaining(len(rows), time.process_time() - start)
 
 
 def _is_blind(method: Method, prepared: Prepared) -> bool:
@@ -210,23 +205,23 @@ def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[FitFigures, tupl
     return spent, tuple(_short(epoch) for epoch in method.history_.to_list())
 
 
+def _short(epoch: dict[str, Any]) -> dict[str, Any]:
+    """The losses of an epoch in a few digits; a line of the file would be three times as long."""
+    parts = {part: {k: float(f"{v:.{DIGITS}g}") for k, v in epoch[part].items()} for part in ("train", "validation")}
+    return {"number": epoch["number"]} | parts
+
+
 def _task(method: Method, prepared: Prepared, job: Job) -> Task:
     """The task; a study's points share what discovery finds, which may take longer than they do."""
     task = prepared.tasks[job.rules]
-    if not job.study or not isinstance(method, FCx) or not method.weights.soft:
+    if not job.study or not isinstance(method, FCx) or not method.loss_weights.soft:
         return task
-    known = (method.alpha, method.n_effective)
+    known = (method.significance, method.n_effective)
     if known not in prepared.graphs:
         prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
     with_graph = copy.copy(task)
     with_graph.graph = prepared.graphs[known]
     return with_graph
-
-
-def _short(epoch: dict[str, Any]) -> dict[str, Any]:
-    """The losses of an epoch in a few digits; a line of the file would be three times as long."""
-    parts = {part: {k: float(f"{v:.{DIGITS}g}") for k, v in epoch[part].items()} for part in ("train", "validation")}
-    return {"number": epoch["number"]} | parts
 
 
 @dataclass(frozen=True)
@@ -259,14 +254,14 @@ def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
     return Figures({n: v for n, v in values.items() if n not in absent}, absent, tuple(notes))
 
 
-def _with_gap(taken: Figures, gap: float) -> Figures:
+def _with_gap(taken: Figures, answer: Explanation, task: Task) -> Figures:
     """Figures with the one that a benchmark takes more time for."""
-    found = gap if isinstance(gap, Figure) else Figure(gap)
-    if found.reason or not np.isfinite(found):
+    gap = optimality_gap(answer, task, limit=LEGAL_ROWS, rows=COMPARED)
+    if not np.isfinite(gap):
         return taken
     others = {name: reason for name, reason in taken.absent.items() if name != "optimality_gap"}
-    notes = (*(n for n in taken.notes if not n.startswith("optimality_gap")), *found.notes)
-    return Figures(taken.values | {"optimality_gap": float(found)}, others, notes)
+    notes = (*(n for n in taken.notes if not n.startswith("optimality_gap")), *getattr(gap, "notes", ()))
+    return Figures(taken.values | {"optimality_gap": float(gap)}, others, notes)
 
 
 def category_combinations(answer: Explanation) -> int:

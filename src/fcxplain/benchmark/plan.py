@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..classifier.training import KINDS
 from ..datasets import DATASETS
-from ..errors import DataError, Fault, FormatError, did_you_mean, some
+from ..errors import DataError, Fault, FormatError, did_you_mean, some, unknown
 from ..explainer import FCx
 from ..methods import METHODS as COMPARED
 from ..methods import Method
@@ -24,7 +24,7 @@ from ..methods import Method
 # but at every mended message too, and a full run costs hours; so the digest is only written down with each result,
 # and a report says when the lines of one table come from different sources.
 RESULTS = 1
-# So many refused test rows are explained at most; beyond that the figures hardly move and LOF becomes dear.
+# So many refused test rows are explained at most; beyond that the figures hardly move and LOF becomes slow.
 EXPLAINED = 5_000
 RULE_SETS = ("unary", "binary")
 
@@ -129,9 +129,9 @@ class Job:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Job:
         """A job from plain data."""
-        strange = sorted(set(data) - {f.name for f in fields(cls)})
-        if strange or not {"data", "method"} <= set(data):
-            what = f"it has the unknown fields {some(strange)}" if strange else "it has no data or no method"
+        extra = sorted(set(data) - {f.name for f in fields(cls)})
+        if extra or not {"data", "method"} <= set(data):
+            what = f"it has the unknown fields {some(extra)}" if extra else "it has no data or no method"
             raise FormatError(f"this is no job: {what}")
         return cls(**{**data, "settings": as_settings(data.get("settings", {}))})
 
@@ -208,19 +208,13 @@ def check_names(
     data: Iterable[str], methods: Iterable[str], classifier: str, rows: int | None, explained: int | None
 ) -> None:
     """Refuse what is not known or makes no sense, all of it at once."""
-    faults = [
-        Fault(f"data set {name!r}", "is not known", did_you_mean(name, DATASETS) or f"There are {some(DATASETS)}.")
-        for name in data
-        if name not in DATASETS
-    ]
+    faults = unknown("data set", data, DATASETS)
     for method in methods:
         try:
             entry(method)
         except DataError as error:
             faults += error.faults
-    if classifier not in KINDS:
-        remedy = did_you_mean(classifier, KINDS) or f"There are {some(KINDS)}."
-        faults.append(Fault(f"classifier {classifier!r}", "is not known", remedy))
+    faults += unknown("classifier", [classifier], KINDS)
     for what, count in (("rows", rows), ("explained rows", explained)):
         if count is not None and count < 1:
             faults.append(Fault(what, f"are limited to {count}", "Give at least 1, or leave it out."))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..datasets import DATASETS
 from ..datasets.base import PublishedSettings
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, unknown
 from .plan import EXPLAINED, Job, as_settings, check_names, entry, unique
 
 Points = Mapping[str, Mapping[str, Any]]
@@ -49,18 +49,6 @@ class Study:
     methods: tuple[str, ...] = ("fcx-b",)
 
 
-def _latent(known: PublishedSettings) -> Points:
-    return {str(size): {"architecture__latent": size} for size in sorted({*LATENT, known.latent})}
-
-
-def _neighbours(known: PublishedSettings) -> Points:
-    return {str(k): {"terms__lof_k": k} for k in sorted({*NEIGHBOURS, known.lof_k})}
-
-
-def _alphas(known: PublishedSettings) -> Points:
-    return {f"{alpha:g}": {"alpha": alpha} for alpha in ALPHAS}
-
-
 def _hyperparameters(known: PublishedSettings) -> Points:
     grid = [
         {"schedule__learning_rate": rate, "schedule__epochs": epochs, "schedule__batch": batch}
@@ -84,7 +72,7 @@ def _components(known: PublishedSettings) -> Points:
         "baseline+sparsity+lof": ("soft",),
         "all": (),
     }
-    return {name: {f"weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
+    return {name: {f"loss_weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
 
 
 STUDIES: dict[str, Study] = {
@@ -95,7 +83,7 @@ STUDIES: dict[str, Study] = {
             "Size of the latent space",
             "With how many dimensions are counterfactuals most often feasible?",
             "Best with 10 for Adult and Law, 30 for KDD-Census and 40 for Folktables (a figure without numbers).",
-            _latent,
+            lambda known: {str(n): {"architecture__latent": n} for n in sorted({*LATENT, known.latent})},
             SHARES,
             chosen=lambda known: (str(known.latent),),
             axis="dimensions of the latent space",
@@ -106,7 +94,7 @@ STUDIES: dict[str, Study] = {
             "How do the LOF score and the number of outliers depend on the k that training uses?",
             "20 for Adult, 50 for KDD-Census, 15 for Law and 70 for Folktables (a figure without numbers). "
             "Here k is that of the training; the metric keeps its own, 20, so that the points compare.",
-            _neighbours,
+            lambda known: {str(k): {"terms__lof_k": k} for k in sorted({*NEIGHBOURS, known.lof_k})},
             ("lof", "outliers", "lof_raw", "lof_to_data", "outliers_to_data", "feasibility_soft", *FEW),
             chosen=lambda known: (str(known.lof_k),),
             axis="k in the LOF term",
@@ -117,7 +105,7 @@ STUDIES: dict[str, Study] = {
             "How much does feasibility vary with the graph that discovery finds?",
             "The mean and the deviation of feasibility over the four levels, below each table; of which of its two "
             "models, it does not say.",
-            _alphas,
+            lambda known: {f"{alpha:g}": {"significance": alpha} for alpha in ALPHAS},
             ("graph_edges", *SHARES),
             axis="significance level alpha",
         ),
@@ -169,7 +157,9 @@ def plan_studies(
     """The jobs of some studies on some data sets; those that share a black box follow each other."""
     studies, data, seeds = unique(studies), unique(data), unique(seeds)
     methods = None if methods is None else unique(methods)
-    _check_studies(studies)
+    faults = unknown("study", studies, STUDIES)
+    if faults:
+        raise DataError("this cannot be studied", faults)
     check_names(data, methods or (), classifier, rows, explained)
     return [
         Job(
@@ -192,13 +182,3 @@ def plan_studies(
         for rules in entry(method).rules
         for point, changes in STUDIES[study].points(DATASETS[name].published[rules]).items()
     ]
-
-
-def _check_studies(studies: tuple[str, ...]) -> None:
-    faults = [
-        Fault(f"study {name!r}", "is not known", did_you_mean(name, STUDIES) or f"There are {some(STUDIES)}.")
-        for name in studies
-        if name not in STUDIES
-    ]
-    if faults:
-        raise DataError("this cannot be studied", faults)

@@ -50,16 +50,43 @@ def discover(
     seed: int = 0,
     on_resample: Callable[[int], None] = lambda done: None,
 ) -> CausalGraph:
-    """Learn a causal graph over the schema's features from a DataFrame or from natural columns.
+    """Learn a causal graph over the schema's features, by PC-stable.
 
-    test: `wilks`, `chi_square`, a test of causal-learn (`fisherz`, `chisq`, `gsq`, `kci`), or `auto`, which is
+    Parameters
+    ----------
+    table : DataFrame or mapping
+        The rows, or natural columns.
+    schema : Schema
+        The features.
+    significance : float
+        The level of the tests; less joins less.
+    test : str or IndependenceTest
+        `wilks`, `chi_square`, a test of causal-learn (`fisherz`, `chisq`, `gsq`, `kci`), or `auto`, which is
         `chi_square` where every feature is a category of few levels, else `wilks`. Or a test of your own.
-    max_condition: the most features to condition on; None is no limit. Where many features hang together and many
-        rows count, a limit of 3 or 4 saves most of the time.
-    n_effective: the most rows that significance counts on. Among hundreds of thousands of rows every trifle is
-        significant; None counts them all.
-    bootstrap: how many resamples of the rows give the edges their support: the share of them that has the edge.
-        Only this uses `seed`, and `on_resample` is called with how many are done.
+    knowledge : Knowledge, optional
+        What is certain before any data is seen.
+    max_condition : int, optional
+        The most features to condition on. Where many features hang together and many rows count, a limit of 3 or 4
+        saves most of the time.
+    n_effective : int, optional
+        The most rows that significance counts on. Among hundreds of thousands of rows every trifle is significant;
+        None counts them all.
+    bootstrap : int
+        How many resamples of the rows give the edges their support: the share of them that has the edge.
+    seed : int
+        Of the resamples.
+    on_resample : callable
+        Called with how many resamples are done.
+
+    Returns
+    -------
+    CausalGraph
+        Edges that the data cannot direct are undirected.
+
+    Raises
+    ------
+    DataError
+        With every fault of the settings, the table and the knowledge.
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])

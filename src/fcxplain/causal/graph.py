@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, also, did_you_mean
 from ..text import Glance, Overview, counted, remainder
 from . import formats, orientation, soundness
 from .formats import GraphParts
@@ -72,8 +72,25 @@ class EdgeScore:
 class CausalGraph:
     """Features and the edges between them; equal graphs have equal edges, in whatever order they were given.
 
-    `support` says of some or all edges how sure they are, from 0 to 1; give it as a mapping from edges, it is
-    kept as pairs. A graph that makes no sense is one `DataError` that lists every fault.
+    Parameters
+    ----------
+    nodes : tuple of str
+        The features.
+    directed, undirected : tuple of pairs
+        Edges (cause, effect), and edges whose direction is not known.
+    support : mapping, optional
+        How sure some or all edges are, from 0 to 1; it is kept as pairs.
+
+    Raises
+    ------
+    DataError
+        If this makes no sense: a cycle, an edge twice, a name that is not known. It lists every fault.
+
+    Examples
+    --------
+    >>> from fcxplain import CausalGraph
+    >>> CausalGraph(("age", "degree", "income"), directed=(("age", "income"), ("degree", "income"))).parents("income")
+    ('age', 'degree')
     """
 
     nodes: tuple[str, ...]
@@ -159,7 +176,8 @@ class CausalGraph:
 
     def _at(self, name: str) -> int:
         if name not in self._index:
-            raise DataError("causal graph", [Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))])
+            fault = Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))
+            raise also(DataError, KeyError)("causal graph", [fault])
         return self._index[name]
 
     def _named(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:

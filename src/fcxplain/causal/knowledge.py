@@ -17,9 +17,20 @@ from .soundness import Edge
 class Knowledge:
     """Edges that must be or cannot be, and the order of things in time.
 
-    `required` and `forbidden` are pairs (cause, effect). `tiers` are groups of features: nothing in a later
-    tier causes anything in an earlier one. `roots` are caused by nothing (age, race, gender); two roots are
-    therefore never joined. To let them be joined but caused by nothing else, make them the first tier.
+    Parameters
+    ----------
+    required, forbidden : tuple of pairs
+        Edges (cause, effect).
+    tiers : tuple of tuples of str
+        Groups of features: nothing in a later tier causes anything in an earlier one.
+    roots : tuple of str
+        Features that nothing causes (age, race, gender); two roots are therefore never joined. To let them be joined
+        but caused by nothing else, make them the first tier.
+
+    Raises
+    ------
+    DataError
+        If it contradicts itself, with every reason.
     """
 
     required: tuple[Edge, ...] = ()

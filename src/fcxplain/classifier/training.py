@@ -78,9 +78,25 @@ def train_classifier(
 ) -> Classifier:
     """Train a classifier on a data set's training part.
 
-    `kind` is "paper" (two linear layers, 10 units between them), "mlp" (32-32 with ReLUs), "logistic" or
-    "boosting" (scikit-learn's, on raw columns). The same seed gives the same model. `on_epoch` is called after each
-    epoch of a network with how many are done and how many there are at most.
+    Parameters
+    ----------
+    data : SplitTable
+        What `load_dataset` or `load_table` returns, or anything with `train`, `validation`, `label` and `schema`.
+    kind : {"paper", "mlp", "logistic", "boosting"}
+        Two linear layers with 10 units between them, 32-32 with ReLUs, or scikit-learn's own on raw columns.
+    seed : int
+        The same seed gives the same model.
+    on_epoch : callable, optional
+        Called after each epoch of a network with how many are done and how many there are at most.
+
+    Returns
+    -------
+    Classifier
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset, train_classifier
+    >>> model = train_classifier(load_dataset("adult"), kind="mlp", seed=0)  # doctest: +SKIP
     """
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."

@@ -342,8 +342,7 @@ def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Stre
     with working(EXPLAINING) as work:
         try:
             heard = {"on_progress": work.tell, "on_why": watched(work)["on_why"]}
-            found: Streamed = fcx.explain(rows, out=output, **heard, **asked)
-            return found
+            return fcx.explain_file(rows, output, **heard, **asked)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
 

@@ -229,7 +229,7 @@ def _model_graph(
     if not bootstrap:
         return kept
     fcx = FCx.load(folder, classifier)
-    settings: dict[str, Any] = {"significance": fcx.alpha, "n_effective": fcx.n_effective, "seed": fcx.seed}
+    settings: dict[str, Any] = {"significance": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
     found = discover(
         _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings
     )

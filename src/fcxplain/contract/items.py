@@ -25,26 +25,26 @@ from .report import Item, broken, held, noted, told, tried
 
 def rule_items(task: Task) -> Iterator[Item]:
     """Every item about the rules."""
-    for name, trial in (("rules: can be kept", _kept), ("rules: rows that break them", _broken)):
-        yield tried(name, "Look at the rules one by one with `fcxplain rules check`.", partial(trial, name, task))
+    trials = {"rules: can be kept": partial(_kept, task), "rules: rows that break them": partial(_broken, task)}
+    return tried(trials, "Look at the rules one by one with `fcxplain rules check`.")
 
 
-def _kept(name: str, task: Task) -> Item:
+def _kept(task: Task) -> Item:
     core = contradiction(task.rules, task.schema)
     if core:
         said = "; ".join(in_words(rule) for rule in core)
-        return broken(name, f"no legal row keeps all of: {said}", "Drop or loosen one of them.")
-    return held(name, f"{len(task.rules):,} rules, and some legal row keeps them all" if task.rules else "no rules")
+        return broken(f"no legal row keeps all of: {said}", "Drop or loosen one of them.")
+    return held(f"{len(task.rules):,} rules, and some legal row keeps them all" if task.rules else "no rules")
 
 
-def _broken(name: str, task: Task) -> Item:
+def _broken(task: Task) -> Item:
     found = [b for b in breakage(task.rules, task.train, pairs=1) if b.rows_broken]
     if not found:
-        return noted(name, f"none of {len(task.train):,} training rows breaks a rule as it is")
+        return noted(f"none of {len(task.train):,} training rows breaks a rule as it is")
     rows = int((~holds(task.rules, task.train, task.train)).sum())
     worst = max(found, key=lambda b: b.rows_broken)
     said = f"{rows:,} of {len(task.train):,} training rows break a rule as they are and must change to keep it"
-    return noted(name, f"{said}; most often, {worst.rows_broken:,} times: {in_words(worst.rule)}")
+    return noted(f"{said}; most often, {worst.rows_broken:,} times: {in_words(worst.rule)}")
 
 
 Floats = NDArray[np.float64]
@@ -59,18 +59,16 @@ BY_ROW = "It must keep the order of its rows and use nothing but the row itself,
 
 def model_items(task: Task, rows: pd.DataFrame, seed: int) -> Iterator[Item]:
     """Every item about the model, tried on some training rows."""
-    look = "Ask your model about these rows by hand; it has to answer every legal row."
-    trials: dict[str, Callable[..., Item]] = {
-        "model: probabilities": _proper,
-        "model: same answer twice": _deterministic,
-        "model: order of rows": partial(_unordered, seed=seed),
-        "model: rows beside a row": _alone,
-        "model: its table": _model_untouched,
-        "model: class wanted": _wanted,
+    trials: dict[str, Callable[[], Item]] = {
+        "model: probabilities": partial(_proper, task, rows),
+        "model: same answer twice": partial(_deterministic, task, rows),
+        "model: order of rows": partial(_unordered, task, rows, seed),
+        "model: rows beside a row": partial(_alone, task, rows),
+        "model: its table": partial(_model_untouched, task, rows),
+        "model: class wanted": partial(_wanted, task, rows),
+        "model: legal rows": partial(_accepts, task, len(rows), seed),
     }
-    for name, trial in trials.items():
-        yield tried(name, look, partial(trial, name, task, rows))
-    yield tried("model: legal rows", look, partial(_accepts, "model: legal rows", task, len(rows), seed))
+    return tried(trials, "Ask your model about these rows by hand; it has to answer every legal row.")
 
 
 def _ask(task: Task, rows: pd.DataFrame) -> Floats:
@@ -78,46 +76,46 @@ def _ask(task: Task, rows: pd.DataFrame) -> Floats:
     return np.asarray(task.classifier.probabilities(rows.copy(deep=True)), dtype=np.float64)
 
 
-def _proper(name: str, task: Task, rows: pd.DataFrame) -> Item:
+def _proper(task: Task, rows: pd.DataFrame) -> Item:
     found = _ask(task, rows)
     size = (len(rows), len(task.classes))
     if found.shape != size:
         remedy = "Return one probability for each row and class."
-        return broken(name, f"the answer has the shape {found.shape}, not {size}", remedy)
+        return broken(f"the answer has the shape {found.shape}, not {size}", remedy)
     wrong = ~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1) | (found > 1).any(axis=1)
     wrong |= np.abs(found.sum(axis=1) - 1) > SUM
     if wrong.any():
         first = f"{wrong.sum():,} of {len(rows):,} rows, first at index {rows.index[wrong][0]!r}: {found[wrong][0]}"
-        return broken(name, f"no probabilities that sum to 1 for {first}", "Divide each row by its sum.")
-    return held(name, f"{len(rows):,} training rows get {len(task.classes)} probabilities each, which sum to 1")
+        return broken(f"no probabilities that sum to 1 for {first}", "Divide each row by its sum.")
+    return held(f"{len(rows):,} training rows get {len(task.classes)} probabilities each, which sum to 1")
 
 
-def _deterministic(name: str, task: Task, rows: pd.DataFrame) -> Item:
+def _deterministic(task: Task, rows: pd.DataFrame) -> Item:
     answers = [_ask(task, rows) for _ in range(3)]
     gap = max(_gap(task, answers[0], other) for other in answers[1:])
     if gap > SAME:
-        return broken(name, f"asked three times about the same rows, its answers differ by up to {gap:.2g}", SEEDED)
-    return held(name, f"asked three times about {len(rows):,} rows, it says the same")
+        return broken(f"asked three times about the same rows, its answers differ by up to {gap:.2g}", SEEDED)
+    return held(f"asked three times about {len(rows):,} rows, it says the same")
 
 
-def _unordered(name: str, task: Task, rows: pd.DataFrame, *, seed: int) -> Item:
+def _unordered(task: Task, rows: pd.DataFrame, seed: int) -> Item:
     usual = _ask(task, rows)
     orders = [np.arange(len(rows))[::-1], np.random.default_rng(seed).permutation(len(rows))]
     gap = max(_gap(task, usual[order], _ask(task, rows.iloc[order])) for order in orders)
     if gap > SAME:
-        return broken(name, f"in another order, the same rows get answers that differ by up to {gap:.2g}", BY_ROW)
-    return held(name, "backwards and shuffled, every row gets its answer")
+        return broken(f"in another order, the same rows get answers that differ by up to {gap:.2g}", BY_ROW)
+    return held("backwards and shuffled, every row gets its answer")
 
 
-def _alone(name: str, task: Task, rows: pd.DataFrame) -> Item:
+def _alone(task: Task, rows: pd.DataFrame) -> Item:
     usual, few = _ask(task, rows), range(min(ASKED_ALONE, len(rows)))
     alone = np.concatenate([_ask(task, rows.iloc[[i]]) for i in few])
     half = len(rows) // 2
     parts = np.concatenate([_ask(task, part) for part in (rows.iloc[:half], rows.iloc[half:])])
     gap = max(_gap(task, usual[: len(alone)], alone), _gap(task, usual, parts))
     if gap > SAME:
-        return broken(name, f"an answer depends on the rows asked beside it, by up to {gap:.2g}", BY_ROW)
-    return held(name, "a row gets the same answer alone, in halves and in the whole table")
+        return broken(f"an answer depends on the rows asked beside it, by up to {gap:.2g}", BY_ROW)
+    return held("a row gets the same answer alone, in halves and in the whole table")
 
 
 def _gap(task: Task, one: Floats, other: Floats) -> float:
@@ -132,21 +130,21 @@ def _gap(task: Task, one: Floats, other: Floats) -> float:
     return gap if (chosen(one, threshold) == chosen(other, threshold)).all() else max(gap, 2 * SAME)
 
 
-def _model_untouched(name: str, task: Task, rows: pd.DataFrame) -> Item:
+def _model_untouched(task: Task, rows: pd.DataFrame) -> Item:
     given = rows.copy(deep=True)
     task.classifier.probabilities(given)
     if not given.equals(rows) or list(given.columns) != list(rows.columns) or not given.index.equals(rows.index):
-        return broken(name, "the model changes the table that it is asked about", "Let it work on a copy.")
-    return held(name, "the table it is asked about is as before")
+        return broken("the model changes the table that it is asked about", "Let it work on a copy.")
+    return held("the table it is asked about is as before")
 
 
-def _wanted(name: str, task: Task, rows: pd.DataFrame) -> Item:
+def _wanted(task: Task, rows: pd.DataFrame) -> Item:
     have = int((~task.refused(rows.copy(deep=True))).sum())
     wanted = "the other class" if task.target is None else repr(task.target)
-    return noted(name, f"the target is {wanted}; {have:,} of {len(rows):,} training rows have it already")
+    return noted(f"the target is {wanted}; {have:,} of {len(rows):,} training rows have it already")
 
 
-def _accepts(name: str, task: Task, count: int, seed: int) -> Item:
+def _accepts(task: Task, count: int, seed: int) -> Item:
     corners = task.table({f.name: f.at(np.array([0, f.top or 0])) for f in task.schema})
     rows = pd.concat([corners, task.legal_rows(count, seed=seed)], ignore_index=True)
     try:
@@ -155,8 +153,8 @@ def _accepts(name: str, task: Task, count: int, seed: int) -> Item:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
         problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {told(error)}"
-        return broken(name, problem, "Narrow the schema to what the model knows, or make it answer these rows.")
-    return held(name, f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
+        return broken(problem, "Narrow the schema to what the model knows, or make it answer these rows.")
+    return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 
 
 def _answers(task: Task, row: pd.DataFrame) -> bool:
@@ -186,7 +184,7 @@ class Trial:
 
 def answer_items(trial: Trial) -> Iterator[Item]:
     """Every item about the answers of one explainer."""
-    trials = {
+    trials: dict[str, Callable[[Trial], Item]] = {
         "answers: a status for every row": _statuses,
         "answers: rows that need none": _already,
         "answers: verified ones hold": _verified,
@@ -198,36 +196,35 @@ def answer_items(trial: Trial) -> Iterator[Item]:
         "answers: cost": _cost,
     }
     remedy = "The explainer failed where it had answered before; ask it for the same rows by hand."
-    for name, run in trials.items():
-        yield tried(name, remedy, partial(run, name, trial))
+    return tried({name: partial(run, trial) for name, run in trials.items()}, remedy)
 
 
-def _statuses(name: str, trial: Trial) -> Item:
+def _statuses(trial: Trial) -> Item:
     answer, count = trial.answer, len(trial.rows)
     if len(answer.row_status) != count:
         problem = f"{len(answer.row_status):,} statuses for {count:,} rows"
-        return broken(name, problem, "Give every row asked one status, in the same order.")
+        return broken(problem, "Give every row asked one status, in the same order.")
     unknown = sorted(set(answer.row_status.tolist()) - {str(s) for s in Status})
     has = np.isin(np.arange(count), answer.place)
     promised = np.isin(answer.row_status, [str(Status.VERIFIED), str(Status.BEST_EFFORT)])
     odd = int((has != promised).sum())
     if unknown or odd:
         problem = f"unknown statuses {unknown}" if unknown else f"{odd:,} rows have an answer without its status"
-        return broken(name, problem, "Make it with `Explanation.of`, which tells statuses from the answers.")
+        return broken(problem, "Make it with `Explanation.of`, which tells statuses from the answers.")
     counted = ", ".join(f"{n:,} {status}" for status, n in sorted(answer.counts.items()))
-    return held(name, f"{count:,} rows: {counted}")
+    return held(f"{count:,} rows: {counted}")
 
 
-def _already(name: str, trial: Trial) -> Item:
+def _already(trial: Trial) -> Item:
     truly = ~trial.task.refused(trial.rows.copy(deep=True))
     said = trial.answer.row_status == Status.ALREADY
     if (truly != said).any():
         problem = f"{int((truly != said).sum()):,} rows are told wrongly whether they have the class wanted already"
-        return broken(name, problem, "Ask the task (`task.refused(rows)`) which rows need an answer.")
-    return held(name, f"{int(said.sum()):,} rows have the class wanted already, and are told so")
+        return broken(problem, "Ask the task (`task.refused(rows)`) which rows need an answer.")
+    return held(f"{int(said.sum()):,} rows have the class wanted already, and are told so")
 
 
-def _verified(name: str, trial: Trial) -> Item:
+def _verified(trial: Trial) -> Item:
     """Every verified answer anew, with nothing that the explainer says of it taken on trust."""
     which = np.flatnonzero(trial.answer.row_status[trial.answer.place] == Status.VERIFIED)
     problems: list[str] = []
@@ -237,8 +234,8 @@ def _verified(name: str, trial: Trial) -> Item:
         problems += [f"row {before.index[0]!r}: {text}" for text in said]
     if problems:
         more = f" (and {len(problems) - 1:,} faults more)" if len(problems) > 1 else ""
-        return broken(name, problems[0] + more, "Hand out only what passes `fcxplain.explanation.check`.")
-    return held(name, f"{len(which):,} answers checked anew, one by one, by model, rules and schema")
+        return broken(problems[0] + more, "Hand out only what passes `fcxplain.explanation.check`.")
+    return held(f"{len(which):,} answers checked anew, one by one, by model, rules and schema")
 
 
 def _faults_of(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: Any) -> list[str]:
@@ -250,54 +247,54 @@ def _faults_of(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: An
     if class_ != plain(wanted):
         found.append(f"the model answers {class_!r}, not {plain(wanted)!r}")
     now, then = task.schema.natural(before), task.schema.natural(after)
-    strange = [f.name for f in task.schema if not f.on_grid(then[f.name])[0] and now[f.name][0] != then[f.name][0]]
-    return found + [f"{n!r} becomes {plain(after[n].iloc[0])!r}, which is off its grid" for n in strange]
+    off_grid = [f.name for f in task.schema if not f.on_grid(then[f.name])[0] and now[f.name][0] != then[f.name][0]]
+    return found + [f"{n!r} becomes {plain(after[n].iloc[0])!r}, which is off its grid" for n in off_grid]
 
 
-def _frozen(name: str, trial: Trial) -> Item:
+def _frozen(trial: Trial) -> Item:
     frozen = trial.task.frozen
     now, then = trial.task.schema.natural(trial.answer.before), trial.task.schema.natural(trial.answer.answers)
     moved = {n: int((now[n] != then[n]).sum()) for n in sorted(frozen)}
     wrong = {n: count for n, count in moved.items() if count}
     if wrong:
         said = ", ".join(f"{n!r} in {count:,}" for n, count in wrong.items())
-        return broken(name, f"of {len(trial.answer.answers):,} answers, some change {said}", "Put the values back.")
+        return broken(f"of {len(trial.answer.answers):,} answers, some change {said}", "Put the values back.")
     said = f"no answer changes {some(sorted(frozen))}" if frozen else "every feature may change"
-    return held(name, said)
+    return held(said)
 
 
-def _rows_untouched(name: str, trial: Trial) -> Item:
+def _rows_untouched(trial: Trial) -> Item:
     given = trial.rows.copy(deep=True)
     answer = trial.explain(given)
     if not given.equals(trial.rows) or not given.index.equals(trial.rows.index):
-        return broken(name, "the table of rows is changed by explaining it", "Work on a copy.")
+        return broken("the table of rows is changed by explaining it", "Work on a copy.")
     if not answer.status.index.equals(trial.rows.index):
-        return broken(name, "the statuses have another index than the rows", "Keep the index of the rows.")
-    return held(name, "rows and index are as before")
+        return broken("the statuses have another index than the rows", "Keep the index of the rows.")
+    return held("rows and index are as before")
 
 
-def _again(name: str, trial: Trial) -> Item:
-    return _compared(name, trial, [np.arange(len(trial.rows))], "explained again, every row gets the same answer")
+def _again(trial: Trial) -> Item:
+    return _compared(trial, [np.arange(len(trial.rows))], "explained again, every row gets the same answer")
 
 
-def _in_batches(name: str, trial: Trial) -> Item:
+def _in_batches(trial: Trial) -> Item:
     count = len(trial.rows)
     order = np.arange(count)[::-1]
     alone = [np.array([i]) for i in range(min(ALONE, count))]
     parts = [order[: count // 3], order[count // 3 :], np.repeat(order[:2], 2), *alone]
     said = "backwards, in parts, doubled and alone, every row gets the same answer"
-    return _compared(name, trial, [p for p in parts if len(p)], said)
+    return _compared(trial, [p for p in parts if len(p)], said)
 
 
-def _compared(name: str, trial: Trial, parts: list[NDArray[np.int64]], said: str) -> Item:
+def _compared(trial: Trial, parts: list[NDArray[np.int64]], said: str) -> Item:
     usual, differ = _by_row(trial.answer), set()
     for part in parts:
         found = _by_row(trial.explain(trial.rows.iloc[part].copy(deep=True)))
         differ |= {int(i) for i, one in zip(part, found, strict=True) if one != usual[i]}
     if differ:
         first = trial.rows.index[min(differ)]
-        return broken(name, f"{len(differ):,} rows get another answer, first at index {first!r}", OWN)
-    return held(name, said)
+        return broken(f"{len(differ):,} rows get another answer, first at index {first!r}", OWN)
+    return held(said)
 
 
 def _by_row(answer: Explanation) -> list[tuple[Any, ...]]:
@@ -309,14 +306,14 @@ def _by_row(answer: Explanation) -> list[tuple[Any, ...]]:
     return [(str(status), *own) for status, own in zip(answer.row_status, lines, strict=True)]
 
 
-def _undisturbed(name: str, trial: Trial) -> Item:
+def _undisturbed(trial: Trial) -> Item:
     before = _random_state()
     trial.explain(trial.rows.head(2).copy(deep=True))
     moved = [kind for kind, state in _random_state().items() if state != before[kind]]
     if moved:
         remedy = "Draw from a generator of your own: np.random.default_rng(seed), torch.Generator()."
-        return broken(name, f"explaining moves the global random state of {', '.join(moved)}", remedy)
-    return held(name, "the global random state of Python, numpy and torch is as before")
+        return broken(f"explaining moves the global random state of {', '.join(moved)}", remedy)
+    return held("the global random state of Python, numpy and torch is as before")
 
 
 def _random_state() -> dict[str, bytes | str]:
@@ -328,8 +325,8 @@ def _random_state() -> dict[str, bytes | str]:
     }
 
 
-def _cost(name: str, trial: Trial) -> Item:
+def _cost(trial: Trial) -> Item:
     asked = max(1, int(trial.answer.asked.sum()))
     calls = trial.answer.effort.calls / asked
     speed = f"{1000 * trial.seconds / asked:,.1f} ms for each row that needs an answer"
-    return noted(name, f"{speed}; the model was asked about {calls:,.0f} rows for each")
+    return noted(f"{speed}; the model was asked about {calls:,.0f} rows for each")

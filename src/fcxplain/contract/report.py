@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import Fault, FcxError
@@ -30,6 +30,13 @@ class Item:
         """The verdict in a word."""
         return {True: "passed", False: "FAILED", None: "note"}[self.passed]
 
+    def lines(self, width: int) -> list[str]:
+        """As it stands in the table, with names of this width."""
+        said = [self.detail, *([self.remedy] if self.remedy and not self.passed else [])]
+        room = max(30, WIDTH - width - 12)
+        first, *rest = (line for text in said for line in textwrap.wrap(text, room, break_long_words=False) or [""])
+        return [f"  {self.mark:<6}  {self.name:<{width}}  {first}", *(f"{'':{width + 12}}{line}" for line in rest)]
+
 
 @dataclass(frozen=True)
 class ContractReport:
@@ -50,14 +57,11 @@ class ContractReport:
         return tuple(item for item in self.items if item.passed is False)
 
     def __getitem__(self, name: str) -> Item:
-        for item in self.items:
-            if item.name == name:
-                return item
-        raise KeyError(name)
+        return {item.name: item for item in self.items}[name]
 
     def __str__(self) -> str:
         width = max((len(item.name) for item in self.items), default=0)
-        lines = [line for item in self.items for line in _lines(item, width)]
+        lines = [line for item in self.items for line in item.lines(width)]
         tried = sum(item.passed is not None for item in self.items)
         verdict = "all passed" if self.passed else f"{len(self.failures)} FAILED"
         return "\n".join([self.explainer, f"on {self.task}", *lines, f"{tried} items tried, {verdict}"])
@@ -73,38 +77,32 @@ class ContractReport:
             raise ContractError(f"{self.explainer} breaks the contract", faults)
 
 
-def held(name: str, detail: str) -> Item:
-    """An item that passed."""
-    return Item(name, True, detail)
+def held(detail: str) -> Item:
+    """A trial that passed."""
+    return Item("", True, detail)
 
 
-def broken(name: str, detail: str, remedy: str) -> Item:
-    """An item that failed."""
-    return Item(name, False, detail, remedy)
+def broken(detail: str, remedy: str) -> Item:
+    """A trial that failed."""
+    return Item("", False, detail, remedy)
 
 
-def noted(name: str, detail: str, remedy: str = "") -> Item:
-    """An item that tells something, and cannot fail."""
-    return Item(name, None, detail, remedy)
+def noted(detail: str) -> Item:
+    """A trial that tells something, and cannot fail."""
+    return Item("", None, detail)
 
 
-def tried(name: str, remedy: str, trial: Callable[[], Item]) -> Item:
-    """What came of a trial. Whatever it raises is a failure too: a user's own code may raise anything."""
-    try:
-        return trial()
-    except Exception as error:
-        return broken(name, told(error), remedy)
+def tried(trials: Mapping[str, Callable[[], Item]], remedy: str) -> Iterator[Item]:
+    """What came of trials by name. Whatever one raises is a failure too: a user's own code may raise anything."""
+    for name, trial in trials.items():
+        try:
+            found = trial()
+        except Exception as error:
+            found = broken(told(error), remedy)
+        yield replace(found, name=name)
 
 
 def told(error: Exception) -> str:
     """An error in a line or a few, its kind named where that is not ours."""
     said = str(error).strip() or "without a word"
     return said if isinstance(error, FcxError) else f"{type(error).__name__}: {said}"
-
-
-def _lines(item: Item, width: int) -> list[str]:
-    said = [item.detail, *([item.remedy] if item.remedy and not item.passed else [])]
-    room = max(30, WIDTH - width - 12)
-    wrapped = [line for text in said for line in textwrap.wrap(text, room, break_long_words=False) or [""]]
-    first, *rest = wrapped
-    return [f"  {item.mark:<6}  {item.name:<{width}}  {first}", *(f"{'':{width + 12}}{line}" for line in rest)]

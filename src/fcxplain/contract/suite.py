@@ -29,6 +29,7 @@ SHORT = Schedule(epochs=3, batch=1024)
 LOOKED_AT = 40
 # So large a share of the rows to explain has the class wanted already.
 ACCEPTED = 0.1
+SAVING = "Mend `save` and `load`, or leave both out."
 
 
 def check_explainer(
@@ -36,14 +37,33 @@ def check_explainer(
 ) -> ContractReport:
     """Try the contract on a model, its rules and an explainer: what must hold for answers to be trusted.
 
-    rows: how many training rows are tried.
-    explainer: anything with `explain(rows)` that gives an `Explanation`. If it can `fit(task)` and is not fitted yet
-        (has no `task_`), a copy of it is fitted first. By default `FCx`, trained for a moment.
-    on_fail: "raise" (a `ContractError` that lists every failed item) or "report".
-
     The model must be deterministic, answer for each row alone, and answer every legal row with proper probabilities;
     the rules must leave something; verified answers must hold when checked anew, be the same in any batch, and
     survive saving and loading where the explainer can do that.
+
+    Parameters
+    ----------
+    task
+        The model, its rules and its training rows.
+    rows
+        How many training rows are tried.
+    seed
+        What the rows are drawn with.
+    explainer
+        Anything with `explain(rows)` that gives an `Explanation`. If it can `fit(task)` and is not fitted yet (has no
+        `task_`), a copy of it is fitted first. By default `FCx`, trained for a moment.
+    on_fail
+        "raise" or "report".
+
+    Returns
+    -------
+    ContractReport
+        What came of every item; printed, it is a table.
+
+    Raises
+    ------
+    ContractError
+        With every failed item, if `on_fail` is "raise".
     """
     faults = [*whole("rows", rows, 1), *whole("seed", seed, 0), *one_of("on_fail", on_fail, get_args(OnFail))]
     if faults:
@@ -51,14 +71,11 @@ def check_explainer(
     subject = FCx(schedule=SHORT, seed=seed) if explainer is None else explainer
     sample = task.train.iloc[_drawn(len(task.train), rows, seed)]
     items = (*model_items(task, sample, seed), *rule_items(task), *_explaining(task, subject, rows, seed))
-    report = ContractReport(_name(subject), str(task), items)
+    name = repr(subject) if isinstance(subject, FCx) else type(subject).__name__
+    report = ContractReport(name, str(task), items)
     if on_fail == "raise":
         report.raise_for_failures()
     return report
-
-
-def _name(explainer: Any) -> str:
-    return repr(explainer) if isinstance(explainer, FCx) else type(explainer).__name__
 
 
 def _drawn(rows: int, count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -75,12 +92,11 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
         name = "explainer: explain"
         trial = _first(task, fitted, asked)
     except Exception as error:
-        yield broken(name, told(error), "Nothing can be explained before this works; the rest was not tried.")
+        yield Item(name, False, told(error), "Nothing can be explained before this works; the rest was not tried.")
         return
-    yield held(name, f"{len(asked):,} rows explained")
+    yield Item(name, True, f"{len(asked):,} rows explained")
     yield from answer_items(trial)
-    saving = "Mend `save` and `load`, or leave both out."
-    yield tried("explainer: save and load", saving, partial(_kept, "explainer: save and load", fitted, trial))
+    yield from tried({"explainer: save and load": partial(_saved, fitted, trial)}, SAVING)
 
 
 def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
@@ -112,32 +128,25 @@ def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:
     return Trial(task, explainer.explain, rows, answer, seconds)
 
 
-def _kept(name: str, explainer: Any, trial: Trial) -> Item:
+def _saved(explainer: Any, trial: Trial) -> Item:
     """Saved and loaded, the explainer says the same."""
     if not (hasattr(explainer, "save") and hasattr(type(explainer), "load")):
-        return noted(name, "it can do neither, so this was not tried")
+        return noted("it can do neither, so this was not tried")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "explainer"
         try:
             explainer.save(folder)
-            again = _loaded(type(explainer), folder, trial.task)
+            load = type(explainer).load
+            takes_model = "classifier" in inspect.signature(load).parameters
+            again = load(folder, classifier=trial.task.classifier) if takes_model else load(folder)
         except FcxError as error:
-            return broken(name, told(error), "Mend `save` and `load`, or leave both out.")
+            return broken(told(error), SAVING)
         other = again.explain(trial.rows)
     if not _alike(trial.answer, other):
-        return broken(name, "the loaded explainer answers otherwise", "Save all that an answer depends on.")
-    return held(name, "the loaded explainer gives the same answers")
-
-
-def _loaded(kind: Any, folder: Path, task: Task) -> Any:
-    takes_model = "classifier" in inspect.signature(kind.load).parameters
-    return kind.load(folder, classifier=task.classifier) if takes_model else kind.load(folder)
+        return broken("the loaded explainer answers otherwise", "Save all that an answer depends on.")
+    return held("the loaded explainer gives the same answers")
 
 
 def _alike(one: Explanation, other: Explanation) -> bool:
-    same = np.array_equal(one.row_status, other.row_status) and np.array_equal(one.place, other.place)
-    return (
-        same
-        and np.array_equal(one.rank, other.rank)
-        and one.answers.astype(object).equals(other.answers.astype(object))
-    )
+    same = (np.array_equal(getattr(one, part), getattr(other, part)) for part in ("row_status", "place", "rank"))
+    return all(same) and one.answers.astype(object).equals(other.answers.astype(object))

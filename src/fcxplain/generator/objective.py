@@ -23,7 +23,19 @@ NumberUnit = Literal["range", "mad"]
 
 @dataclass(frozen=True)
 class LossWeights:
-    """What each term counts for; 0 leaves it out."""
+    """What each term of the loss counts for; 0 leaves it out.
+
+    Parameters
+    ----------
+    proximity, validity : float
+        How far the counterfactual is from the row, and by how much it misses the class wanted (Eq. 8).
+    kl : float
+        How far the latent distribution is from a normal one (Eq. 9).
+    hard, soft : float
+        The rules, and the causal graph (Eq. 10).
+    sparsity, density : float
+        How much changes (Eq. 7), and how far it is from other rows in the latent space (Eq. 11).
+    """
 
     proximity: float = 1.0
     validity: float = 1.0

@@ -53,7 +53,7 @@ class LofScores:
         return float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
 
 
-# LOF is dear, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
+# LOF is slow, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
 _AMONG: WeakKeyDictionary[Explanation, LofScores | None] = WeakKeyDictionary()
 _TO_DATA: WeakKeyDictionary[Explanation, LofScores | str] = WeakKeyDictionary()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import DataError, Fault, did_you_mean, some
+from ..errors import DataError, also, unknown
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
@@ -48,8 +48,20 @@ CONVENTIONS: dict[str, dict[str, Metric]] = {
 class Evaluation:
     """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
 
-    `rules` are those that the answers were judged by. `asked` counts the rows that needed an answer, `answers`
-    the answers that these were given, of every rank.
+    Attributes
+    ----------
+    method, convention : str
+        Who answered, and how it was measured.
+    rules : tuple of str
+        Those that the answers were judged by.
+    values : dict
+        The figures, by metric.
+    reasons : dict
+        Why the absent ones are absent.
+    notes : tuple of str
+        What a reader of the figures must know.
+    asked, answers : int
+        The rows that needed an answer, and the answers that these were given, of every rank.
     """
 
     method: str
@@ -70,7 +82,12 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON: an absent value is None."""
+        """Plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "method": self.method,
             "convention": self.convention,
@@ -86,11 +103,10 @@ class Evaluation:
         width = max(map(len, self.values), default=0)
         said = "" if self.convention == "ours" else f" (convention: {self.convention})"
         head = f"{self.method}: {counted(self.asked, 'row')} asked, {counted(self.answers, 'answer')}{said}"
-        lines = [f"  {name:<{width}}  {self._worded(name)}" for name in self.values]
+        figures = {name: f"{value:12,.2f}" for name, value in self.values.items()}
+        figures |= {name: f"absent: {reason}" for name, reason in self.reasons.items()}
+        lines = [f"  {name:<{width}}  {words}" for name, words in figures.items()]
         return "\n".join([head, *lines, *(f"  note: {note}" for note in self.notes)])
-
-    def _worded(self, name: str) -> str:
-        return f"absent: {self.reasons[name]}" if name in self.reasons else f"{self.values[name]:12,.2f}"
 
 
 def evaluate(
@@ -98,10 +114,32 @@ def evaluate(
 ) -> Evaluation:
     """Measure answers under a task: their own, or one with other rules or another model.
 
-    `metrics` are names from `METRICS`, all of them by default. With `convention="authors"`, validity and
-    feasibility are measured as the paper's reference code does: on the raw outputs, before decoding, and among
-    the outputs that are valid there. The columns that this code skips in its Census table are not known to us, so
-    no column is skipped here.
+    Parameters
+    ----------
+    answer : Explanation
+        The answers.
+    task : Task, optional
+        By default their own.
+    metrics : str or iterable of str, optional
+        Names from `METRICS`, all of them by default.
+    convention : {"ours", "authors"}, default="ours"
+        As the paper's reference code does it, validity and feasibility are measured on the raw outputs, before
+        decoding, and among the outputs that are valid there. The columns that this code skips in its Census
+        table are not known to us, so no column is skipped here.
+
+    Returns
+    -------
+    Evaluation
+        A value, or a reason why there is none, for each metric.
+
+    Raises
+    ------
+    DataError
+        If a name is not known; a `KeyError` too.
+
+    Examples
+    --------
+    >>> evaluate(fcx.explain(rows), metrics=["validity", "sparsity"])  # doctest: +SKIP
     """
     names = checked(metrics, convention)
     task = answer.task if task is None else task
@@ -125,15 +163,10 @@ def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
     """The names of the metrics; whatever is unknown is told at once."""
     given = METRICS if metrics is None else [metrics] if isinstance(metrics, str) else metrics
     names = list(dict.fromkeys(given))
-    faults = [_unknown("metric", name, METRICS) for name in names if name not in METRICS]
-    faults += [_unknown("convention", convention, CONVENTIONS)] if convention not in CONVENTIONS else []
+    faults = unknown("metric", names, METRICS, 30) + unknown("convention", [convention], CONVENTIONS, 30)
     if faults:
-        raise DataError("evaluate", faults)
+        raise also(DataError, KeyError)("evaluate", faults)
     return names
-
-
-def _unknown(kind: str, name: str, known: Iterable[str]) -> Fault:
-    return Fault(f"{kind} {name!r}", "is not known", did_you_mean(name, known) or f"There are {some(known, 30)}.")
 
 
 def _figure(value: float) -> Figure:

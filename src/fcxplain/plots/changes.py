@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -17,20 +16,8 @@ from numpy.typing import NDArray
 from ..errors import DataError, Fault, did_you_mean
 from ..explanation import Explanation
 from ..explanation.page.summary import FeatureCount, feature_counts, first_answers
-from ..schema import Feature, Natural
-from .style import (
-    COLOURS,
-    FILLS,
-    HATCHES,
-    QUIET,
-    add_key,
-    add_title,
-    figure_of,
-    new_figure,
-    our_style,
-    settle,
-    shortened,
-)
+from ..schema import Feature
+from .style import COLOURS, QUIET, fill_look, finished, name_rows, our_style, panels_of, shortened
 
 
 def with_answers(given: Any) -> Explanation:
@@ -57,49 +44,58 @@ def nothing(faults: list[Fault]) -> DataError:
 
 SHOWN = 40
 """So many features get a bar; the rest is counted."""
-WAYS = ("up", "down", "to another level")
+WAYS = {"up": fill_look(1), "down": fill_look(0), "to another level": fill_look(2)}
 
 
+@our_style()
 def change_frequencies(explanation: Explanation, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw which features the answers change, most often first: in how many per cent of them, numbers up or down.
 
     The first answer of each row counts. Up and down differ in fill and hatching, so print needs no colour. Beyond 40
     features, the rarest are counted below.
+
+    Parameters
+    ----------
+    explanation
+        What `explain` returned.
+    ax, title
+        Axes of your own, and what stands above.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    DataError
+        If there are no answers.
     """
     counts, answers = feature_counts(with_answers(explanation)), len(first_answers(explanation))
     shown = counts[:SHOWN]
-    with our_style():
-        size = (6.4, 0.25 * max(len(shown), 2) + 1.2)
-        panel = new_figure(*size, layout="constrained").add_subplot() if ax is None else ax
-        ways = _draw_frequencies(panel, shown, answers)
-        panel.set_xlabel(_below(explanation, counts, answers))
-        add_key([panel], [(Patch(linewidth=0.7, **_look(w)), WAYS[w]) for w in ways], own=ax is None)
-        add_title(panel, title, own=ax is None)
-        if ax is None:
-            settle(figure_of(panel))
-        return figure_of(panel)
+    (panel,) = panels_of(ax, 6.4, 0.25 * max(len(shown), 2) + 1.2)
+    ways = _draw_frequencies(panel, shown, answers)
+    panel.set_xlabel(_below(explanation, counts, answers))
+    return finished([panel], [(Patch(**WAYS[way]), way) for way in ways], title, ax=ax)
 
 
-def _draw_frequencies(ax: Axes, counts: Sequence[FeatureCount], answers: int) -> list[int]:
+def _draw_frequencies(ax: Axes, counts: Sequence[FeatureCount], answers: int) -> list[str]:
     """The bars, from the top down; gives the ways that were drawn."""
     parts = np.array([(c.up, c.down, c.count - c.up - c.down) for c in counts]).reshape(-1, len(WAYS))
-    shares, rows = 100 * parts / answers, np.arange(len(counts))
-    ways = np.flatnonzero(parts.any(axis=0)).tolist()
-    for way in ways:
-        start = shares[:, :way].sum(axis=1)
-        ax.barh(rows, shares[:, way], left=start, height=0.68, linewidth=0.7, zorder=2, **_look(way))
+    shares, rows, drawn = 100 * parts / answers, np.arange(len(counts)), []
+    for number, (way, look) in enumerate(WAYS.items()):
+        if parts[:, number].any():
+            start = shares[:, :number].sum(axis=1)
+            ax.barh(rows, shares[:, number], left=start, height=0.68, zorder=2, **look)
+            drawn.append(way)
     for row, count in enumerate(counts):
         end = (100 * count.count / answers, row)
         ax.annotate(f"{count.count:,}", end, (4, 0), textcoords="offset points", fontsize=7, va="center")
     if not counts:
         ax.text(0.5, 0.5, "nothing changes", transform=ax.transAxes, ha="center", va="center", color=QUIET)
-    ax.set_yticks(rows, [shortened(count.feature.title, 40) for count in counts])
-    ax.set_ylim(max(len(counts), 1) - 0.4, -0.6)
+    name_rows(ax, rows, [shortened(c.feature.title, 40) for c in counts], (max(len(counts), 1) - 0.4, -0.6))
     # Room for a figure beyond a full bar.
     ax.set_xlim(0, 1.13 * max((100 * count.count / answers for count in counts), default=100))
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-    return ways
+    return drawn
 
 
 def _below(e: Explanation, counts: Sequence[FeatureCount], answers: int) -> str:
@@ -110,24 +106,19 @@ def _below(e: Explanation, counts: Sequence[FeatureCount], answers: int) -> str:
     return "\n".join([words, "; ".join(rest)] if rest else [words])
 
 
-def _look(way: int) -> dict[str, Any]:
-    fill, hatch = ((FILLS[1], HATCHES[1]), (FILLS[0], HATCHES[0]), (FILLS[2], HATCHES[2]))[way]
-    return {"facecolor": fill, "hatch": hatch, "edgecolor": "black"}
-
-
-ACROSS, PANELS = 3, 12
-"""So many panels stand side by side, and so many are drawn where no features are named."""
+PANELS = 12
+"""So many are drawn where no features are named."""
 BINS, LEVELS = 24, 7
 TAIL = 0.005
 """So much at either end of a number is put into the last bar."""
-GROUPS = ("training rows", "rows as they are", "their answers")
-LOOKS: tuple[dict[str, Any], ...] = (
-    {"facecolor": "#CCCCCC", "edgecolor": "#AAAAAA", "linewidth": 0.5},
-    {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 1.5},
-    {"facecolor": "none", "edgecolor": COLOURS[1], "linewidth": 1.3, "linestyle": "--", "hatch": "////"},
-)
+GROUPS: dict[str, dict[str, Any]] = {
+    "training rows": {"facecolor": "#CCCCCC", "edgecolor": "#AAAAAA", "linewidth": 0.5},
+    "rows as they are": {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 1.5},
+    "their answers": {"facecolor": "none", "edgecolor": COLOURS[1], "lw": 1.3, "ls": "--", "hatch": "////"},
+}
 
 
+@our_style()
 def distribution_shift(
     explanation: Explanation,
     features: str | Sequence[str] | None = None,
@@ -137,26 +128,42 @@ def distribution_shift(
 ) -> Figure:
     """Draw a panel for each feature: the training rows, the rows that have an answer, and their first answers.
 
-    features: a name or names; by default the features that the answers change, most often first, twelve at most (the
-        title says so where there are more).
-    ax: axes of your own, for one feature; where none is named, the one that changes most often.
-
     Levels are drawn as per cent of each group, the rarest of many together. Numbers are drawn by 24 bars at most, as
     high as they are beside the highest of their own group, so that one answer and thousands can be told apart; what
     lies far out is in the last bars.
+
+    Parameters
+    ----------
+    explanation
+        What `explain` returned.
+    features
+        A name or names; by default the features that the answers change, most often first, twelve at most (the title
+        says so where there are more).
+    ax
+        Axes of your own, for one feature; where none is named, the one that changes most often.
+    title
+        What stands above.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    DataError
+        If there are no answers, or a feature is not known.
     """
     names = _names(with_answers(explanation), features, ax)
-    groups = _groups(explanation, names)
-    with our_style():
-        panels = _panels(len(names)) if ax is None else [ax]
-        for panel, name in zip(panels, names, strict=True):
-            _draw_shift(panel, explanation.task.schema[name], [group[name] for group in groups])
-        key = [(Patch(**look), words) for look, words in zip(LOOKS, GROUPS, strict=True)]
-        add_key(panels, key, own=ax is None)
-        add_title(panels[0], title or _left_out(explanation, features, ax), own=ax is None)
-        if ax is None:
-            settle(figure_of(panels[0]))
-        return figure_of(panels[0])
+    first, task = first_answers(explanation), explanation.task
+    tables = (task.train, explanation.rows.iloc[explanation.place[first]], explanation.answers.iloc[first])
+    groups = [task.schema.natural(table, names) for table in tables]
+    panels = panels_of(ax, 5.2, 2.2, count=len(names), margin=0.6)
+    for panel, name in zip(panels, names, strict=True):
+        _draw_shift(panel, task.schema[name], [group[name] for group in groups])
+    changing = int(explanation.checks.changed[first].any(axis=0).sum())
+    if title is None and features is None and ax is None and changing > PANELS:
+        title = f"the {PANELS} features that change most often, of {changing} that change"
+    return finished(panels, [(Patch(**look), words) for words, look in GROUPS.items()], title, ax=ax)
 
 
 def _names(e: Explanation, asked: str | Sequence[str] | None, ax: Axes | None) -> list[str]:
@@ -174,26 +181,6 @@ def _names(e: Explanation, asked: str | Sequence[str] | None, ax: Axes | None) -
     return names
 
 
-def _left_out(e: Explanation, asked: str | Sequence[str] | None, ax: Axes | None) -> str | None:
-    """What to say where not every feature that changes is drawn."""
-    changing = int(e.checks.changed[first_answers(e)].any(axis=0).sum())
-    if asked is not None or ax is not None or changing <= PANELS:
-        return None
-    return f"the {PANELS} features that change most often, of {changing} that change"
-
-
-def _groups(e: Explanation, names: list[str]) -> list[Natural]:
-    first, schema = first_answers(e), e.task.schema
-    return [schema.natural(t, names) for t in (e.task.train, e.rows.iloc[e.place[first]], e.answers.iloc[first])]
-
-
-def _panels(count: int) -> list[Axes]:
-    across = min(count, ACROSS)
-    down = ceil(count / across)
-    figure = new_figure(5.2 if across == 1 else 3.3 * across, 2.2 * down + 0.6, layout="constrained")
-    return [figure.add_subplot(down, across, i + 1) for i in range(count)]
-
-
 def _draw_shift(ax: Axes, feature: Feature, groups: Sequence[NDArray[Any]]) -> None:
     ax.set_title(shortened(feature.title, 28))
     if feature.is_number:
@@ -203,14 +190,11 @@ def _draw_shift(ax: Axes, feature: Feature, groups: Sequence[NDArray[Any]]) -> N
         _draw_levels(ax, feature, [values[values >= 0] for values in groups])
 
 
-# Numbers
-
-
 def _draw_number(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.float64]]) -> None:
-    bins = _bins(float(feature.step or 1), groups)
-    for values, look in zip(groups, LOOKS, strict=True):
-        heights = np.bincount(np.searchsorted(bins.inner, values, side="right"), minlength=bins.count)
-        ax.stairs(heights / max(1, heights.max()), bins.edges, fill=True, **look)
+    edges = _bar_edges(float(feature.step or 1), groups)
+    for values, look in zip(groups, GROUPS.values(), strict=True):
+        heights = np.bincount(np.searchsorted(edges[1:-1], values, side="right"), minlength=len(edges) - 1)
+        ax.stairs(heights / max(1, heights.max()), edges, fill=True, **look)
     ax.set_ylim(0, 1.08)
     ax.set_yticks([])
     ax.set_ylabel("relative frequency", fontsize=7.5)
@@ -218,53 +202,28 @@ def _draw_number(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.float64
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}".replace("-", "\N{MINUS SIGN}")))
 
 
-@dataclass(frozen=True)
-class _Bins:
-    start: float
-    width: float
-    count: int
-
-    @property
-    def edges(self) -> NDArray[np.float64]:
-        return np.asarray(self.start + self.width * np.arange(self.count + 1), dtype=np.float64)
-
-    @property
-    def inner(self) -> NDArray[np.float64]:
-        return self.edges[1:-1]
-
-
-def _bins(step: float, groups: Sequence[NDArray[np.float64]]) -> _Bins:
+def _bar_edges(step: float, groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Bars a whole number of steps wide, so that none has more values to hold than its neighbour."""
     ends = [np.quantile(v, [TAIL, 1 - TAIL], method="nearest") for v in groups if len(v)] or [np.zeros(2)]
     low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
     width = step * max(1, ceil(((high - low) / step + 1) / BINS))
-    return _Bins(low - step / 2, width, max(1, ceil((high - low + step) / width - 1e-9)))
-
-
-# Levels
+    count = max(1, ceil((high - low + step) / width - 1e-9))
+    return np.asarray(low - step / 2 + width * np.arange(count + 1), dtype=np.float64)
 
 
 def _draw_levels(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.int64]]) -> None:
     counts = [np.bincount(codes, minlength=len(feature.levels)) for codes in groups]
     shares = np.array([100 * found / max(1, found.sum()) for found in counts])
-    shown, names = _shown(feature, shares)
-    if len(shown) < shares.shape[1]:
+    shown = np.arange(len(feature.levels))
+    if len(shown) > LEVELS:
+        shown = np.sort(np.argsort(-shares.max(axis=0), kind="stable")[: LEVELS - 1])
+    names, others = [shortened(feature.levels[code], 22) for code in shown], len(feature.levels) - len(shown)
+    if others:
+        names.append(f"{others} others")
         shares = np.column_stack([shares[:, shown], shares.sum(axis=1) - shares[:, shown].sum(axis=1)])
-    places = np.arange(shares.shape[1])
-    for number, look in enumerate(LOOKS):
+    places = np.arange(len(names))
+    for number, look in enumerate(GROUPS.values()):
         ax.barh(places + (number - 1) * 0.27, shares[number], height=0.22, zorder=2, **look)
-    ax.set_yticks(places, names)
-    ax.set_ylim(len(places) - 0.45, -0.55)
+    name_rows(ax, places, names, (len(places) - 0.45, -0.55))
     ax.set_xlim(0, 105)
     ax.set_xlabel("per cent")
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-
-
-def _shown(feature: Feature, shares: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]]:
-    """Codes of the levels that get a place of their own, in the schema's order, and the names of all places."""
-    codes = np.arange(len(feature.levels))
-    if len(codes) > LEVELS:
-        codes = np.sort(np.argsort(-shares.max(axis=0), kind="stable")[: LEVELS - 1])
-    names = [shortened(feature.levels[code], 22) for code in codes]
-    return codes, names if len(codes) == len(feature.levels) else [*names, f"{len(feature.levels) - len(codes)} others"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
 from ..causal import CausalGraph
-from .layout import NodeBox, Pair, Placement, Point, Route, Size, place
+from .layout import NodeBox, Pair, Placement, Route, Size, place
 from .style import COLOURS, LEADING, QUIET, figure_of, name_lines, new_figure, our_style, sentence_lines, text_width
 
 NAME, LABEL, TITLE, KEY = 9.0, 6.5, 11.0, 7.5
@@ -21,12 +22,15 @@ PADDING, MARGIN = (7.0, 4.0), 12.0
 NARROWEST = 30.0
 ROUND = 4.0
 HALO = 1.2
+LABEL_BOX = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+LABEL_LOOK: dict[str, Any] = {"color": "#262626", "ha": "center", "va": "center", "bbox": LABEL_BOX, "zorder": 2.5}
 LABELLED = 250
 """With more edges than these, labels would fill the page, and are left out."""
 STEEPEST = 1.0
 BEND = 1 / 3
 
 
+@our_style()
 def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw a causal graph, causes above effects; features that are joined to nothing stand in grey at the bottom.
 
@@ -34,20 +38,43 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
     support, they are darker and thicker the more they have, and say it in per cent (beyond 250 edges, without
     words). Names of more than 22 letters are broken into lines, and lose their middle beyond three.
 
-    The figure is as large as the graph needs at letters of 9 points. In an `ax` of your own, everything, letters
-    included, is scaled down to the size that it has now; so give it its size first.
+    The figure is as large as the graph needs at letters of 9 points.
+
+    Parameters
+    ----------
+    graph
+        The graph, as `discover` or `CausalGraph` makes it.
+    ax
+        Axes of your own. Everything, letters included, is scaled down to the size that they have now; so give them
+        their size first.
+    title
+        What stands above.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    DataError
+        If the graph has more edges than anybody could read.
     """
-    with our_style():
-        plan = _planned(graph, title)
-        pen = _on_own_page(plan) if ax is None else _within(ax, plan)
-        for edge in plan.placement.routes:
-            _draw_edge(pen, plan, edge)
-        joined = {node for edge in plan.placement.routes for node in edge}
-        for node, box in plan.placement.boxes.items():
-            _draw_node(pen, box, plan.names[node], quiet=node not in joined)
-        _draw_title(pen, plan)
-        _draw_key(pen, plan)
-        return pen.figure
+    plan = _planned(graph, title)
+    pen = _within(ax, plan) if ax is not None else _on_own_page(plan)
+    for edge, route in plan.placement.routes.items():
+        share = plan.support.get(edge)
+        _draw_line(pen, curve(route), 1.0 if share is None else share, arrow=edge in plan.arrows)
+        if share is not None and route.label is not None:
+            x, y = route.label.tolist()
+            pen.ax.text(x, y, f"{100 * share:.0f} %", fontsize=LABEL * pen.scale, **LABEL_LOOK)
+    joined = {node for edge in plan.placement.routes for node in edge}
+    for node, box in plan.placement.boxes.items():
+        _draw_node(pen, box, plan.names[node], quiet=node not in joined)
+    for i, line in enumerate(plan.title):
+        below = (len(plan.title) - i - 0.5) * TITLE * LEADING
+        pen.write(pen.centre, plan.placement.height + MARGIN + below, line, TITLE)
+    _draw_key(pen, plan.key)
+    return figure_of(pen.ax)
 
 
 @dataclass(frozen=True)
@@ -89,18 +116,14 @@ def _planned(graph: CausalGraph, title: str | None) -> _Plan:
     placement = place([_box_size(lines) for lines in names], down, label)
     arrows = frozenset((index[a], index[b]) for a, b in graph.directed)
     heading = sentence_lines(title, TITLE, max(placement.width, 240)) if title else []
-    return _Plan(placement, names, arrows, support, heading, _key(graph))
+    # What needs a word of explanation: plain lines, and per cent.
+    key = ["joined, direction not known"] * bool(graph.undirected) + ["how sure the edge is"] * bool(graph.support)
+    return _Plan(placement, names, arrows, support, heading, key)
 
 
 def _box_size(lines: Sequence[str]) -> Size:
     width = max(text_width(line, NAME) for line in lines)
     return max(width + 2 * PADDING[0], NARROWEST), len(lines) * NAME * LEADING + 2 * PADDING[1]
-
-
-def _key(graph: CausalGraph) -> list[str]:
-    """What needs a word of explanation: plain lines, and per cent."""
-    key = ["joined, direction not known"] if graph.undirected else []
-    return [*key, "how sure the edge is"] if graph.support else key
 
 
 # Pages
@@ -111,7 +134,6 @@ class _Pen:
     """Axes whose units are points, times `scale`."""
 
     ax: Axes
-    figure: Figure
     scale: float
     centre: float
 
@@ -123,22 +145,20 @@ class _Pen:
 
 def _on_own_page(plan: _Plan) -> _Pen:
     width, height = plan.size
-    figure = new_figure(width / 72, height / 72)
-    return _within(figure.add_axes((0, 0, 1, 1)), plan)
+    return _within(new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1)), plan)
 
 
 def _within(ax: Axes, plan: _Plan) -> _Pen:
     """Centre the picture in the axes; it is made smaller where it must be, never larger."""
-    figure = figure_of(ax)
-    room = ax.get_window_extent()
-    across, up = room.width * 72 / figure.dpi, room.height * 72 / figure.dpi
+    room, dpi = ax.get_window_extent(), figure_of(ax).dpi
+    across, up = room.width * 72 / dpi, room.height * 72 / dpi
     width, height = plan.size
     scale = min(1.0, across / width, up / height)
     centre, middle = plan.placement.width / 2, (plan.placement.height + plan.head - plan.foot) / 2
     ax.set_axis_off()
     ax.set_xlim(centre - across / scale / 2, centre + across / scale / 2)
     ax.set_ylim(middle - up / scale / 2, middle + up / scale / 2)
-    return _Pen(ax, figure, scale, centre)
+    return _Pen(ax, scale, centre)
 
 
 # Ink
@@ -147,22 +167,11 @@ def _within(ax: Axes, plan: _Plan) -> _Pen:
 def _draw_node(pen: _Pen, box: NodeBox, lines: Sequence[str], *, quiet: bool) -> None:
     corner = (box.x - box.width / 2, box.y - box.height / 2)
     face, rim, ink = ("#F4F4F4", "#A8A8A8", QUIET) if quiet else ("#EAF3FA", COLOURS[0], "black")
+    look: dict[str, Any] = {"facecolor": face, "edgecolor": rim, "linewidth": 0.9 * pen.scale, "zorder": 3}
     shape = f"round,pad=0,rounding_size={ROUND}"
-    width = 0.9 * pen.scale
-    pen.ax.add_patch(
-        FancyBboxPatch(
-            corner, box.width, box.height, boxstyle=shape, facecolor=face, edgecolor=rim, linewidth=width, zorder=3
-        )
-    )
+    pen.ax.add_patch(FancyBboxPatch(corner, box.width, box.height, boxstyle=shape, **look))
     for i, line in enumerate(lines):
         pen.write(box.x, box.y + ((len(lines) - 1) / 2 - i) * NAME * LEADING, line, NAME, ink)
-
-
-def _draw_edge(pen: _Pen, plan: _Plan, edge: Pair) -> None:
-    share, route = plan.support.get(edge), plan.placement.routes[edge]
-    _draw_line(pen, curve(route), 1.0 if share is None else share, arrow=edge in plan.arrows)
-    if share is not None and route.label is not None:
-        _draw_label(pen, route.label, share)
 
 
 def _draw_line(pen: _Pen, path: Path, share: float, *, arrow: bool) -> None:
@@ -178,36 +187,10 @@ def _draw_line(pen: _Pen, path: Path, share: float, *, arrow: bool) -> None:
     pen.ax.add_patch(shaft)
 
 
-def _draw_label(pen: _Pen, at: Point, share: float) -> None:
-    behind = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-    pen.ax.text(
-        *at,
-        _per_cent(share),
-        fontsize=LABEL * pen.scale,
-        color="#262626",
-        ha="center",
-        va="center",
-        bbox=behind,
-        zorder=2.5,
-    )
-
-
-def _per_cent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _draw_title(pen: _Pen, plan: _Plan) -> None:
-    for i, line in enumerate(plan.title):
-        below = (len(plan.title) - i - 0.5) * TITLE * LEADING
-        pen.write(pen.centre, plan.placement.height + MARGIN + below, line, TITLE)
-
-
-def _draw_key(pen: _Pen, plan: _Plan) -> None:
-    if not plan.key:
-        return
-    width = max(text_width(line, KEY) for line in plan.key) + 30
+def _draw_key(pen: _Pen, key: Sequence[str]) -> None:
+    width = max((text_width(line, KEY) for line in key), default=0.0) + 30
     left = pen.centre - width / 2
-    for i, line in enumerate(plan.key):
+    for i, line in enumerate(key):
         y = -MARGIN - (i + 0.5) * KEY * LEADING
         if line.startswith("joined"):
             _draw_line(pen, Path([(left, y), (left + 24, y)]), 1.0, arrow=False)
@@ -218,7 +201,7 @@ def _draw_key(pen: _Pen, plan: _Plan) -> None:
 
 def curve(route: Route) -> Path:
     """The route's upright pieces, joined by curves that set out upright and turn back nowhere."""
-    pieces, slants = route.pieces, _slants(route)
+    pieces, slants = route.pieces.tolist(), _slants(route)
     vertices, codes = list(pieces[0]), [Path.MOVETO, Path.LINETO]
     for (_, (x0, y0)), (end, lower), s0, s1 in zip(pieces, pieces[1:], slants, slants[1:], strict=False):
         reach = BEND * (end[1] - y0)
@@ -232,7 +215,7 @@ def curve(route: Route) -> Path:
 
 def _slants(route: Route) -> list[float]:
     """How far sideways a curve goes per point of height, where it passes a piece: not at all if that is upright."""
-    pieces = route.pieces
+    pieces = route.pieces.tolist()
     mean = [(c[0] - b[0]) / (c[1] - b[1]) for (_, b), (c, _) in pairwise(pieces)]
     inner = [
         0.0 if top != bottom or before * after <= 0 else max(-STEEPEST, min(STEEPEST, min(before, after, key=abs)))

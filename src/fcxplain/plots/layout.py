@@ -24,16 +24,10 @@ MANY = 1_000
 """With more vertices than these, one start has to do."""
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What is done to each row in turn."""
-
-    sorts: bool
-    exchanges: bool
-
-
-BOTH, SORT, EXCHANGE = Sweep(True, True), Sweep(True, False), Sweep(False, True)
-SCHEDULES = ((BOTH,) * 10, (SORT, SORT, EXCHANGE, EXCHANGE) * 4)
+SORTS, EXCHANGES = frozenset({"sort"}), frozenset({"exchange"})
+Sweep = frozenset[str]
+"""What is done to each row in turn."""
+SCHEDULES = ((SORTS | EXCHANGES,) * 10, (SORTS, SORTS, EXCHANGES, EXCHANGES) * 4)
 """Neither is always better, and both are quick."""
 
 
@@ -71,14 +65,9 @@ def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
             carriers.append(chain[chosen - row_of[a]])
         row_of += between
         chains.append(chain)
-    return _as_given(edges, Chains(tuple(row_of), tuple(chains), tuple(carriers)))
-
-
-def _as_given(edges: Sequence[Pair], chains: Chains) -> Chains:
-    place = {(chain[0], chain[-1]): i for i, chain in enumerate(chains.chains)}
+    place = {(chain[0], chain[-1]): i for i, chain in enumerate(chains)}
     order = [place[edge] for edge in edges]
-    carriers = tuple(chains.carriers[i] for i in order) if chains.carriers else ()
-    return Chains(chains.row_of, tuple(chains.chains[i] for i in order), carriers)
+    return Chains(tuple(row_of), tuple(chains[i] for i in order), tuple(carriers[i] for i in order if labelled))
 
 
 def heights(n: int, edges: Sequence[Pair]) -> list[int]:
@@ -175,9 +164,9 @@ def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downw
     """Go through the rows; sort each by the mean place of its neighbours in the row before, or exchange, or both."""
     for row in range(len(orders)) if downwards else range(len(orders) - 1, -1, -1):
         before = _beside(orders, links, row)[0 if downwards else 1]
-        if sweep.sorts and before is not None:
+        if sweep >= SORTS and before is not None:
             orders[row] = orders[row][np.argsort(_means(before), kind="stable")]
-        if sweep.exchanges:
+        if sweep >= EXCHANGES:
             sides = [side for side in _beside(orders, links, row) if side is not None]
             costs = sum((_costs(side) for side in sides), np.zeros((len(orders[row]),) * 2, dtype=np.float32))
             orders[row] = orders[row][_exchanged(costs)]
@@ -204,7 +193,6 @@ def _exchanged(costs: Matrix) -> Order:
     return order
 
 
-Point = tuple[float, float]
 Size = tuple[float, float]
 Ports = dict[Pair, tuple[float, float]]
 """How far from the middle of its upper and of its lower vertex a segment starts and ends."""
@@ -233,22 +221,16 @@ class NodeBox:
     width: float
     height: float
 
-    def moved(self, dx: float, dy: float) -> NodeBox:
-        """The same box elsewhere."""
-        return replace(self, x=self.x + dx, y=self.y + dy)
-
 
 @dataclass(frozen=True)
 class Route:
-    """An edge: upright pieces from top to bottom, to be joined by curves. `label` is where its label sits."""
+    """An edge: upright pieces from top to bottom, to be joined by curves, and where its label sits.
 
-    pieces: tuple[tuple[Point, Point], ...]
-    label: Point | None = None
+    `pieces` is `n x 2 x 2`: of each its upper and its lower end.
+    """
 
-    def moved(self, dx: float, dy: float) -> Route:
-        """The same route elsewhere."""
-        pieces = tuple(((ax + dx, ay + dy), (bx + dx, by + dy)) for (ax, ay), (bx, by) in self.pieces)
-        return Route(pieces, None if self.label is None else (self.label[0] + dx, self.label[1] + dy))
+    pieces: Reals
+    label: Reals | None = None
 
 
 @dataclass(frozen=True)
@@ -262,8 +244,10 @@ class Placement:
 
     def moved(self, dx: float, dy: float) -> Placement:
         """The same placement elsewhere."""
-        boxes = {node: box.moved(dx, dy) for node, box in self.boxes.items()}
-        return replace(self, boxes=boxes, routes={e: route.moved(dx, dy) for e, route in self.routes.items()})
+        by = np.array([dx, dy])
+        boxes = {node: replace(box, x=box.x + dx, y=box.y + dy) for node, box in self.boxes.items()}
+        routes = {e: Route(r.pieces + by, None if r.label is None else r.label + by) for e, r in self.routes.items()}
+        return replace(self, boxes=boxes, routes=routes)
 
 
 @dataclass(frozen=True)
@@ -291,7 +275,7 @@ def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> 
     routes = {}
     for number, edge in enumerate(edges):
         carrier = chains.carriers[number] if label else None
-        at = None if carrier is None else (float(x[carrier]), float(middles[carrier]))
+        at = None if carrier is None else np.array([x[carrier], middles[carrier]])
         routes[edge] = Route(_pieces(drawing, chains.chains[number], x, levels, boxes), at)
     return Placement(boxes, routes, float((x + drawing.sizes[:, 0] / 2).max()), float(levels.tops[0]))
 
@@ -407,15 +391,15 @@ def _farthest(drawing: _Drawing, x: Reals) -> Reals:
 
 def _pieces(
     drawing: _Drawing, chain: tuple[int, ...], x: Reals, levels: _Levels, boxes: Mapping[int, NodeBox]
-) -> tuple[tuple[Point, Point], ...]:
+) -> Reals:
     ports, rows = drawing.ports, [drawing.chains.row_of[vertex] for vertex in chain]
-    tops, bottoms = levels.tops[rows].tolist(), levels.bottoms[rows].tolist()
-    places = x[list(chain)].tolist()
+    ends = np.stack([levels.tops[rows], levels.bottoms[rows]], axis=1)
+    ends[0, 0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
+    ends[-1, 1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
+    places = x[list(chain)]
     places[0] += ports[chain[0], chain[1]][0]
     places[-1] += ports[chain[-2], chain[-1]][1]
-    tops[0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
-    bottoms[-1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
-    return tuple(((at, top), (at, bottom)) for at, top, bottom in zip(places, tops, bottoms, strict=True))
+    return np.stack([np.broadcast_to(places[:, None], ends.shape), ends], axis=2)
 
 
 PARTS_APART = 30.0
@@ -432,7 +416,11 @@ def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = Non
     joined = [_part(part, sizes, edges, label) for part in parts if len(part) > 1]
     joined.sort(key=lambda part: (-part.height, -part.width, min(part.boxes)))
     upper = shelved(joined, _page_width(joined), PARTS_APART)
-    single = [_alone(part[0], sizes[part[0]]) for part in parts if len(part) == 1]
+    single = [
+        Placement({node: NodeBox(sizes[node][0] / 2, sizes[node][1] / 2, *sizes[node])}, {}, *sizes[node])
+        for node, *others in parts
+        if not others
+    ]
     lower = shelved(single, max(upper.width, _page_width(single)), NODE_APART)
     return shelved([part for part in (upper, lower) if part.boxes], 0.0, PARTS_APART)
 
@@ -444,10 +432,6 @@ def _part(nodes: list[int], sizes: Sequence[Size], edges: Sequence[Pair], label:
     boxes = {nodes[i]: box for i, box in found.boxes.items()}
     routes = {(nodes[a], nodes[b]): route for (a, b), route in found.routes.items()}
     return Placement(boxes, routes, found.width, found.height)
-
-
-def _alone(node: int, size: Size) -> Placement:
-    return Placement({node: NodeBox(size[0] / 2, size[1] / 2, *size)}, {}, *size)
 
 
 def _page_width(parts: Sequence[Placement]) -> float:

@@ -6,12 +6,13 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.textpath import text_to_path
+from numpy.typing import ArrayLike
 
 from ..errors import DataError, Fault
 from ..files import write_whole
@@ -34,6 +36,7 @@ QUIET = "#6B6B6B"
 FONT = "DejaVu Sans"
 SCREEN = 110
 """Dots per inch in a notebook."""
+MISSING_LETTER = "Glyph .* missing from font"
 
 # The keys' type is a closed list that differs from release to release.
 SETTINGS: Any = {
@@ -65,11 +68,8 @@ SETTINGS: Any = {
 }
 
 
-@contextmanager
-def our_style() -> Iterator[None]:
-    """Our settings within, the user's again after."""
-    with style.context(["default", SETTINGS]):
-        yield
+# Our settings within, the user's again after; also a decorator of what draws.
+our_style = partial(style.context, ["default", SETTINGS])
 
 
 class Picture(Figure):
@@ -154,6 +154,8 @@ def _letters() -> frozenset[int]:
     return frozenset(get_font(findfont(FontProperties(family=FONT))).get_charmap())
 
 
+ACROSS = 3
+"""So many panels stand side by side."""
 PER_PANEL = 3
 BESIDE = 52.0
 """What an entry of a key needs beside its words, in points."""
@@ -161,15 +163,54 @@ BEHIND: dict[str, Any] = {"frameon": True, "facecolor": "white", "framealpha": 0
 """So that a key can be read where it has to stand on what is drawn."""
 
 
-def add_key(panels: Sequence[Axes], key: Sequence[tuple[Artist, str]], *, own: bool) -> None:
-    """Below the panels on a figure of our own; in the axes on one that is not."""
+def line_look(number: int) -> dict[str, Any]:
+    """How the line of a series is drawn."""
+    i = number % len(COLOURS)
+    return {"color": COLOURS[i], "linestyle": STROKES[i], "marker": MARKERS[i]}
+
+
+def fill_look(number: int) -> dict[str, Any]:
+    """How the bars of a series are drawn."""
+    i = number % len(FILLS)
+    return {"facecolor": FILLS[i], "hatch": HATCHES[i], "edgecolor": "black", "linewidth": 0.7}
+
+
+def name_rows(ax: Axes, places: ArrayLike, names: Sequence[str], ends: tuple[float, float]) -> None:
+    """Write names beside rows, without ticks and lines."""
+    ax.set_yticks(np.asarray(places), names)
+    ax.set_ylim(*ends)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(False, axis="y")
+
+
+def panels_of(ax: Axes | None, width: float, height: float, *, count: int = 1, margin: float = 0.0) -> list[Axes]:
+    """The user's axes, or panels on a figure of our own; a single one is so wide, and each row so high."""
+    if ax is not None:
+        return [ax]
+    across = min(count, ACROSS)
+    down = ceil(count / across)
+    figure = new_figure(width if across == 1 else 3.3 * across, height * down + margin, layout="constrained")
+    return [figure.add_subplot(down, across, i + 1) for i in range(count)]
+
+
+def finished(
+    panels: Sequence[Axes], key: Sequence[tuple[Artist, str]], title: str | None, *, ax: Axes | None
+) -> Figure:
+    """The figure, with key and title: around the panels on a figure of our own, else in the user's axes."""
+    figure, own = figure_of(panels[0]), ax is None
     handles, labels = [handle for handle, _ in key], [label for _, label in key]
     if key and own:
-        figure = figure_of(panels[0])
         columns = min(len(key), PER_PANEL * len(panels), _columns(labels, figure.get_size_inches()[0]))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=3)
     elif key:
         panels[0].legend(handles, labels, loc="best", handlelength=3, **BEHIND)
+    if title and own:
+        figure.suptitle(plain(title), fontsize=11)
+    elif title:
+        panels[0].set_title(plain(title))
+    if own:
+        settle(figure)
+    return figure
 
 
 def _columns(labels: Sequence[str], inches: float) -> int:
@@ -178,19 +219,11 @@ def _columns(labels: Sequence[str], inches: float) -> int:
     return len(labels) if sum(widths) <= 72 * inches else max(1, int(72 * inches / max(widths)))
 
 
-def add_title(ax: Axes, title: str | None, *, own: bool) -> None:
-    """Above the whole on a figure of our own; above the axes on one that is not."""
-    if title and own:
-        figure_of(ax).suptitle(plain(title), fontsize=11)
-    elif title:
-        ax.set_title(plain(title))
-
-
 def settle(figure: Figure) -> None:
     """Find room for everything once and for all: to do it again at each drawing would move things by a hair."""
     with warnings.catch_warnings():
         # Whether letters are missing matters when a file is written, not here.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        warnings.filterwarnings("ignore", message=MISSING_LETTER, category=UserWarning)
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
 
@@ -204,24 +237,32 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format that the name ends in: .svg (text stays text), .png (200 dpi) or .pdf."""
+    """Write a figure in the format that the name ends in.
+
+    Parameters
+    ----------
+    figure
+        What any function of `fcxplain.plots` returned.
+    path
+        A file name that ends in .svg (text stays text), .png (200 dpi) or .pdf.
+
+    Raises
+    ------
+    DataError
+        If the name has another ending, or the file cannot be written.
+    """
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in METADATA:
         problem = f"ends in {target.suffix!r:.20}, which is no format of ours" if kind else "has no ending"
         raise DataError("picture", [Fault(str(path), problem, f"End it in {', '.join(METADATA)}.")])
-    content = _rendered(figure, kind)
-    try:
-        write_whole(target, content)
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot write the picture {path}: {error}") from error
-
-
-def _rendered(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     with our_style(), warnings.catch_warnings():
         if kind == ".svg":
             # The text is kept, and who shows it has other fonts than ours.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+            warnings.filterwarnings("ignore", message=MISSING_LETTER, category=UserWarning)
         figure.savefig(buffer, format=kind[1:], metadata=METADATA[kind])
-    return buffer.getvalue()
+    try:
+        write_whole(target, buffer.getvalue())
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot write the picture {path}: {error}") from error

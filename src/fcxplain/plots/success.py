@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isnan
 from typing import Any
 
@@ -23,14 +23,11 @@ from .style import (
     COLOURS,
     FILLS,
     HATCHES,
-    MARKERS,
-    STROKES,
-    add_key,
-    add_title,
-    figure_of,
-    new_figure,
+    finished,
+    line_look,
+    name_rows,
     our_style,
-    settle,
+    panels_of,
     shortened,
 )
 
@@ -38,31 +35,43 @@ MOST = len(COLOURS)
 """So many lines can be told apart."""
 
 
+@our_style()
 def success_by_changes(
     explanations: Explanation | Mapping[str, Explanation], *, ax: Axes | None = None, title: str | None = None
 ) -> Figure:
     """Draw the share of the rows asked that have a verified answer with at most so many changes.
 
-    explanations: one, or several by name (of several methods, or preferences), a line each. Rows that have the class
-        wanted already are not asked; a row without a verified answer never counts as a success.
+    Rows that have the class wanted already are not asked; a row without a verified answer never counts as a success.
+
+    Parameters
+    ----------
+    explanations
+        One, or several by name (of several methods, or preferences), a line each.
+    ax, title
+        Axes of your own, and what stands above.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    DataError
+        If an explanation has no row that needed an answer.
     """
     named = explanations if isinstance(explanations, Mapping) else {"": explanations}
     curves = _curves({name: explained(e) for name, e in named.items()})
-    with our_style():
-        panel = new_figure(4.6, 3.2, layout="constrained").add_subplot() if ax is None else ax
-        reach = max(len(curve) for curve in curves.values())
-        for number, curve in enumerate(curves.values()):
-            whole = np.concatenate([curve, np.full(reach - len(curve), curve[-1])])
-            panel.plot(np.arange(reach), whole, drawstyle="steps-post", clip_on=False, **_look(number))
-        panel.set_xlabel("features changed, at most")
-        panel.set_ylabel("rows verified, per cent")
-        panel.set_ylim(0, 105)
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        add_key([panel], _success_key(list(curves)), own=ax is None)
-        add_title(panel, title, own=ax is None)
-        if ax is None:
-            settle(figure_of(panel))
-        return figure_of(panel)
+    (panel,) = panels_of(ax, 4.6, 3.2)
+    longest = max(len(curve) for curve in curves.values())
+    for number, curve in enumerate(curves.values()):
+        whole = np.concatenate([curve, np.full(longest - len(curve), curve[-1])])
+        panel.plot(np.arange(longest), whole, drawstyle="steps-post", clip_on=False, **line_look(number))
+    panel.set_xlabel("features changed, at most")
+    panel.set_ylabel("rows verified, per cent")
+    panel.set_ylim(0, 105)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    key = [(Line2D([], [], **line_look(i)), shortened(name, 30)) for i, name in enumerate(curves)]
+    return finished([panel], [] if list(curves) == [""] else key, title, ax=ax)
 
 
 def _curves(explanations: Mapping[str, Explanation]) -> dict[str, NDArray[np.float64]]:
@@ -88,15 +97,6 @@ def _curve(e: Explanation) -> NDArray[np.float64]:
     return np.array([100 * float(np.mean(fewest <= count)) for count in range(most + 1)])
 
 
-def _success_key(names: Sequence[str]) -> list[tuple[Line2D, str]]:
-    lines = [(Line2D([], [], **_look(i)), shortened(name, 30)) for i, name in enumerate(names)]
-    return lines if len(lines) > 1 or names[0] else []
-
-
-def _look(number: int) -> dict[str, Any]:
-    return {"color": COLOURS[number], "linestyle": STROKES[number], "marker": MARKERS[number]}
-
-
 TITLE, VALUE = 34, 22
 """Letters of a feature's name and of a value."""
 THICK = 0.42
@@ -114,27 +114,44 @@ THRESHOLD: dict[str, Any] = {"color": COLOURS[1], "linestyle": "--", "linewidth"
 POINT: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black", "markersize": 7, "zorder": 4}
 
 
+@our_style()
 def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title: str | None = None) -> Figure:
     """Draw the way from a row to its answer: the probability of the class wanted after each change.
-
-    i: the number of the answer, as in `explanation.certificate(i)`.
 
     The changes are made one at a time, each time the one that helps most (see `fcxplain.explanation.steps_of`, which
     gives the same as data); the task's own model is asked. Rows on the way may break rules that the answer keeps;
     they are marked by a cross. With two classes, the probability from which the class wanted is answered is marked;
     with more there is no such number. A filled point says that the model answers the class wanted.
+
+    Parameters
+    ----------
+    explanation
+        What `explain` returned.
+    i
+        The number of the answer, as in `explanation.certificate(i)`.
+    ax, title
+        Axes of your own, and what stands above.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    DataError
+        If there are no answers, or none with this number.
     """
     way = steps_of(with_answers(explanation), i)
-    with our_style():
-        size = (6.4, 0.44 * (len(way.steps) + 1) + 1.2)
-        panel = new_figure(*size, layout="constrained").add_subplot() if ax is None else ax
-        _draw_steps(panel, way)
-        _name_steps(panel, way, explanation.task.schema)
-        add_key([panel], _path_key(way), own=ax is None)
-        add_title(panel, title, own=ax is None)
-        if ax is None:
-            settle(figure_of(panel))
-        return figure_of(panel)
+    (panel,) = panels_of(ax, 6.4, 0.44 * (len(way.steps) + 1) + 1.2)
+    _draw_steps(panel, way)
+    schema = explanation.task.schema
+    names = ["as it is now", *(_name(number, step, schema) for number, step in enumerate(way.steps, start=1))]
+    name_rows(panel, range(len(names)), names, (len(names) - 0.4, -0.6))
+    # Room for a figure beyond 1.
+    panel.set_xlim(-0.03, 1.16)
+    panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    panel.set_xlabel(f"probability of {shortened(way.wanted, TITLE)}")
+    return finished([panel], _path_key(way), title, ax=ax)
 
 
 def _draw_steps(ax: Axes, way: Steps) -> None:
@@ -167,18 +184,6 @@ def _mark(reached: bool, keeps_rules: bool) -> dict[str, Any]:
     return {"marker": "o" if keeps_rules else "X", "markerfacecolor": "black" if reached else "white"}
 
 
-def _name_steps(ax: Axes, way: Steps, schema: Schema) -> None:
-    names = ["as it is now", *(_name(i, step, schema) for i, step in enumerate(way.steps, start=1))]
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    # Room for a figure beyond 1.
-    ax.set_xlim(-0.03, 1.16)
-    ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    ax.set_xlabel(f"probability of {shortened(way.wanted, TITLE)}")
-    ax.tick_params(axis="y", length=0)
-    ax.grid(False, axis="y")
-
-
 def _name(number: int, step: Step, schema: Schema) -> str:
     feature, change = schema[step.change.feature], step.change
     now, then = (shortened(amount(feature, value), VALUE) for value in (change.now, change.then))
@@ -196,13 +201,9 @@ def _path_key(way: Steps) -> list[tuple[Artist, str]]:
         key.append((_swatch(_mark(True, True)), f"the model answers {wanted}"))
     if False in reached:
         key.append((_swatch(_mark(False, True)), "the model answers otherwise"))
-    if _breaks(way.steps):
+    if not all(step.keeps_rules for step in way.steps):
         key.append((_swatch(_mark(False, False)), "breaks a rule as it stands"))
     return key
-
-
-def _breaks(steps: Sequence[Step]) -> bool:
-    return not all(step.keeps_rules for step in steps)
 
 
 def _swatch(mark: dict[str, Any]) -> Line2D:

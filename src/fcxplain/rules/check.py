@@ -25,7 +25,26 @@ ROUNDING = 8 * np.finfo(np.float64).eps
 def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
     """Whether each row of `after` keeps the rule (or all the rules) towards its row of `before`.
 
-    Both are tables with the same number of rows, or natural columns as `Schema.natural` makes them.
+    Parameters
+    ----------
+    rules
+        One rule, or several.
+    before, after
+        Tables with the same number of rows, or natural columns as `Schema.natural` makes them.
+
+    Returns
+    -------
+    ndarray of bool
+
+    Raises
+    ------
+    DataError
+        If a column that a rule needs is missing, or has values that are missing or not known.
+
+    Examples
+    --------
+    >>> never_younger = parse("age' >= age", schema)
+    >>> holds(never_younger, rows, counterfactuals).all()
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
     first, second = natural_of(before, rules, primed=False), natural_of(after, rules, primed=True)
@@ -147,9 +166,6 @@ def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
 
 
 def _length(before: Table, after: Table) -> int:
-    for table in (after, before):
-        if isinstance(table, pd.DataFrame):
-            return len(table)
-        for column in table.values():
-            return len(column)
-    return 0
+    """How many rows there are; natural columns without any column have none."""
+    tables = ([table] if isinstance(table, pd.DataFrame) else list(table.values()) for table in (after, before))
+    return next((len(columns[0]) for columns in tables if columns), 0)

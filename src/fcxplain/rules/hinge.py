@@ -7,6 +7,7 @@ pushed down to the comparisons. Strict comparisons ask for the margin, others fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -15,8 +16,6 @@ from torch import Tensor
 from ..schema import Feature
 from .nodes import OPPOSITE, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Or, Ref, Same, refs_of
 from .rule import Rule
-
-Margin = float | None
 
 
 @runtime_checkable
@@ -33,15 +32,23 @@ def penalty(
     before: Mapping[str, Tensor],
     after: Mapping[str, Tensor],
     *,
-    margin: Margin = None,
+    margin: float | None = None,
     units: Mapping[str, float] | None = None,
 ) -> Tensor:
     """How far each row is from keeping the rule (or the sum over the rules), `n`, never negative.
 
-    `before` and `after` are columns in natural units, as `TableEncoder.columns` makes them: numbers and
-    expected ranks `n`, categories `n x levels`. `margin` is what a strict comparison must be kept by, in
-    natural units; by default one step of the finest feature in it. `units` says what counts as 1 for some or all
-    numbers, so that a rule about dollars does not drown one about years; by default one natural unit does.
+    Parameters
+    ----------
+    rules
+        One rule, or several.
+    before, after
+        Columns in natural units, as `TableEncoder.columns` makes them: numbers and expected ranks `n`, categories
+        `n x levels`.
+    margin
+        What a strict comparison must be kept by, in natural units; by default one step of the finest feature in it.
+    units
+        What counts as 1 for some or all numbers, so that a rule about dollars does not drown one about years; by
+        default one natural unit does.
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
     some_column = next(iter(after.values()))
@@ -52,25 +59,23 @@ def penalty(
     return total
 
 
+@dataclass
 class _Reading:
     """One walk over a tree with the columns of a batch."""
 
-    def __init__(
-        self,
-        before: Mapping[str, Tensor],
-        after: Mapping[str, Tensor],
-        margin: Margin,
-        units: Mapping[str, float],
-        zero: Tensor,
-    ) -> None:
-        self.before, self.after, self.margin, self.units, self.zero = before, after, margin, units, zero
-        self._read: dict[Ref, Tensor] = {}
+    before: Mapping[str, Tensor]
+    after: Mapping[str, Tensor]
+    margin: float | None
+    units: Mapping[str, float]
+    zero: Tensor
+    _read: dict[Ref, Tensor] = field(default_factory=dict)
 
     def of(self, formula: Formula, *, wanted: bool) -> Tensor:
         """The penalty for a formula that should be true (or, not `wanted`, false)."""
         match formula:
             case Compare():
-                return self._compare(formula, wanted)
+                miss = self._miss(formula, wanted)
+                return miss / self._unit(formula.difference) if self.units else miss
             case Member(ref=ref, values=values, negated=negated):
                 return self._member(ref, values, wanted ^ negated)
             case Same(left=left, right=right, negated=negated):
@@ -84,10 +89,6 @@ class _Reading:
                 parts = [self.of(i, wanted=wanted) for i in items]
                 return _sum(parts) if isinstance(formula, And) == wanted else _least(parts)
 
-    def _compare(self, formula: Compare, wanted: bool) -> Tensor:
-        miss = self._miss(formula, wanted)
-        return miss / self._unit(formula.left - formula.right) if self.units else miss
-
     def _unit(self, affine: Affine) -> float:
         """What counts as 1 in a comparison: the largest unit of its parts, each with its factor."""
         parts = [
@@ -97,25 +98,25 @@ class _Reading:
         return max(parts, default=0.0) or 1.0
 
     def _miss(self, formula: Compare, wanted: bool) -> Tensor:
-        op = formula.op if wanted else OPPOSITE[formula.op]
-        difference = self._value(formula.left - formula.right)
-        match op:
+        difference = self._value(formula.difference)
+        margin = self._margin(ref.feature for ref in refs_of(formula))
+        match formula.op if wanted else OPPOSITE[formula.op]:
             case "<=":
                 return difference.relu()
             case ">=":
                 return (-difference).relu()
             case "==":
                 return difference.abs()
-        margin = self._margin(formula)
-        if op == "!=":
-            return (margin - difference.abs()).relu()
-        return (margin + difference).relu() if op == "<" else (margin - difference).relu()
+            case "!=":
+                return (margin - difference.abs()).relu()
+            case "<":
+                return (margin + difference).relu()
+            case ">":
+                return (margin - difference).relu()
 
-    def _margin(self, formula: Compare) -> float:
-        if self.margin is not None:
-            return self.margin
-        steps = [float(r.feature.step or 1) for r in refs_of(formula)]
-        return min(steps, default=1.0)
+    def _margin(self, features: Iterable[Feature]) -> float:
+        """What a strict comparison must be kept by."""
+        return self.margin if self.margin is not None else min((float(f.step or 1) for f in features), default=1.0)
 
     def _value(self, affine: Affine) -> Tensor:
         total = self.zero
@@ -127,21 +128,22 @@ class _Reading:
     def _column(self, ref: Ref) -> Tensor:
         # Rules name the same few features again and again.
         if ref not in self._read:
-            self._read[ref] = self._fresh_column(ref)
+            column = (self.after if ref.primed else self.before)[ref.name]
+            if not ref.feature.is_number and column.ndim == 2:
+                column = column @ torch.as_tensor(ref.feature.rank_of_level, dtype=column.dtype, device=column.device)
+            self._read[ref] = column
         return self._read[ref]
-
-    def _fresh_column(self, ref: Ref) -> Tensor:
-        column = (self.after if ref.primed else self.before)[ref.name]
-        if ref.feature.is_number or column.ndim == 1:
-            return column
-        return column @ torch.as_tensor(ref.feature.rank_of_level, dtype=column.dtype, device=column.device)
 
     def _levels(self, ref: Ref) -> Tensor:
         columns = self.after if ref.primed else self.before
         if isinstance(columns, HasLevels):
             return columns.levels(ref.name)
         column = columns[ref.name]
-        return column if column.ndim == 2 else _nearness(ref.feature, column)
+        if column.ndim == 2:
+            return column
+        # From a bare rank: 1 at its own rank, falling to 0 one rank away.
+        ranks = torch.as_tensor(ref.feature.rank_of_level, dtype=column.dtype, device=column.device)
+        return (1 - (column[:, None] - ranks).abs()).relu()
 
     def _member(self, ref: Ref, values: tuple[float, ...], wanted: bool) -> Tensor:
         if ref.feature.is_category:
@@ -151,7 +153,7 @@ class _Reading:
         distances = [(column - value).abs() for value in values]
         if wanted:
             return _least(distances) / unit
-        margin = self.margin if self.margin is not None else float(ref.feature.step or 1)
+        margin = self._margin([ref.feature])
         return _sum([(margin - d).relu() for d in distances]) / unit
 
     def _same(self, left: Ref, right: Ref, wanted: bool) -> Tensor:
@@ -163,12 +165,6 @@ class _Reading:
         ]
         alike = _sum([a[:, i] * b[:, j] for i, j in pairs]) if pairs else self.zero
         return (1 - alike).relu() if wanted else alike.relu()
-
-
-def _nearness(feature: Feature, rank: Tensor) -> Tensor:
-    """Levels from a bare rank: 1 at its own rank, falling to 0 one rank away."""
-    ranks = torch.as_tensor(feature.rank_of_level, dtype=rank.dtype, device=rank.device)
-    return (1 - (rank[:, None] - ranks).abs()).relu()
 
 
 def _sum(parts: list[Tensor]) -> Tensor:

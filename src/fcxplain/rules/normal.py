@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 from .nodes import OPPOSITE, Abs, Affine, And, Atom, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
 
@@ -47,10 +48,8 @@ def substituted(formula: Formula, frozen: frozenset[str]) -> Formula:
             return replace(formula, ref=_present(ref, frozen))
         case Same(left=first, right=second):
             return replace(formula, left=_present(first, frozen), right=_present(second, frozen))
-        case And(items=items):
-            return And(tuple(substituted(i, frozen) for i in items))
-        case Or(items=items):
-            return Or(tuple(substituted(i, frozen) for i in items))
+        case And(items=items) | Or(items=items):
+            return replace(formula, items=tuple(substituted(i, frozen) for i in items))
         case Not(item=item):
             return Not(substituted(item, frozen))
         case Implies(condition=condition, consequence=consequence):
@@ -76,8 +75,10 @@ def normal_form(formula: Formula, *, wanted: bool = True) -> Formula:
             return _plain_comparison(Compare(left - right, op if wanted else OPPOSITE[op], _ZERO))
         case Member(ref=ref, values=values, negated=negated):
             return _plain_member(ref, values, wanted ^ negated)
+        case Same(left=first, right=second, negated=negated) if first == second:
+            return FALSE if negated == wanted else TRUE
         case Same(negated=negated):
-            return _plain_same(replace(formula, negated=negated == wanted))
+            return replace(formula, negated=negated == wanted)
         case Not(item=item):
             return normal_form(item, wanted=not wanted)
         case Implies(condition=condition, consequence=consequence):
@@ -94,7 +95,8 @@ def _plain_comparison(formula: Compare) -> Formula:
     if formula.op == "!=":
         return _or(_plain_comparison(replace(formula, op=op)) for op in ("<", ">"))
     if not left.folds:
-        return formula if left.terms else _constant(formula)
+        sign = (left.constant > 0) - (left.constant < 0)
+        return formula if left.terms else TRUE if sign in SIGNS[formula.op] else FALSE
     if formula.op == "==":
         return _and(_plain_comparison(replace(formula, op=op)) for op in ("<=", ">="))
     limits = _limits_of_each(formula)
@@ -131,12 +133,6 @@ def _is_fold(atom: Ref | Abs) -> bool:
     return isinstance(atom, Abs) and atom.primed
 
 
-def _constant(formula: Compare) -> Formula:
-    value = formula.left.constant
-    true = {"<": value < 0, "<=": value <= 0, "==": value == 0, ">=": value >= 0, ">": value > 0}
-    return TRUE if true[formula.op] else FALSE
-
-
 def _plain_member(ref: Ref, values: tuple[float, ...], wanted: bool) -> Formula:
     if ref.feature.is_category:
         every = range(len(ref.feature.levels))
@@ -147,12 +143,6 @@ def _plain_member(ref: Ref, values: tuple[float, ...], wanted: bool) -> Formula:
         _plain_comparison(Compare(one + Affine(constant=-v), "==" if wanted else "!=", _ZERO)) for v in values
     )
     return _or(parts) if wanted else _and(parts)
-
-
-def _plain_same(formula: Same) -> Formula:
-    if formula.left == formula.right:
-        return FALSE if formula.negated else TRUE
-    return formula
 
 
 def _and(items: Iterable[Formula]) -> Formula:
@@ -197,7 +187,8 @@ def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
         ]
         boxes = [box for box, spare in zip(boxes, covered, strict=True) if not spare]
     by_number = list(keys)
-    return [tuple(_atom(by_number[number], signs) for number, signs in box.items()) for box in boxes]
+    atoms = [[(by_number[number], signs) for number, signs in box.items()] for box in boxes]
+    return [tuple(Compare(k, OPS[s], _ZERO) if isinstance(k, Affine) else k for k, s in box) for box in atoms]
 
 
 def _signs(atoms: tuple[Atom, ...], keys: dict[Affine | Atom, int]) -> dict[int, frozenset[int]]:
@@ -216,10 +207,6 @@ def _signs(atoms: tuple[Atom, ...], keys: dict[Affine | Atom, int]) -> dict[int,
 def _covers(wide: dict[int, frozenset[int]], narrow: dict[int, frozenset[int]]) -> bool:
     """Whether whatever keeps the narrow box keeps the wide one."""
     return all(key in narrow and narrow[key] <= signs for key, signs in wide.items())
-
-
-def _atom(key: Affine | Atom, signs: frozenset[int]) -> Atom:
-    return Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
 
 
 class _TooManyError(Exception):
@@ -280,10 +267,7 @@ def _as_boxes(atom: Atom) -> Formula | None:
     features = atom.primed
     if len(features) < 2 or features[0].is_number or (isinstance(atom, Compare) and atom.left.folds):
         return None
-    pairs = 1
-    for feature in features:
-        pairs *= len(feature.levels)
-    if pairs > MAX_PAIRS:
+    if prod(len(feature.levels) for feature in features) > MAX_PAIRS:
         return None
     first = Ref(features[0], primed=True)
     cases = (_and((Member(first, (code,)), _at_level(atom, first, code))) for code in range(len(first.feature.levels)))

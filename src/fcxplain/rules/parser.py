@@ -12,7 +12,7 @@ from pathlib import Path
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..errors import Fault, RuleError
+from ..errors import Fault, RuleError, reading_error
 from ..schema import Schema
 from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
 from .rule import Rule
@@ -56,7 +56,25 @@ class RuleFault(Fault):
 def parse(text: str, schema: Schema) -> Rule:
     """Read one rule.
 
-    Raises `RuleError` with line, column and a mark under every mistake.
+    Parameters
+    ----------
+    text
+        The rule, as `docs/rules.md` has them; a prime marks the counterfactual value.
+    schema
+        The features that it speaks of.
+
+    Returns
+    -------
+    Rule
+
+    Raises
+    ------
+    RuleError
+        With line, column, a mark under every mistake and a remedy.
+
+    Examples
+    --------
+    >>> parse("education' > education => age' > age", schema)
     """
     rules = parse_rules(text, schema)
     if len(rules) != 1:
@@ -66,9 +84,23 @@ def parse(text: str, schema: Schema) -> Rule:
 
 
 def parse_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
-    """Read rules from text (one a line, `#` starts a comment), from lines, or from a file (a `Path`).
+    """Read rules from text, from lines, or from a file.
 
-    Rules that are read already are bound anew to the schema. All mistakes of all lines are raised at once.
+    Parameters
+    ----------
+    source
+        Text (one rule a line, `#` starts a comment), lines, or a `Path`. Rules that are read already are bound anew.
+    schema
+        The features that they speak of.
+
+    Returns
+    -------
+    tuple of Rule
+
+    Raises
+    ------
+    RuleError
+        With all mistakes of all lines at once.
     """
     rules, faults = read_rules(source, schema)
     if faults:
@@ -92,7 +124,10 @@ def read_rules(source: RuleSource, schema: Schema) -> tuple[tuple[Rule, ...], tu
 
 def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
     if isinstance(source, Path):
-        source = _text_of(source)
+        try:
+            source = source.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise reading_error(RuleError, error)(f"cannot read the rule file {source}: {error}") from error
     if isinstance(source, Rule):
         source = [source]
     if isinstance(source, str):
@@ -117,13 +152,6 @@ def _bounded(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
             limit = f"at most {MAX_RULES:,} lines and {MAX_TEXT:,} characters are read"
             raise RuleError(f"the rules are too many or too long; {limit}")
     return kept
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"cannot read the rule file {path}: {error}") from error
 
 
 def _read_line(line: str, number: int, schema: Schema) -> Rule | None:
@@ -228,7 +256,8 @@ def _marked(source: str, column: int) -> str:
     shown = source[start : start + _WINDOW]
     cut = "…" if start else ""
     under = "".join(_blank(c) for c in cut + source[start : column - 1])
-    return f"    {cut}{_printable(shown)}\n    {under}^"
+    printable = "".join(c if c.isprintable() or c == "\t" else "�" for c in shown)
+    return f"    {cut}{printable}\n    {under}^"
 
 
 def _blank(character: str) -> str:
@@ -238,10 +267,6 @@ def _blank(character: str) -> str:
     if unicodedata.combining(character):
         return ""
     return "  " if unicodedata.east_asian_width(character) in "WF" else " "
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)
 
 
 def _shown(text: str) -> str:

@@ -6,6 +6,7 @@ decrease"). What fits no common turn of phrase is said as a comparison of two ex
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..schema import Feature, Schema
@@ -45,16 +46,25 @@ _TURNS = {
 def in_words(rule: Rule, schema: Schema | None = None) -> str:
     """The rule as a sentence for people, e.g. "age must not decrease".
 
-    A rule carries its features, labels and units included; give a `schema` only to use other labels.
+    Parameters
+    ----------
+    rule
+        The rule, which carries its features, labels and units included.
+    schema
+        Features with other labels, if these are to be used.
+
+    Returns
+    -------
+    str
     """
     return _Speaker(schema).say(rule.formula, "must")
 
 
+@dataclass(frozen=True)
 class _Speaker:
     """One way of naming features."""
 
-    def __init__(self, schema: Schema | None) -> None:
-        self.schema = schema
+    schema: Schema | None
 
     def say(self, formula: Formula, mood: Mood, *, inside: bool = False) -> str:
         """A formula as a clause; `inside` another one, compounds stand in parentheses."""
@@ -121,10 +131,8 @@ class _Speaker:
     def _moved(self, feature: Feature, op: Op, delta: float, mood: Mood) -> str:
         has_ties = len(set(feature.ranks)) < len(feature.ranks)
         if has_ties and delta == 0 and op in ("==", "!="):
-            stays = op == "=="
-            if mood == "must":
-                return "must keep its rank" if stays else "must change its rank"
-            return "keeps its rank" if stays else "changes its rank"
+            verb = "keep" if op == "==" else "change"
+            return f"must {verb} its rank" if mood == "must" else f"{verb}s its rank"
         if delta == 0:
             return _MOVES[mood][op]
         if delta > 0:
@@ -171,14 +179,11 @@ class _Speaker:
 def _bound(formula: Compare) -> tuple[Ref, Op, float] | None:
     """A number against a constant, turned so that the number stands first."""
     difference = formula.left - formula.right
-    if len(difference.terms) != 1 or not isinstance(difference.terms[0][1], Ref):
-        return None
-    weight, ref = difference.terms[0]
-    assert isinstance(ref, Ref)
-    if not ref.feature.is_number:
-        return None
-    op = formula.op if weight > 0 else MIRRORED[formula.op]
-    return ref, op, -difference.constant / weight + 0.0
+    match difference.terms:
+        case ((weight, Ref() as ref),) if ref.feature.is_number:
+            op = formula.op if weight > 0 else MIRRORED[formula.op]
+            return ref, op, -difference.constant / weight + 0.0
+    return None
 
 
 def _move(difference: Affine, op: Op) -> tuple[Feature, Op, float] | None:
@@ -195,15 +200,12 @@ def _move(difference: Affine, op: Op) -> tuple[Feature, Op, float] | None:
 
 def _swing(difference: Affine, op: Op) -> tuple[Feature, Op, float] | None:
     """`abs(f' - f)` against a constant."""
-    if len(difference.terms) != 1 or not isinstance(difference.terms[0][1], Abs):
-        return None
-    weight, absolute = difference.terms[0]
-    assert isinstance(absolute, Abs)
-    move = _move(absolute.inside, "<=")
-    turned = op if weight > 0 else MIRRORED[op]
-    if move is None or move[2] != 0 or turned in ("==", "!=") or abs(absolute.inside.terms[0][0]) != 1:
-        return None
-    return move[0], turned, -difference.constant / weight
+    match difference.terms:
+        case ((weight, Abs() as absolute),) if abs(absolute.inside.terms[0][0]) == 1:
+            move, turned = _move(absolute.inside, "<="), op if weight > 0 else MIRRORED[op]
+            if move is not None and move[2] == 0 and turned not in ("==", "!="):
+                return move[0], turned, -difference.constant / weight
+    return None
 
 
 def _span(feature: Feature, codes: tuple[float, ...]) -> str | None:

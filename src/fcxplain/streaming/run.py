@@ -179,7 +179,21 @@ Explain = Callable[[pd.DataFrame, OnRows], Explanation]
 
 @dataclass(frozen=True)
 class Streamed:
-    """The file of answers that a run has written, and what is in it."""
+    """The file of answers that a run has written, and what is in it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    rows : int
+        Rows that were explained.
+    counts : mapping
+        Rows by status.
+    effort : Effort
+        Time and queries.
+    notes : tuple of str
+        What holds for all answers.
+    """
 
     path: Path
     rows: int
@@ -192,7 +206,22 @@ class Streamed:
         return f"Streamed to {self.path}: {self.rows:,} rows ({counted})"
 
     def first_rows(self, task: Task, status: str, most: int) -> list[object]:
-        """The labels of the first rows with this status, at most so many; some lines at a time are in memory."""
+        """The labels of the first rows with this status; some lines at a time are in memory.
+
+        Parameters
+        ----------
+        task : Task
+            The task that was explained.
+        status : str
+            E.g. "impossible".
+        most : int
+            At most so many.
+
+        Returns
+        -------
+        list
+            Labels.
+        """
         label, column = column_named("row", task), column_named("status", task)
         found: dict[object, None] = {}
         for batch in pq.ParquetFile(self.path).iter_batches(columns=[label, column]):
@@ -203,7 +232,17 @@ class Streamed:
         return list(found)[:most]
 
     def explanation(self, task: Task) -> Explanation:
-        """The answers, read and checked again; all of them are held in memory."""
+        """The answers, read and checked again; all of them are held in memory.
+
+        Parameters
+        ----------
+        task : Task
+            The task that was explained.
+
+        Returns
+        -------
+        Explanation
+        """
         return read_answers(self.path, task)
 
 

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import Bar, Bools, Floats, ValueColumn
+from .evidence import Bar, Bools, Floats, ValueColumn
 from .suggestion import MOST_LISTED, Candidate, Writer
 
 

@@ -15,8 +15,8 @@ from ..causal import CausalGraph
 from ..errors import DataError, Fault, did_you_mean
 from ..rules import Rule, holds, in_words, parse
 from ..schema import Natural, Schema
-from .columns import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up, pairs_of
-from .knowledge import edge_rules, is_inborn, name_rules
+from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up, pairs_of
+from .names_and_graph import edge_rules, is_inborn, name_rules
 from .patterns import level_rules, order_rules, range_rules
 from .suggestion import Candidate, Suggestion, Writer
 
@@ -62,12 +62,8 @@ def weighed_rows(
     for names, some in by_pair.items():
         most = STAIRS if all(columns[name].is_ordered for name in names) else MOST_OF_PAIR
         found += list(islice(_adding(some, rows, schema), most))
-    return _implied_last(sorted(found, key=lambda w: (-_rough(w.gain), w.suggestion.rule.text)))
-
-
-def _rough(gain: float) -> float:
-    """Two digits: what made-up rows tell apart."""
-    return float(f"{gain:.2g}")
+    # Two digits of a gain are what made-up rows tell apart.
+    return _implied_last(sorted(found, key=lambda w: (-float(f"{w.gain:.2g}"), w.suggestion.rule.text)))
 
 
 def _plain(candidate: Candidate) -> float:
@@ -135,26 +131,14 @@ def weighed_changes(
     for candidate, why in candidates:
         rule = parse(candidate.text, schema)
         mine = {name: columns[name] for name in sorted(candidate.features)}
-        broken, strength = _broken_pairs(rule, mine, seed)
-        is_seen = candidate.support > 0
-        found.append(
-            Suggestion(
-                rule,
-                in_words(rule, schema),
-                candidate.kind,
-                candidate.support,
-                int(broken.sum()) if is_seen else 0,
-                strength - (float(broken.mean()) if is_seen else 0.0),
-                why,
-            )
-        )
+        made = (made_up(mine, ROWS, (seed, side)) for side in (0, 1))
+        broken, strength = 0, float((~holds(rule, *made)).mean())
+        if candidate.support:
+            breaks = ~holds(rule, *pairs_of(mine, seed))
+            broken, strength = int(breaks.sum()), strength - float(breaks.mean())
+        words = in_words(rule, schema)
+        found.append(Suggestion(rule, words, candidate.kind, candidate.support, broken, strength, why))
     return sorted(found, key=lambda s: (-s.strength, s.rule.text))
-
-
-def _broken_pairs(rule: Rule, columns: Mapping[str, ValueColumn], seed: int) -> tuple[Bools, float]:
-    """Which pairs of rows break a rule, and the share of made-up pairs that do."""
-    before, after = (made_up(columns, ROWS, (seed, side)) for side in (0, 1))
-    return ~holds(rule, *pairs_of(columns, seed)), float((~holds(rule, before, after)).mean())
 
 
 LEAST_SUPPORT = 30
@@ -171,11 +155,37 @@ def suggest(
 ) -> tuple[Suggestion, ...]:
     """Rules to review: what names suggest, what moves together along the graph, and what no row of the table breaks.
 
-    The schema is inferred if it is not given; `label` names a column that is no feature. Values that are missing say
-    nothing. A rule needs `least_support` rows that it speaks of, and as many that it would forbid. The strongest
-    come first, and nothing is applied: pass what you accept as the `rules` of a task.
+    Nothing is applied: pass what you accept as the `rules` of a task.
+
+    Parameters
+    ----------
+    table
+        The rows; values that are missing say nothing.
+    schema
+        Its features; inferred if it is not given.
+    graph
+        A causal graph over the features.
+    label
+        A column that is no feature.
+    least_support
+        How many rows a rule needs that it speaks of, and as many that it would forbid.
+    seed
+        What made-up rows are drawn with.
+
+    Returns
+    -------
+    tuple of Suggestion
+        The strongest come first.
+
+    Raises
+    ------
+    DataError
+        If the graph has nodes that are no features, or `least_support` is below 1.
     """
-    known = _schema(table, schema, label)
+    if schema is None:
+        known = Schema.infer(table, label=label)
+    else:
+        known = Schema(tuple(f for f in schema if f.name != label)).complete(table)
     _check(known, graph, least_support)
     columns, writer = columns_of(table, known), Writer(known)
     named = weighed_changes(name_rules([c.feature for c in columns.values()], writer), columns, known, seed)
@@ -184,13 +194,6 @@ def suggest(
     told = {s.rule.text for s in named}
     rest = [*seen, *((s.strength, s) for s in moving if s.rule.text not in told)]
     return (*named, *(s for _, s in sorted(rest, key=lambda pair: -pair[0])))
-
-
-def _schema(table: pd.DataFrame, schema: Schema | None, label: str | None) -> Schema:
-    if schema is None:
-        return Schema.infer(table, label=label)
-    kept = tuple(f for f in schema if f.name != label)
-    return Schema(kept).complete(table)
 
 
 def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> None:
@@ -209,7 +212,11 @@ def _row_rules(columns: Mapping[str, ValueColumn], least_support: int, writer: W
     usable = list(columns.values())
     fixed = {c.feature.name for c in usable if not c.feature.mutable or is_inborn(c.feature)}
     pairs = [(a, b) for a, b in permutations(usable, 2) if not {a.feature.name, b.feature.name} <= fixed]
-    bar = Bar(least_support, sum(_looked_at(a, b) for a, b in pairs))
+    # How many rules are looked at, so that chance can be shared among them.
+    looked_at = (
+        len(a.conditions) * (1 if a.is_ordered else 2) * (2 if b.is_ordered else len(b.parts)) + 1 for a, b in pairs
+    )
+    bar = Bar(least_support, sum(looked_at))
     for first, second in pairs:
         if second.is_ordered:
             yield from range_rules(first, second, bar, writer)
@@ -217,9 +224,3 @@ def _row_rules(columns: Mapping[str, ValueColumn], least_support: int, writer: W
             yield from level_rules(first, second, bar, writer)
         if first.feature.is_number and second.feature.is_number:
             yield from order_rules(first, second, bar, writer)
-
-
-def _looked_at(first: ValueColumn, second: ValueColumn) -> int:
-    """How many rules between two features are looked at, so that chance can be shared among them."""
-    conditions = len(first.conditions) * (1 if first.is_ordered else 2)
-    return conditions * (2 if second.is_ordered else len(second.parts)) + 1

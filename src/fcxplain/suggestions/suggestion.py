@@ -13,7 +13,7 @@ from ..rules.notation import level as quoted
 from ..rules.notation import name as written_name
 from ..rules.notation import number
 from ..schema import Schema
-from .columns import Bools, ValueColumn
+from .evidence import Bools, ValueColumn
 
 Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "levels", "range"]
 
@@ -41,15 +41,7 @@ class Suggestion:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can hold."""
-        return {
-            "rule": self.rule.text,
-            "words": self.words,
-            "kind": self.kind,
-            "support": self.support,
-            "broken": self.broken,
-            "strength": round(self.strength, 6),
-            "why": self.why,
-        }
+        return vars(self) | {"rule": self.rule.text, "strength": round(self.strength, 6)}
 
 
 @dataclass(frozen=True)
@@ -85,9 +77,18 @@ class Writer:
         """A feature's name, primed for the counterfactual value."""
         return written_name(name, self.schema) + "'" * primed
 
+    def rise(self, name: str) -> str:
+        """That a feature rises."""
+        return f"{self.name(name)} > {self.name(name, primed=False)}"
+
     def chosen(self, column: ValueColumn, chosen: Bools) -> str | None:
         """That the value is in one of the chosen parts, or None if that cannot be said shortly."""
-        return self._between_parts(column, chosen) if column.is_ordered else self._levels(column, chosen)
+        if column.is_ordered:
+            return self._between_parts(column, chosen)
+        inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        # Which levels are left is plainer than which are not, unless they are many more.
+        negated = len(outside) < len(inside)
+        return self._listed(column, list(outside if negated else inside), negated=negated)
 
     def between(self, column: ValueColumn, low: float | None, high: float | None) -> str | None:
         """That a number or rank lies between two values, both included and either left out."""
@@ -132,15 +133,9 @@ class Writer:
     def _value(self, column: ValueColumn, value: float | None) -> str | None:
         if value is None:
             return None
-        return (
-            number(value) if column.feature.is_number else self._level(column, column.feature.ranks.index(int(value)))
-        )
-
-    def _levels(self, column: ValueColumn, chosen: Bools) -> str | None:
-        inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
-        # Which levels are left is plainer than which are not, unless they are many more.
-        negated = len(outside) < len(inside)
-        return self._listed(column, list(outside if negated else inside), negated=negated)
+        if column.feature.is_number:
+            return number(value)
+        return self._level(column, column.feature.ranks.index(int(value)))
 
     def _listed(self, column: ValueColumn, codes: list[int], *, negated: bool) -> str | None:
         levels = [self._level(column, code) for code in codes]

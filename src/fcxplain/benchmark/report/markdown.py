@@ -5,39 +5,49 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-
-from .summary import Summary
+from dataclasses import dataclass
+from importlib.resources import files
 
 # Beyond this a number is written with a power of ten.
 HUGE = 1e6
 
 
-def number(value: float | None, *, digits: int = 2) -> str:
-    """A number for a table; nothing for None."""
+@dataclass(frozen=True)
+class Measure:
+    """A figure in a table: its wording, ours, the paper's that it is held against, and how it is written."""
+
+    words: str
+    figure: str
+    paper: str
+    digits: int
+
+
+def measures(table: str) -> dict[str, Measure]:
+    """The measures of a table, by our figures."""
+    lines = csv.DictReader(_wording("measures.csv").splitlines())
+    found = (Measure(m["words"], m["figure"], m["paper"], int(m["digits"])) for m in lines if m["table"] == table)
+    return {measure.figure: measure for measure in found}
+
+
+def legend(table: str) -> str:
+    """What a reader of a table must know."""
+    return _wording(f"{table}.md")
+
+
+def _wording(name: str) -> str:
+    return files(__package__).joinpath("wording", name).read_text(encoding="utf-8")
+
+
+def number(value: float | None, *, digits: int = 2, sign: str = "") -> str:
+    """A number for a table, with "+" as sign if it is a difference; nothing for None."""
     if value is None:
         return ""
-    return f"{value:.1e}" if abs(value) >= HUGE else f"{value + 0.0:,.{digits}f}"
+    return f"{value:{sign}.1e}" if abs(value) >= HUGE else f"{value + 0.0:{sign},.{digits}f}"
 
 
-def signed(value: float | None, *, digits: int = 2) -> str:
-    """A difference, with its sign."""
-    if value is None:
-        return ""
-    return f"{value:+.1e}" if abs(value) >= HUGE else f"{value + 0.0:+,.{digits}f}"
-
-
-def spread(summary: Summary, *, digits: int = 2) -> str:
-    """Mean and deviation; how many runs have a value, where some have none."""
-    if summary.mean is None:
-        return "none"
-    deviation = "" if summary.deviation is None else f" ± {number(summary.deviation, digits=digits)}"
-    some = "" if len(summary.values) == summary.of else f" ({len(summary.values)} of {summary.of} runs)"
-    return f"{number(summary.mean, digits=digits)}{deviation}{some}"
-
-
-def span(values: Iterable[int]) -> str:
-    """Counts from the least to the most."""
-    found = sorted(set(values))
+def span(values: Iterable[int | None]) -> str:
+    """Counts from the least to the most; those that are missing or 0 left out."""
+    found = sorted({value for value in values if value})
     if not found:
         return "none"
     return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"

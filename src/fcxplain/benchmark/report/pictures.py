@@ -1,24 +1,23 @@
-"""The report's pictures: feasibility beside the paper's, and a picture for each study."""
+"""The report's pictures: feasibility beside the paper's, success against effort, and a picture for each study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from . import published
-from .ablation import Point, StudyRuns, history_of
+from .ablation import StudyRuns, history_of
 from .comparison import picture_name
-from .reproduction import MEASURES, MethodRuns
-from .summary import Summary, method_title, summarised
+from .reproduction import under_rules
+from .summary import Runs, Summary, grouped
 
 OVERVIEW = "feasibility"
 PERCENT, SHARES_AXIS = "percent", "feasibility and success, percent"
 # Success first: it is there whenever a run was made, so that nothing loses its place for want of a figure.
 SHARES = {"success": "success", "feasibility": "feasibility", "feasibility_soft": "feasibility (raw)"}
-OURS = {name: f"ours, {words}" for name, words in SHARES.items()}
 # What is drawn of a study over numbers: the axis of a panel, and its lines by the figures they show.
 PANELS: dict[str, dict[str, dict[str, str]]] = {
     "latent": {PERCENT: SHARES},
@@ -34,147 +33,125 @@ AGAINST = {"sparsity": "features changed", "rows_per_cpu_second": "rows explaine
 SPEEDS = ("rows_per_cpu_second",)
 DEFAULT = ("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible")
 
+Line = dict[str, object]
+Drawn = Iterator[tuple[str, Any]]
 
-def draw(runs: list[MethodRuns], studies: list[StudyRuns], folder: Path) -> list[Path]:
-    """Draw everything that there are figures for, as SVG files whose names say what they show."""
+
+def draw(runs: list[Runs], published_runs: list[Runs], studies: list[StudyRuns], folder: Path) -> list[Path]:
+    """Draw everything that there are figures for, as SVG files whose names say what they show.
+
+    Methods are drawn beside each other where more were run than FCx as published.
+    """
     from ... import plots
 
-    written = []
-    for name, figure in [*_overview(runs), *(drawn for study in studies for drawn in _of_study(study))]:
-        path = folder / f"{name}.svg"
-        plots.save(figure, path)
-        written.append(path)
-    return written
+    drawn = [*_overview(published_runs), *(picture for study in studies for picture in _of_study(study))]
+    drawn += _methods(runs) if len(runs) > len(published_runs) else []
+    for name, figure in drawn:
+        plots.save(figure, folder / f"{name}.svg")
+    return [folder / f"{name}.svg" for name, _ in drawn]
 
 
-def _overview(runs: list[MethodRuns]) -> Iterator[tuple[str, Any]]:
+def _overview(runs: list[Runs]) -> Drawn:
     """Feasibility under each method's own rules."""
+    found = {figure: [under_rules(run, figure) for run in runs] for figure in SHARES}
+    places: list[Line] = [{"group": run.setup.title, "item": run.title} for run in runs]
+    yield from _bars(OVERVIEW, places, found, found["feasibility"])
+
+
+def _bars(name: str, places: list[Line], ours: dict[str, list[Summary]], paper: list[Summary], **more: Any) -> Drawn:
+    """Our figures as bars, and the paper's below them."""
     from ... import plots
 
-    lines: list[dict[str, object]] = []
-    for series in (*OURS, "paper"):
-        for run in runs:
-            item = {"group": run.setup.title, "item": method_title(run.method, run.rules)}
-            lines.append(item | _bar(series, run))
+    lines = [
+        place | {"series": f"ours, {words}"} | _spread(one)
+        for figure, words in SHARES.items()
+        for place, one in zip(places, ours[figure], strict=True)
+    ]
+    lines += [place | {"series": "paper", "mean": one.paper} for place, one in zip(places, paper, strict=True)]
     table = _table(lines)
     if table["mean"].notna().any():
-        yield OVERVIEW, plots.bars(table, x=SHARES_AXIS)
+        yield name, plots.bars(table, x=SHARES_AXIS, **more)
 
 
-def draw_methods(runs: list[MethodRuns], folder: Path) -> list[Path]:
+def _methods(runs: list[Runs]) -> Drawn:
     """A picture for each data set: success of each method against changes and against speed."""
     from ... import plots
 
-    written = []
-    for setup in dict.fromkeys(run.setup for run in runs):
-        table = _points([run for run in runs if run.setup == setup])
+    figures = ("success", *AGAINST)
+    for setup, here in grouped(runs, lambda run: run.setup).items():
+        lines = [
+            {"method": run.method, "rules": f"{run.rules} rules"} | {name: run.mean(name) for name in figures}
+            for run in here
+        ]
+        table = pd.DataFrame(lines).astype(dict.fromkeys(figures, float))
         if len(table) > 1 and table["success"].notna().any():
-            figure = plots.trade_off(
-                table, y="success", xs=AGAINST, by="rules", logarithmic=SPEEDS, own=DEFAULT, title=setup.title
-            )
-            path = folder / f"{picture_name(setup)}.svg"
-            plots.save(figure, path)
-            written.append(path)
-    return written
+            how: dict[str, Any] = {"by": "rules", "logarithmic": SPEEDS, "own": DEFAULT, "title": setup.title}
+            yield picture_name(setup), plots.trade_off(table, y="success", xs=AGAINST, **how)
 
 
-def _points(runs: list[MethodRuns]) -> pd.DataFrame:
-    lines = [
-        {"method": run.method, "rules": f"{run.rules} rules"}
-        | {name: summarised(run.results, name).mean for name in ("success", *AGAINST)}
-        for run in runs
-    ]
-    return pd.DataFrame(lines).astype(dict.fromkeys(("success", *AGAINST), float))
-
-
-def _bar(series: str, run: MethodRuns) -> dict[str, object]:
-    words = {m.figure: m for m in MEASURES}
-    under = {"feasibility": f"feasibility_{run.rules}", "feasibility_soft": f"feasibility_{run.rules}_soft"}
-    if series == "paper":
-        return {"series": series, "mean": run.compared(words[under["feasibility"]]).paper}
-    ours = run.compared(words[under.get(series, series)]).ours
-    return {"series": OURS[series]} | _spread(ours)
-
-
-def _of_study(run: StudyRuns) -> Iterator[tuple[str, Any]]:
+def _of_study(run: StudyRuns) -> Drawn:
     """The pictures of a study, by name."""
+    from ... import plots
+
     if run.study.history:
-        yield from _curves(run)
+        # The losses of the first seed that has them.
+        for result in [result for result in run.results if result.history][:1]:
+            yield run.slug, plots.loss_curves(history_of(result), title=f"{run.title}, seed {result.job.seed}")
     elif run.study.name == "components":
-        yield from _components(run)
+        found = {figure: [point.of(figure) for point in run.points] for figure in SHARES}
+        places: list[Line] = [{"item": point.point} for point in run.points]
+        yield from _bars(run.slug, places, found, found["feasibility_soft"], title=run.title)
     elif run.study.name == "hyperparameters":
-        yield from _schedules(run)
+        yield from _studied(run, _schedules(run), x="learning rate", log_x=True, chosen=_rate(run))
     elif run.study.name in PANELS:
-        yield from _against(run, PANELS[run.study.name])
+        yield from _against_numbers(run)
 
 
-def _curves(run: StudyRuns) -> Iterator[tuple[str, Any]]:
-    """The losses of the first seed that has them."""
-    from ... import plots
-
-    kept = [result for result in run.results if result.history]
-    for result in kept[:1]:
-        yield run.slug, plots.loss_curves(history_of(result), title=f"{run.title}, seed {result.job.seed}")
+def _rate(run: StudyRuns) -> float | None:
+    return run.known.learning_rate if run.known else None
 
 
-def _components(run: StudyRuns) -> Iterator[tuple[str, Any]]:
-    """Bars for each combination of terms."""
-    from ... import plots
-
-    lines: list[dict[str, object]] = []
-    for name, words in OURS.items():
-        lines += [{"item": point.name, "series": words} | _spread(point.of(name)) for point in run.points]
-    lines += [{"item": p.name, "series": "paper", "mean": run.paper(p, "feasibility_soft")} for p in run.points]
-    table = _table(lines)
-    if table["mean"].notna().any():
-        yield run.slug, plots.bars(table, x=SHARES_AXIS, title=run.title)
-
-
-def _schedules(run: StudyRuns) -> Iterator[tuple[str, Any]]:
+def _schedules(run: StudyRuns) -> list[Line]:
     """Against the learning rate, a line for each number of epochs x rows in a batch."""
-    lines: list[dict[str, object]] = []
+    lines: list[Line] = []
     for name in ("success", "feasibility_soft"):
         for point in run.points:
             asked = dict(point.results[0].job.settings)
             series = f"{asked['schedule__epochs']} x {asked['schedule__batch']}"
             where = {"setting": asked["schedule__learning_rate"], "series": series}
             lines.append(where | {"measure": f"{SHARES[name]}, percent"} | _spread(point.of(name)))
-    known = run.known
-    yield from _studied(
-        run, _table(lines), x="learning rate", log_x=True, chosen=known.learning_rate if known else None
-    )
+    return lines
 
 
-def _against(run: StudyRuns, panels: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Any]]:
+def _against_numbers(run: StudyRuns) -> Drawn:
     """Figures against the numbers that a study tried."""
-    lines = [line for measure, drawn in panels.items() for line in _lines(run.points, measure, drawn)]
-    chosen = float(run.chosen[0]) if run.chosen else None
-    more = {"log_x": run.study.name in LOGARITHMIC, "chosen": chosen}
+    lines: list[Line] = [
+        {"setting": float(point.point), "measure": measure, "series": words} | _spread(point.of(name))
+        for measure, drawn in PANELS[run.study.name].items()
+        for name, words in drawn.items()
+        for point in run.points
+    ]
+    more: dict[str, Any] = {"chosen": float(run.chosen[0]) if run.chosen else None}
     spread = published.robustness(run.setup.data) if run.study.name == "pc-alpha" else None
     if spread is not None:
-        told = {"setting": None, "measure": PERCENT, "series": SHARES["feasibility_soft"]}
+        told = {"measure": PERCENT, "series": SHARES["feasibility_soft"]}
         more["paper"] = pd.DataFrame([told | vars(spread)])
-    yield from _studied(run, _table(lines), x=run.study.axis, **more)
+    yield from _studied(run, lines, x=run.study.axis, log_x=run.study.name in LOGARITHMIC, **more)
 
 
-def _lines(points: Iterable[Point], measure: str, drawn: Mapping[str, str]) -> Iterator[dict[str, object]]:
-    for name, words in drawn.items():
-        for point in points:
-            yield {"setting": float(point.name), "measure": measure, "series": words} | _spread(point.of(name))
-
-
-def _studied(run: StudyRuns, table: pd.DataFrame, **more: Any) -> Iterator[tuple[str, Any]]:
+def _studied(run: StudyRuns, lines: list[Line], **more: Any) -> Drawn:
     from ... import plots
 
+    table = _table(lines)
     if table["mean"].notna().any():
         yield run.slug, plots.study(table, title=run.title, **more)
 
 
-def _spread(summary: Summary) -> dict[str, object]:
+def _spread(summary: Summary) -> Line:
     return {"mean": summary.mean, "deviation": summary.deviation}
 
 
-def _table(lines: list[dict[str, object]]) -> pd.DataFrame:
+def _table(lines: list[Line]) -> pd.DataFrame:
     """In long form, with numbers as numbers even where none is known."""
-    table = pd.DataFrame(lines, columns=list(dict.fromkeys(key for line in lines for key in line)) or ["mean"])
-    return table.astype({name: float for name in ("mean", "deviation") if name in table})
+    columns = dict.fromkeys([*(key for line in lines for key in line), "mean", "deviation"])
+    return pd.DataFrame(lines, columns=list(columns)).astype({"mean": float, "deviation": float})

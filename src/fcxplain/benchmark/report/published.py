@@ -20,45 +20,44 @@ class PublishedSpread:
 
 def figure(data: str, method: str, metric: str) -> float | None:
     """What the paper's tables of results say; None where they say nothing."""
-    line = _lines("tables", ("data", "method")).get((published_name(data), method), {})
-    return _number(line.get(metric))
+    return _number("tables", (published_name(data), method), metric)
 
 
 def methods(data: str) -> tuple[str, ...]:
     """The methods that the paper's tables have for a data set."""
-    return tuple(method for name, method in _lines("tables", ("data", "method")) if name == published_name(data))
+    return tuple(method for name, method in _lines("tables", 2) if name == published_name(data))
 
 
 def components(data: str, combination: str, metric: str) -> float | None:
     """Feasibility or seconds per epoch with some of the loss components, e.g. "baseline+lof"."""
-    line = _lines("components", ("data", "components")).get((published_name(data), combination), {})
-    return _number(line.get(metric))
+    return _number("components", (published_name(data), combination), metric)
 
 
 def robustness(data: str) -> PublishedSpread | None:
     """Feasibility over four significance levels of the PC algorithm."""
-    line = _lines("robustness", ("data",)).get((published_name(data),))
+    line = _lines("robustness").get((published_name(data),))
     return None if line is None else PublishedSpread(float(line["mean"]), float(line["deviation"]))
 
 
 def speed(method: str) -> float | None:
     """CPU seconds that a public implementation takes for one counterfactual, where it was measured."""
-    return _number(_lines("speed", ("method",)).get((method,), {}).get("seconds"))
+    return _number("speed", (method,), "seconds")
 
 
 def published_name(data: str) -> str:
     """The paper's data set that one of ours is compared with."""
-    line = _lines("names", ("data",)).get((data,))
+    line = _lines("names").get((data,))
     return data if line is None else line["published"]
 
 
 @cache
-def _lines(name: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], dict[str, str]]:
-    """The lines of a table by the values of some columns; lines that begin with # are comments."""
+def _lines(name: str, keys: int = 1) -> dict[tuple[str, ...], dict[str, str]]:
+    """The lines of a table by the values of its first columns; lines that begin with # are comments."""
     text = files(__package__).joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return {tuple(line[key] for key in keys): line for line in lines}
+    return {tuple(line.values())[:keys]: line for line in lines}
 
 
-def _number(text: str | None) -> float | None:
+def _number(name: str, key: tuple[str, ...], column: str) -> float | None:
+    text = _lines(name, len(key)).get(key, {}).get(column)
     return float(text) if text else None

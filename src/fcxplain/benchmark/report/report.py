@@ -10,10 +10,9 @@ from ...errors import DataError, some
 from ...files import write_whole
 from ..results import Result
 from . import ablation, comparison, reproduction
-from . import comparison as overview
 from .markdown import as_csv, table
-from .pictures import OVERVIEW, draw, draw_methods
-from .summary import current
+from .pictures import OVERVIEW, draw
+from .summary import current, runs_of
 
 PLACE = re.compile(r"(<!-- (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -40,7 +39,7 @@ def write_report(
 
     `reproduction` has the paper's tables, `methods` all methods beside each other, `ablation` the paper's studies,
     each as Markdown and as CSV; `failures.csv` has what went wrong. A file is only written if there is something to
-    write in it. `pages` are written by hand, and have places for tables; see `pages.fill`.
+    write in it. `pages` are written by hand, and have places for tables; see `fill`.
     """
     results = list(results)
     if not results:
@@ -48,61 +47,50 @@ def write_report(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kept = current(results)
-    every, studies = reproduction.runs_of(kept), ablation.studies_of(kept)
+    every, studies = runs_of(kept), ablation.studies_of(kept)
     runs = reproduction.published_runs(every)
-    more = len(every) > len(runs)
-    drawn = [*draw(runs, studies, folder), *(draw_methods(every, folder) if more else [])] if pictures else []
+    drawn = draw(every, runs, studies, folder) if pictures else []
     names = [path.stem for path in drawn]
     texts: dict[str, str] = {}
     if runs:
         page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
         own = [r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED]
-        texts["reproduction.md"] = page + ending(own)
-        texts["reproduction.csv"] = reproduction.csv_page(runs)
-    if more:
-        page = comparison.page(every, names)
-        texts["methods.md"] = page + ending([r for r in results if not r.job.study])
-        texts["methods.csv"] = reproduction.csv_page(every)
+        texts |= {"reproduction.md": page + ending(own), "reproduction.csv": reproduction.csv_page(runs)}
+    if len(every) > len(runs):
+        page = comparison.page(every, names) + ending([r for r in results if not r.job.study])
+        texts |= {"methods.md": page, "methods.csv": reproduction.csv_page(every)}
     if studies:
-        page = ablation.page(studies, names)
-        texts["ablation.md"] = page + ending([r for r in results if r.job.study])
-        texts["ablation.csv"] = ablation.csv_page(studies)
+        page = ablation.page(studies, names) + ending([r for r in results if r.job.study])
+        texts |= {"ablation.md": page, "ablation.csv": ablation.csv_page(studies)}
     if any(result.failure for result in kept):
         texts["failures.csv"] = failures(kept)
     for name, text in texts.items():
         write_whole(folder / name, text)
     filled = [Path(page) for page in pages]
     for path in filled:
-        fill(path, overview.tables(every))
+        fill(path, comparison.tables(every))
     return [*(folder / name for name in texts), *drawn, *filled]
 
 
 def ending(results: list[Result]) -> str:
     """What failed, what was left out, and what it was measured with."""
     parts, kept = [], current(results)
-    superseded = len(results) - len(kept)
     failed = [r for r in kept if r.failure]
     if failed:
-        lines = [(_asked(r), str(r.failure)) for r in failed]
+        sizes = ("" if r.job.rows is None else f", {r.job.rows:,} rows" for r in failed)
+        lines = [(f"{r.job}{size}", str(r.failure)) for r, size in zip(failed, sizes, strict=True)]
         parts.append("### What failed\n\n" + table(("run", "reason"), lines, left=2))
+    superseded = len(results) - len(kept)
     if superseded:
         what = "1 older line" if superseded == 1 else f"{superseded:,} older lines"
         parts.append(f"{what} of the same jobs, measured with other parameters or code, left out.\n")
-    return "".join(f"\n{part}" for part in [*parts, _measured_with(kept)])
-
-
-def _asked(result: Result) -> str:
-    size = "" if result.job.rows is None else f", {result.job.rows:,} rows"
-    return f"{result.job}{size}"
-
-
-def _measured_with(results: list[Result]) -> str:
-    found = {
+    with_what = {
         f"{', '.join(f'{name} {r.environment.get(name)}' for name in LIBRARIES)}, "
         f"{r.environment.get('cpus')} CPUs ({r.environment.get('machine')})"
-        for r in results
+        for r in kept
     }
-    return f"Measured on one thread with {'; with '.join(sorted(found))}.\n"
+    parts.append(f"Measured on one thread with {'; with '.join(sorted(with_what))}.\n")
+    return "".join(f"\n{part}" for part in parts)
 
 
 def failures(results: Iterable[Result]) -> str:

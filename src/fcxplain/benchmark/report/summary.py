@@ -11,7 +11,10 @@ from typing import TypeVar
 from ...datasets import DATASETS
 from ..plan import EXPLAINED, METHODS, Job
 from ..results import Result
+from . import published
+from .markdown import Measure, as_csv, number, span
 
+Thing = TypeVar("Thing")
 Kind = TypeVar("Kind")
 NUMBER = re.compile(r"\d[\d.,]*")
 
@@ -33,30 +36,28 @@ class Setup:
     @property
     def title(self) -> str:
         """The data set's name, and whatever is not as usual."""
-        parts = [self.data]
-        parts += [] if self.rows is None else [f"a sample of {self.rows:,} rows"]
-        parts += [] if self.classifier == "paper" else [f"classifier {self.classifier}"]
-        if self.explained != EXPLAINED:
-            parts.append("every refused row explained" if self.explained is None else f"{self.explained:,} explained")
-        return ", ".join(parts)
+        rows = f", a sample of {self.rows:,} rows" if self.rows is not None else ""
+        classifier = f", classifier {self.classifier}" if self.classifier != "paper" else ""
+        limit = "every refused row" if self.explained is None else f"{self.explained:,}"
+        return f"{self.data}{rows}{classifier}" + (f", {limit} explained" if self.explained != EXPLAINED else "")
 
     @property
     def slug(self) -> str:
         """The same for file names."""
-        parts = [self.data]
-        parts += [] if self.rows is None else [f"rows{self.rows}"]
-        parts += [] if self.classifier == "paper" else [self.classifier]
-        parts += [] if self.explained == EXPLAINED else [f"explained{self.explained or 'all'}"]
-        return "-".join(parts)
+        rows = f"-rows{self.rows}" if self.rows is not None else ""
+        classifier = f"-{self.classifier}" if self.classifier != "paper" else ""
+        limit = f"-explained{self.explained or 'all'}" if self.explained != EXPLAINED else ""
+        return f"{self.data}{rows}{classifier}{limit}"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One figure over seeds."""
+    """One figure over seeds, and the paper's."""
 
     values: tuple[float, ...]
     of: int
     """Runs that were made; those without a value failed, or have a reason for its absence."""
+    paper: float | None = None
 
     @property
     def mean(self) -> float | None:
@@ -68,10 +69,104 @@ class Summary:
         """The sample's standard deviation; None with fewer than two values."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's, where both are there."""
+        return None if self.mean is None or self.paper is None else self.mean - self.paper
 
-def method_title(method: str, rules: str) -> str:
-    """A method's name, with the rules if it is run with more than one set of them."""
-    return method if method in METHODS and METHODS[method].rules == (rules,) else f"{method}, {rules}"
+    def spread(self, digits: int = 2) -> str:
+        """Mean and deviation; how many runs have a value, where some have none."""
+        if self.mean is None:
+            return "none"
+        deviation = "" if self.deviation is None else f" ± {number(self.deviation, digits=digits)}"
+        some = "" if len(self.values) == self.of else f" ({len(self.values)} of {self.of} runs)"
+        return f"{number(self.mean, digits=digits)}{deviation}{some}"
+
+    def cells(self, digits: int = 2) -> tuple[str, str, str]:
+        """The paper's, ours, and the difference."""
+        return (
+            number(self.paper, digits=digits),
+            self.spread(digits),
+            number(self.difference, digits=digits, sign="+"),
+        )
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of a method with one rule set in one setup, a result per seed; `point` is what a study tried."""
+
+    setup: Setup
+    method: str
+    rules: str
+    results: tuple[Result, ...]
+    study: str = ""
+    point: str = ""
+
+    @property
+    def title(self) -> str:
+        """The method's name, with the rules if it is run with more than one set of them."""
+        known = METHODS.get(self.method)
+        return self.method if known and known.rules == (self.rules,) else f"{self.method}, {self.rules}"
+
+    def of(self, figure: str) -> Summary:
+        """One figure over seeds, beside the paper's at a point of its study of loss components."""
+        found = [value_of(result, figure) for result in self.results]
+        metric = {"feasibility_soft": "feasibility_binary"}.get(figure, figure)
+        in_paper = self.study == "components" and self.method == "fcx-b"
+        paper = published.components(self.setup.data, self.point, metric) if in_paper else None
+        return Summary(tuple(value for value in found if value is not None), len(found), paper)
+
+    def mean(self, figure: str) -> float | None:
+        """The mean of a figure over seeds."""
+        return self.of(figure).mean
+
+    def compared(self, measure: Measure) -> Summary:
+        """A figure over seeds, beside that of the paper's tables."""
+        own = self.of(measure.figure)
+        return Summary(own.values, own.of, self.published(self.method, measure.paper))
+
+    def published(self, method: str, metric: str) -> float | None:
+        """What the paper's table says of a method on this data set, under these rules."""
+        metric = f"feasibility_{self.rules}" if metric == "feasibility" else metric
+        return published.figure(self.setup.data, method, metric)
+
+
+CSV_HEAD = (
+    *("study", "data", "rows", "classifier", "explained", "method", "rules", "point", "figure"),
+    *("paper", "ours", "deviation", "runs", "runs_with_a_value", "difference"),
+)
+
+
+def figures_csv(lines: Iterable[tuple[Runs, str, Summary]], *, of_studies: bool) -> str:
+    """Every figure as a line, with all digits."""
+    head = [name for name in CSV_HEAD if of_studies or name not in ("study", "point")]
+    records = (
+        vars(run)
+        | vars(run.setup)
+        | {"figure": figure, "paper": found.paper, "ours": found.mean, "deviation": found.deviation}
+        | {"runs": found.of, "runs_with_a_value": len(found.values), "difference": found.difference}
+        for run, figure, found in lines
+    )
+    return as_csv(head, records)
+
+
+def sizes_of(results: list[Result]) -> str:
+    """How much the figures stand on."""
+    seeds = seeds_of(results)
+    done = [r for r in results if r.sizes and r.explaining and r.black_box]
+    if not done:
+        return f"{seeds}; every run failed.\n"
+    accuracy = statistics.fmean(r.black_box.accuracy for r in done if r.black_box)
+    trained = span(r.fitting.rows for r in done if r.fitting)
+    explained = span(r.explaining.rows for r in done if r.explaining)
+    every, train, test, refused = (
+        span(getattr(r.sizes, part) for r in done) for part in ("rows", "train", "test", "refused")
+    )
+    return (
+        f"{seeds}. {every} rows: {train} to train with, of which the methods saw {trained} refused ones, and "
+        f"{test} to test with. The black box is right on {number(accuracy, digits=1)} % of the test rows and refuses "
+        f"{refused}; {'all of them' if explained == refused else explained} were explained.\n"
+    )
 
 
 def seeds_of(results: Iterable[Result]) -> str:
@@ -99,28 +194,29 @@ def place(name: str, known: Iterable[str]) -> tuple[int, str]:
     return (listed.index(name) if name in listed else len(listed), name)
 
 
-def grouped(results: Iterable[Result], by: Callable[[Result], Kind]) -> dict[Kind, list[Result]]:
-    """Results by what they share, in the order in which they come."""
-    groups: dict[Kind, list[Result]] = {}
-    for result in results:
-        groups.setdefault(by(result), []).append(result)
+def grouped(things: Iterable[Thing], by: Callable[[Thing], Kind]) -> dict[Kind, list[Thing]]:
+    """Things by what they share, in the order in which they come."""
+    groups: dict[Kind, list[Thing]] = {}
+    for thing in things:
+        groups.setdefault(by(thing), []).append(thing)
     return groups
 
 
-def summarised(results: Iterable[Result], figure: str) -> Summary:
-    """One figure of some results."""
-    results = list(results)
-    found = [value_of(result, figure) for result in results]
-    return Summary(tuple(value for value in found if value is not None), len(results))
+def runs_of(results: Iterable[Result], study: str = "") -> list[Runs]:
+    """The results of a study, or of none, by data set, method and point."""
+    own = (result for result in results if result.job.study == study)
+    groups = grouped(own, lambda r: (Setup.of(r.job), r.job.method, r.job.rules, r.job.point))
+    return [
+        Runs(setup, method, rules, tuple(found), study, point)
+        for (setup, method, rules, point), found in groups.items()
+    ]
 
 
 def value_of(result: Result, figure: str) -> float | None:
     """A figure of a result, or what it took."""
     fitting, explaining = result.fitting, result.explaining
-    if figure == "seconds_per_epoch":
-        return None if fitting is None else fitting.seconds_per_epoch
-    if figure == "cpu_seconds":
-        return None if fitting is None else fitting.cpu_seconds
+    if figure in ("seconds_per_epoch", "cpu_seconds"):
+        return None if fitting is None else getattr(fitting, figure)
     if figure == "rows_per_cpu_second":
         return explaining.rows / explaining.cpu_seconds if explaining and explaining.cpu_seconds else None
     return result.figures.get(figure)
@@ -129,11 +225,8 @@ def value_of(result: Result, figure: str) -> float | None:
 def noted(notes: Iterable[tuple[str, ...]]) -> list[str]:
     """The notes of some runs, each once; those that only differ in their numbers count as one."""
     runs = list(notes)
-    said: dict[str, list[tuple[int, str]]] = {}
-    for run, of_run in enumerate(runs):
-        for note in of_run:
-            said.setdefault(NUMBER.sub("#", note), []).append((run, note))
-    return [_told(found, len(runs)) for found in said.values()]
+    pairs = [(run, note) for run, of_run in enumerate(runs) for note in of_run]
+    return [_told(found, len(runs)) for found in grouped(pairs, lambda pair: NUMBER.sub("#", pair[1])).values()]
 
 
 def _told(found: list[tuple[int, str]], runs: int) -> str:

@@ -24,7 +24,6 @@ from ...explanation import Explanation
 from ...generator.view import class_indices
 from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
-from ...schema import Feature
 from ...task import Task
 from ...training_loop import one_thread
 from .explaining import bare_draw
@@ -52,18 +51,20 @@ class DicePackage:
             raise DataError(f"dice-ml is not installed. Do {REMEDY}")
         import dice_ml
 
-        self.task_, self.tongue_ = task, _Tongue(task)
-        train = self.tongue_.told(task.train)
+        self.task_, self.translator_ = task, _Translator(task)
+        train = self.translator_.told(task.train)
         train[OUTCOME] = class_indices(task, task.predict(task.train)).numpy()
         with _aside(self.seed):
             data = dice_ml.Data(dataframe=train, continuous_features=list(task.schema.numbers), outcome_name=OUTCOME)
-            self.explainer_ = dice_ml.Dice(data, dice_ml.Model(model=self.tongue_, backend="sklearn"), method=self.way)
+            self.explainer_ = dice_ml.Dice(
+                data, dice_ml.Model(model=self.translator_, backend="sklearn"), method=self.way
+            )
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
         question = asked(self.task_, rows)
-        told, parts, row, reasons = self.tongue_.told(question.rows), [question.rows.iloc[:0]], [], {}
+        told, parts, row, reasons = self.translator_.told(question.rows), [question.rows.iloc[:0]], [], {}
         with _aside(self.seed):
             for number in range(len(question)):
                 found = self._answers(question, told, number, k)
@@ -88,10 +89,10 @@ class DicePackage:
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
         example = result.cf_examples_list[0]
         table = example.final_cfs_df if example.final_cfs_df_sparse is None else example.final_cfs_df_sparse
-        return "nothing found" if table is None or not len(table) else self.tongue_.understood(table)
+        return "nothing found" if table is None or not len(table) else self.translator_.understood(table)
 
 
-class _Tongue:
+class _Translator:
     """Between tables of ours and what the package reads: whole or decimal numbers, and levels as texts.
 
     It is also the model that the package asks, with scikit-learn's names.
@@ -114,7 +115,13 @@ class _Tongue:
 
     def understood(self, told: pd.DataFrame) -> pd.DataFrame:
         """The inverse of `told`, whatever types the columns have by now."""
-        natural = {feature.name: _values(feature, told[feature.name]) for feature in self.task.schema}
+        # Many small tables are read, so the time that this takes would be laid at the package's door.
+        natural: dict[str, NDArray[Any]] = {
+            f.name: np.asarray(told[f.name], dtype=np.float64)
+            if f.is_number
+            else np.asarray([f.level_of_text[text] for text in told[f.name].tolist()], dtype=np.int64)
+            for f in self.task.schema
+        }
         return self.task.table(natural, told.index)
 
     def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
@@ -124,13 +131,6 @@ class _Tongue:
     def predict(self, told: pd.DataFrame) -> NDArray[np.int64]:
         """The place of the class of each row."""
         return np.asarray(class_indices(self.task, self.task.predict(self.understood(told))).numpy())
-
-
-def _values(feature: Feature, column: pd.Series) -> NDArray[Any]:
-    """A natural column. Many small tables are read, so the time that this takes would be laid at the package's door."""
-    if feature.is_number:
-        return np.asarray(column, dtype=np.float64)
-    return np.asarray([feature.level_of_text[text] for text in column.tolist()], dtype=np.int64)
 
 
 @contextlib.contextmanager
@@ -228,7 +228,11 @@ def _timed(
     """The shortest turn, and a judgement of the last turn's answers, which are those of every other."""
     kept: list[Any] = []
     seconds = min(cpu_seconds(lambda: kept.append(explain())) for _ in range(repeat))
-    answer = kept[-1] if isinstance(kept[-1], Explanation) else _judged(name, task, some, kept[-1])
+    answer = kept[-1]
+    if not isinstance(answer, Explanation):
+        # A table with a line for each row, checked as every answer is.
+        wanted = task.wanted(task.predict(some))
+        answer = Explanation.of(task, some, answer, np.arange(len(some)), method=name, wanted=wanted)
     marks = evaluate(answer, task, [*SHARES, "sparsity"]).values
     shares = {share: _known(marks[share]) for share in SHARES}
     verified = round(marks["success"] * int(answer.asked.sum()) / 100)
@@ -236,12 +240,6 @@ def _timed(
     note = "; ".join(f"{count} rows: {words}" for words, count in told)
     changes = _known(marks["sparsity"])
     return Contender(name, len(some), fitting, seconds, verified, **shares, changes=changes, note=note)
-
-
-def _judged(name: str, task: Task, some: pd.DataFrame, table: pd.DataFrame) -> Explanation:
-    """A table with a line for each row, checked as every answer is."""
-    wanted = task.wanted(task.predict(some))
-    return Explanation.of(task, some, table, np.arange(len(some)), method=name, wanted=wanted)
 
 
 def _known(value: float) -> float | None:

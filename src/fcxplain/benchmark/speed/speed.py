@@ -49,12 +49,16 @@ class Speed:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
+
+        def lines(things: Sequence[Any], *derived: str) -> list[dict[str, Any]]:
+            return [asdict(one) | {name: getattr(one, name) for name in derived} for one in things]
+
         return {
             "machine": asdict(self.machine),
-            "timings": [asdict(t) | {"rows_per_second": t.rows_per_second, "ratio": t.ratio} for t in self.timings],
-            "growth": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.growth],
-            "streaming": [asdict(g) | {"seconds_per_row": g.seconds_per_row} for g in self.streaming],
-            "compare": [asdict(c) | {"seconds_per_verified": c.seconds_per_verified} for c in self.contenders],
+            "timings": lines(self.timings, "rows_per_second", "ratio"),
+            "growth": lines(self.growth, "seconds_per_row"),
+            "streaming": lines(self.streaming, "seconds_per_row"),
+            "compare": lines(self.contenders, "seconds_per_verified"),
             "peak": self.peak,
         }
 
@@ -63,6 +67,8 @@ class Speed:
         from ... import plots
 
         lines = {EPOCHS: self.growth, FILES: self.streaming}
+        if not any(lines.values()):
+            raise DataError("there is nothing to draw. Measure several numbers of rows first: growth or streaming.")
         points = [(name, g.rows, 1e6 * g.seconds_per_row) for name, sizes in lines.items() for g in sizes]
         table = pd.DataFrame(points, columns=["series", "rows", "microseconds"])
         plots.save(plots.cost_per_row(table), path)
@@ -89,7 +95,11 @@ def measured(
     machine, loaded = this_machine(), load_dataset(data, seed=seed, sample=sample)
     if ALONE in chosen:
         tell("fit, one epoch")
-        return Speed(machine, (_one_epoch(loaded, seed),), peak=peak_memory())
+        # The whole fit of the published preset, but with one epoch.
+        task, fcx = _task(loaded, seed), FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
+        rows_trained = int(task.refused(task.train).sum())
+        timing = Timing("fit, one epoch", rows_trained, cpu_seconds(partial(fcx.fit, task)))
+        return Speed(machine, (timing,), peak=peak_memory())
     timings = _tables(loaded, repeat, seed, tell) if "tables" in chosen else []
     trained, growth = _training(loaded, chosen, repeat, up_to, seed, tell)
     explained, answering, contenders = _explaining(loaded, chosen, repeat, up_to, rows, seed, tell)
@@ -176,13 +186,6 @@ def _explaining(
     if "compare" in chosen:
         others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_job=tell)
     return timings, growth, others
-
-
-def _one_epoch(loaded: Dataset, seed: int) -> Timing:
-    """The whole fit of the published preset, but with one epoch."""
-    task = _task(loaded, seed)
-    fcx = FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
-    return Timing("fit, one epoch", int(task.refused(task.train).sum()), cpu_seconds(lambda: fcx.fit(task)))
 
 
 def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnJob) -> list[Timing]:

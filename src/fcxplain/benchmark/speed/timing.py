@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,25 +76,16 @@ class Machine:
 
 def this_machine() -> Machine:
     """The machine that this runs on."""
-    return Machine(_cpu(), _cores(), _load(), f"{platform.system()} {platform.machine()}", _versions())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return Machine(_cpu(), cores, load, f"{platform.system()} {platform.machine()}", _versions())
 
 
 def _cpu(listing: Path = Path("/proc/cpuinfo")) -> str:
     """The processor's name as the system tells it; only Linux has it in a file."""
-    if listing.exists():
-        for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _load() -> float | None:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    text = listing.read_text(encoding="utf-8", errors="replace") if listing.exists() else ""
+    found = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _versions() -> dict[str, str]:

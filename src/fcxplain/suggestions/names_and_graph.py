@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from ..causal import CausalGraph
 from ..schema import Feature
-from .columns import ValueColumn, generator
+from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
 
 TIME = frozenset({"age", "tenure", "seniority", "experience"})
@@ -76,17 +75,12 @@ def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Ca
     ages = [f for f in free if "age" in words_of(f) and only_grows(f)]
     for f, age in product([f for f in free if is_attained(f)], ages):
         why = f"the names suggest that {f.name!r} takes time to attain and that {age.name!r} is time; {ONE_MOMENT}"
-        yield _from_name(_rises(f, age, writer), "takes time", f, age), why
+        yield _from_name(f"{writer.rise(f.name)} => {writer.rise(age.name)}", "takes time", f, age), why
 
 
 def _from_name(text: str, kind: Kind, *features: Feature) -> Candidate:
     names = frozenset(f.name for f in features)
     return Candidate(text, kind, names, support=0, expected=0.0, share=0.0)
-
-
-def _rises(feature: Feature, time: Feature, writer: Writer) -> str:
-    first, second = (f"{writer.name(f.name)} > {writer.name(f.name, primed=False)}" for f in (feature, time))
-    return f"{first} => {second}"
 
 
 # Of pairs of rows that differ in both, this share must move the same way (or the other way).
@@ -104,24 +98,21 @@ def edge_rules(
     for cause, effect in (*graph.directed, *graph.undirected, *both_ways):
         if cause in known and effect in known:
             rising, falling = _moves(known[cause], known[effect], seed)
-            if _is_clear(rising, falling):
-                yield _told(Edge(cause, effect, (cause, effect) in graph.directed, rising, falling), writer)
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Two features joined in the graph, and how pairs of rows move: in so many of them the cause rises, or falls."""
-
-    cause: str
-    effect: str
-    is_arrow: bool
-    rising: int
-    falling: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.cause} -> {self.effect}" if self.is_arrow else f"{self.cause} -- {self.effect}, direction unknown"
-        )
+            both, most = rising + falling, max(rising, falling)
+            # One way is much more usual than the other, and not by chance.
+            is_surprising = abs(rising - falling) > LEAST_SURPRISE * both**0.5
+            if is_surprising and most >= LEAST_AGREEMENT * both:
+                is_arrow = (cause, effect) in graph.directed
+                up = rising > falling
+                # Where the direction is unknown, less is claimed: not that the other one moves, only that it does not
+                # go against.
+                sign = (">" if up else "<") + "=" * (not is_arrow)
+                moved = f"{writer.name(cause)} {sign} {writer.name(cause, primed=False)}"
+                text, names = f"{writer.rise(effect)} => {moved}", frozenset((cause, effect))
+                edge = f"{cause} -> {effect}" if is_arrow else f"{cause} -- {effect}, direction unknown"
+                seen = f"{'more' if up else 'less'} {cause} in {100 * most / both:.0f} of 100 pairs"
+                why = f"the graph has {edge}; of two rows that with more {effect} has {seen}"
+                yield Candidate(text, "moves with", names, most, 0.0, 0.0), why
 
 
 def _moves(cause: ValueColumn, effect: ValueColumn, seed: int) -> tuple[int, int]:
@@ -131,23 +122,3 @@ def _moves(cause: ValueColumn, effect: ValueColumn, seed: int) -> tuple[int, int
     first, second = drawn[: len(drawn) // 2 * 2].reshape(2, -1)
     steps = [np.sign(column.values[second] - column.values[first]) for column in (cause, effect)]
     return int((steps[0] * steps[1] > 0).sum()), int((steps[0] * steps[1] < 0).sum())
-
-
-def _is_clear(rising: int, falling: int) -> bool:
-    """Whether one way is much more usual than the other, and not by chance."""
-    both = rising + falling
-    is_surprising = abs(rising - falling) > LEAST_SURPRISE * both**0.5
-    return is_surprising and max(rising, falling) >= LEAST_AGREEMENT * both
-
-
-def _told(edge: Edge, writer: Writer) -> tuple[Candidate, str]:
-    up = edge.rising > edge.falling
-    # Where the direction is unknown, less is claimed: not that the other one moves, only that it does not go against.
-    sign = (">" if up else "<") + "=" * (not edge.is_arrow)
-    premise = f"{writer.name(edge.effect)} > {writer.name(edge.effect, primed=False)}"
-    text = f"{premise} => {writer.name(edge.cause)} {sign} {writer.name(edge.cause, primed=False)}"
-    most = max(edge.rising, edge.falling)
-    share = f"{100 * most / (edge.rising + edge.falling):.0f} of 100 pairs"
-    seen = f"of two rows that with more {edge.effect} has {'more' if up else 'less'} {edge.cause} in {share}"
-    names = frozenset((edge.cause, edge.effect))
-    return Candidate(text, "moves with", names, most, 0.0, 0.0), f"the graph has {edge}; {seen}"
