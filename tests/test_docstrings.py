@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import pytest
 
@@ -42,7 +43,7 @@ def sections(doc: str) -> dict[str, str]:
 
 def taken(thing: object) -> list[str]:
     """The parameters of a callable; those of a class are its constructor's, if that is its own."""
-    if inspect.isclass(thing) and (issubclass(thing, str | float) or getattr(thing, "_is_protocol", False)):
+    if inspect.isclass(thing) and (issubclass(thing, str | float) or Protocol in thing.__bases__):
         return []
     names = list(inspect.signature(thing).parameters)
     return [name for name in names if name not in ("self", "cls")]
