@@ -70,7 +70,22 @@ class Differentiable:
 
 
 def differentiable(classifier: Classifier, task: Problem, *, seed: int = 0) -> Differentiable:
-    """The classifier's own module, or a network that imitates it. Warns if the imitation is poor."""
+    """The classifier's own module, or a network that imitates it. Warns if the imitation is poor.
+
+    Parameters
+    ----------
+    classifier : Classifier
+        The model.
+    task : Task
+        Its encoder and training rows.
+    seed : int, default=0
+        Of the imitation.
+
+    Returns
+    -------
+    Differentiable
+        A frozen module from encoded columns to logits, and how often it agrees with the classifier.
+    """
     own = _own_module(classifier, task.encoder)
     if own is not None:
         return Differentiable(own, 1.0, 0, distilled=False)

@@ -78,9 +78,26 @@ def train_classifier(
 ) -> Classifier:
     """Train a classifier on a data set's training part.
 
-    `kind` is "paper" (two linear layers, 10 units between them), "mlp" (32-32 with ReLUs), "logistic" or
-    "boosting" (scikit-learn's, on raw columns). The same seed gives the same model. `on_epoch` is called after each
-    epoch of a network with how many are done and how many there are at most.
+    Parameters
+    ----------
+    data : Dataset
+        The table in its parts.
+    kind : {"paper", "mlp", "logistic", "boosting"}, default="paper"
+        Two linear layers with 10 units between them; 32-32 with ReLUs; scikit-learn's, on raw columns.
+    seed : int, default=0
+        The same seed gives the same model.
+    on_epoch : callable, optional
+        Called after each epoch of a network with how many are done and how many there are at most.
+
+    Returns
+    -------
+    Classifier
+        Ready for a `Task`.
+
+    Raises
+    ------
+    DataError
+        If the kind is not known, or the labels are of one class.
     """
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."
