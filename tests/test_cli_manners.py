@@ -157,7 +157,6 @@ WRONG = {
     "bench report": ("--results nowhere --out report", "bench run"),
     "bench classifiers": ("--data adlut", "Did you mean 'adult'?"),
     "bench speed": ("--what tabels", "Did you mean 'tables'?"),
-    "bench limits": ("--data adlut", "Did you mean 'adult'?"),
     "bench graphs": ("--tables 0", "--tables"),
 }
 

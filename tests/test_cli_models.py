@@ -173,7 +173,7 @@ def test_settings_are_read_by_their_types_and_every_mistake_is_told():
 
 
 def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(shop: Path, tmp_path: Path):
-    settings = (*OWN, "--epochs", "40")
+    settings = (*OWN, "--epochs", "15")
     command = [sys.executable, "-m", "fcxplain", "fit", *settings, "--out", str(tmp_path / "killed")]
     process = subprocess.Popen(command, cwd=shop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     checkpoint = tmp_path / "killed.checkpoint" / "manifest.json"

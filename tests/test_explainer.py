@@ -34,6 +34,12 @@ def fitted() -> FCx:
 
 
 @pytest.fixture(scope="module")
+def smooth() -> FCx:
+    """To a model with gradients, which a fit need not imitate first."""
+    return small().fit(loans.task(gradients=True))
+
+
+@pytest.fixture(scope="module")
 def network() -> tuple[FCx, pd.DataFrame]:
     data = load_dataset("adult", rows=800)
     model = train_classifier(data, kind="paper")
@@ -174,16 +180,16 @@ def test_an_answer_depends_on_its_row_alone(fitted: FCx):
         assert alone.iloc[0].dropna().to_dict() == whole.loc[name].dropna().to_dict()
 
 
-def test_the_same_seed_gives_the_same_model_and_the_global_state_is_left_alone(fitted: FCx):
+def test_the_same_seed_gives_the_same_model_and_the_global_state_is_left_alone(smooth: FCx):
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    again = small().fit(loans.task())
+    again = small().fit(loans.task(gradients=True))
     for name, tensor in again.model_.state_dict().items():
-        assert torch.equal(tensor, fitted.model_.state_dict()[name]), name
+        assert torch.equal(tensor, smooth.model_.state_dict()[name]), name
     again.explain(loans.table(20))
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-    other = small(seed=1).fit(loans.task())
-    assert not torch.equal(other.model_.output.weight, fitted.model_.output.weight)
+    other = small(seed=1).fit(loans.task(gradients=True))
+    assert not torch.equal(other.model_.output.weight, smooth.model_.output.weight)
 
 
 def test_more_draws_give_more_answers(fitted: FCx):
@@ -195,7 +201,7 @@ def test_more_draws_give_more_answers(fitted: FCx):
 
 
 def test_a_frozen_feature_by_rule_does_not_change():
-    fcx = small().fit(loans.task(rules="job' == job"))
+    fcx = small().fit(loans.task(rules="job' == job", gradients=True))
     found = fcx.explain(loans.table(60, seed=2))
     assert (found.answers["job"].to_numpy() == found.before["job"].to_numpy()).all()
 
@@ -221,7 +227,7 @@ def test_a_graph_of_the_users_own_takes_the_place_of_discovery():
         matrix,
         pd.DataFrame(matrix, columns=names),
     ):
-        fcx = small(schedule__epochs=1).fit(loans.task(graph=graph))
+        fcx = small(schedule__epochs=1).fit(loans.task(graph=graph, gradients=True))
         assert fcx.graph_.directed == (("age", "income"),)
     with pytest.raises(DataError, match="Did you mean 'age'"):
         small().fit(loans.task(graph=CausalGraph(("agee", "income"))))
@@ -233,20 +239,20 @@ def test_a_task_in_which_nobody_is_refused_is_told():
         small().fit(task)
 
 
-def test_a_fit_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path, fitted: FCx):
+def test_a_fit_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path, smooth: FCx):
     class Stop(Callback):
         def on_batch_end(self, training, terms):
             if training.epoch == 1:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        small().fit(loans.task(), callbacks=[Stop()], checkpoint=tmp_path / "half")
-    resumed = small().fit(loans.task(), checkpoint=tmp_path / "half")
+        small().fit(loans.task(gradients=True), callbacks=[Stop()], checkpoint=tmp_path / "half")
+    resumed = small().fit(loans.task(gradients=True), checkpoint=tmp_path / "half")
     for name, tensor in resumed.model_.state_dict().items():
-        assert torch.equal(tensor, fitted.model_.state_dict()[name]), name
-    assert resumed.history_ == fitted.history_
+        assert torch.equal(tensor, smooth.model_.state_dict()[name]), name
+    assert resumed.history_ == smooth.history_
     with pytest.raises(FormatError, match="another fit"):
-        small(seed=1).fit(loans.task(), checkpoint=tmp_path / "half")
+        small(seed=1).fit(loans.task(gradients=True), checkpoint=tmp_path / "half")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -256,7 +262,8 @@ def test_a_refit_that_fails_leaves_everything_as_it_was(error):
             raise error
 
     rows = loans.table(20, seed=5)
-    fcx, other = small().fit(loans.task()), loans.task(rules="age' >= age + 1", rows=120)
+    fcx = small().fit(loans.task(gradients=True))
+    other = loans.task(rules="age' >= age + 1", rows=120, gradients=True)
     before, learnt = fcx.explain(rows).frame, (fcx.task_, fcx.stand_in_, fcx.graph_, fcx.model_, fcx.history_)
     with pytest.raises(error):
         fcx.fit(other, callbacks=[Fail()])
@@ -329,7 +336,7 @@ def test_content_that_was_tampered_with_and_sealed_again_is_refused_or_harmless(
     draw = random.Random(0)
     junk = [None, "junk", -1, 10**9, 1e300, [], {}, True, ["a"], {"a": 1}]
     refused = 0
-    for _ in range(120):
+    for _ in range(60):
         place, value = draw.choice(places), draw.choice(junk)
 
         def change(data, place=place, value=value):
@@ -345,7 +352,7 @@ def test_content_that_was_tampered_with_and_sealed_again_is_refused_or_harmless(
             FCx.load(target)
         except (FormatError, ClassifierError):
             refused += 1
-    assert refused > 60
+    assert refused > 30
 
 
 @pytest.mark.parametrize("name", ["hard", "significance", "n_effective", "search", "prefer", "seed"])

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fcxplain.methods.training import batches
 from torch.nn.functional import binary_cross_entropy, one_hot
 
 import loans
@@ -17,6 +16,7 @@ from fcxplain import Task
 from fcxplain.errors import DataError
 from fcxplain.methods.encoded import ColumnLayout, soft_rows
 from fcxplain.methods.vcnet import VCNet, VcnetNetwork
+from fcxplain.training_loop import shuffled
 
 ROWS = loans.table(80, seed=5)
 SMALL = {"hidden": (64, 32), "latent": 6, "steps": 350, "batch": 50, "learning_rate": 6e-3}
@@ -127,7 +127,7 @@ def test_the_loss_is_summed_cross_entropy_of_what_is_rebuilt():
     # In the only step all rows are one batch, and the network is as its seed makes it.
     generator = torch.Generator().manual_seed(settings.seed)
     network = VcnetNetwork(ColumnLayout(task()), settings, generator)
-    (order,) = batches(len(task().train), settings.batch, generator)
+    (order,) = shuffled(len(task().train), settings.batch, generator)
     rows = task().train.iloc[order.numpy()]
     x, answers = task().encoder.encode(rows), torch.from_numpy(task().classifier.probabilities(rows)).float()
     mean, variance = network.encode(x)

@@ -459,6 +459,7 @@ def odd_files(folder: Path) -> dict[str, Path]:
         "gz": written.to_csv(index=False, sep="|"),
         "sep=": "sep=;\n" + rows.to_csv(index=False, sep=";"),
         "ends in separators": rows.to_csv(index=False).replace("\n", ",\n").replace(",\n", "\n", 1),
+        "columns of one name": rows.assign(more="y").to_csv(index=False, header=[*rows.columns, "note"]),
         "capitals": rows.assign(job=rows["job"].str.upper()).to_csv(index=False),
         "blanks and signs": rows.assign(income=rows["income"].map("  {:+} ".format)).to_csv(index=False),
     }
@@ -518,6 +519,13 @@ def test_a_notation_that_the_last_row_tells_holds_for_the_first(tmp_path):
     rows.to_csv(tmp_path / "rows.csv", sep=";", index=False)
     (first, *_) = RowFile(tmp_path / "rows.csv", TASK).chunks(5)
     assert first["income"].tolist() == [1234.0] * 5 == read_rows(tmp_path / "rows.csv", TASK)["income"].tolist()[:5]
+
+
+def test_a_column_that_is_no_feature_tells_how_numbers_are_written(tmp_path):
+    rows = ROWS.reset_index(drop=True).iloc[:40].assign(income="1.500", note="0,75")
+    rows.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    (chunk,) = RowFile(tmp_path / "rows.csv", TASK).chunks(40)
+    assert set(chunk["income"]) == {1500.0} == set(read_rows(tmp_path / "rows.csv", TASK)["income"])
 
 
 def test_numbers_that_can_be_read_in_two_ways_are_read_as_the_schema_allows(tmp_path):

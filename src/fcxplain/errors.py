@@ -253,10 +253,3 @@ def refuse(what: str, *faults: list[Fault]) -> None:
 
 
 __all__ = ["between", "one_of", "refuse", "whole"]
-
-
-def refuse_method(method: object, *faults: list[Fault]) -> None:
-    """Raise all the faults together, if there are any, in the method's name."""
-    found = [fault for some in faults for fault in some]
-    if found:
-        raise DataError(f"these settings of {type(method).__name__} cannot be used", found)

@@ -48,16 +48,14 @@ def meaning(source: str) -> str:
     """Code as a tree without docstrings; two sources that do the same word for word have the same."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [part for part in body if not _is_text(part)]
-            node.body = kept  # type: ignore[attr-defined]
+        if isinstance(body := getattr(node, "body", None), list):
+            # A text that stands alone is a docstring, or a remark below a field.
+            node.body = [  # type: ignore[attr-defined]
+                part
+                for part in body
+                if not (isinstance(part, ast.Expr) and isinstance(getattr(part.value, "value", None), str))
+            ]
     return ast.dump(tree)
-
-
-def _is_text(node: ast.AST) -> bool:
-    """A text that stands alone: a docstring, or a remark below a field."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 FORMAT = 1
@@ -199,9 +197,9 @@ def file_of(folder: Path, data: str) -> Path:
 
 def _read(path: Path) -> list[Result]:
     lines, tail = _lines(path)
-    found = [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
     # A line without its end may be whole, if somebody edited the file.
-    return found + ([_parsed(tail, path, len(lines) + 1)] if _is_whole(tail) else [])
+    lines += [tail] if _is_whole(tail) else []
+    return [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
 
 
 def _lines(path: Path) -> tuple[list[bytes], bytes]:

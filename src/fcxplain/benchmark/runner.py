@@ -58,21 +58,13 @@ def run(
             on_progress(JobProgress(job, number, len(jobs), "skipped"))
             continue
         on_progress(JobProgress(job, number, len(jobs), "running"))
-        result = _copied(done.get(job.work), job) or carry_out(job, time_limit)
+        same = done.get(job.work)
+        result = replace(same, key=key, job=job, copied_from=same.key) if same else carry_out(job, time_limit)
         append(folder, result)
         known[key] = done[job.work] = result
-        on_progress(JobProgress(job, number, len(jobs), _state(result)))
+        state: State = "copied" if result.copied_from else "failed" if result.failure else "done"
+        on_progress(JobProgress(job, number, len(jobs), state))
         yield result
-
-
-def _copied(result: Result | None, job: Job) -> Result | None:
-    return None if result is None else replace(result, key=job.key, job=job, copied_from=result.key)
-
-
-def _state(result: Result) -> State:
-    if result.copied_from:
-        return "copied"
-    return "failed" if result.failure else "done"
 
 
 def carry_out(job: Job, time_limit: float | None = None) -> Result:

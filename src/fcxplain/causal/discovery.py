@@ -50,30 +50,30 @@ def discover(
     seed: int = 0,
     on_resample: Callable[[int], None] = lambda done: None,
 ) -> CausalGraph:
-    """Learn a causal graph over the features of a table, by PC-stable with a test for groups of columns.
+    """Learn a causal graph over the schema's features, by PC-stable.
 
     Parameters
     ----------
-    table : DataFrame or mapping of arrays
-        The rows, or their natural columns.
+    table : DataFrame or mapping
+        The rows, or natural columns.
     schema : Schema
         The features.
-    significance : float, default=0.01
-        Level of the tests; less joins less.
-    test : str or callable, default="auto"
+    significance : float
+        The level of the tests; less joins less.
+    test : str or IndependenceTest
         `wilks`, `chi_square`, a test of causal-learn (`fisherz`, `chisq`, `gsq`, `kci`), or `auto`, which is
         `chi_square` where every feature is a category of few levels, else `wilks`. Or a test of your own.
     knowledge : Knowledge, optional
         What is certain before any data is seen.
     max_condition : int, optional
-        The most features to condition on; None is no limit. Where many features hang together and many rows
-        count, a limit of 3 or 4 saves most of the time.
+        The most features to condition on. Where many features hang together and many rows count, a limit of 3 or 4
+        saves most of the time.
     n_effective : int, optional
-        The most rows that significance counts on. Among hundreds of thousands of rows every trifle is
-        significant; None counts them all.
-    bootstrap : int, default=0
+        The most rows that significance counts on. Among hundreds of thousands of rows every trifle is significant;
+        None counts them all.
+    bootstrap : int
         How many resamples of the rows give the edges their support: the share of them that has the edge.
-    seed : int, default=0
+    seed : int
         Of the resamples.
     on_resample : callable
         Called with how many resamples are done.
@@ -81,12 +81,12 @@ def discover(
     Returns
     -------
     CausalGraph
-        Directed where the data decides it.
+        Edges that the data cannot direct are undirected.
 
     Raises
     ------
     DataError
-        If a setting or the table cannot be used.
+        With every fault of the settings, the table and the knowledge.
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])

@@ -24,13 +24,13 @@ class Knowledge:
     tiers : tuple of tuples of str
         Groups of features: nothing in a later tier causes anything in an earlier one.
     roots : tuple of str
-        Caused by nothing (age, race, gender); two roots are therefore never joined. To let them be joined but
-        caused by nothing else, make them the first tier.
+        Features that nothing causes (age, race, gender); two roots are therefore never joined. To let them be joined
+        but caused by nothing else, make them the first tier.
 
     Raises
     ------
     DataError
-        If this contradicts itself.
+        If it contradicts itself, with every reason.
     """
 
     required: tuple[Edge, ...] = ()
@@ -105,18 +105,7 @@ class Knowledge:
         return tuple(dict.fromkeys([*(n for e in edges for n in e), *tiers, *self.roots]))
 
     def check(self, nodes: Iterable[str]) -> None:
-        """Refuse what speaks of other features.
-
-        Parameters
-        ----------
-        nodes : iterable of str
-            The features there are.
-
-        Raises
-        ------
-        DataError
-            That lists every feature that is not among them.
-        """
+        """Raise one `DataError` that lists every feature that is not among the nodes."""
         known = tuple(nodes)
         unknown = [n for n in self.names if n not in known]
         if unknown:
@@ -124,45 +113,15 @@ class Knowledge:
             raise DataError("knowledge", faults)
 
     def requires(self, a: str, b: str) -> bool:
-        """Whether a must cause b.
-
-        Parameters
-        ----------
-        a, b : str
-            Features.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a must cause b."""
         return (a, b) in self._required
 
     def allows(self, a: str, b: str) -> bool:
-        """Whether a may cause b.
-
-        Parameters
-        ----------
-        a, b : str
-            Features.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a may cause b."""
         return (b, a) not in self._required and not any(self._barred(a, b))
 
     def allows_joining(self, a: str, b: str) -> bool:
-        """Whether there may be an edge between a and b.
-
-        Parameters
-        ----------
-        a, b : str
-            Features.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether there may be an edge between a and b."""
         return self.allows(a, b) or self.allows(b, a)
 
 

@@ -70,21 +70,21 @@ class Differentiable:
 
 
 def differentiable(classifier: Classifier, task: Problem, *, seed: int = 0) -> Differentiable:
-    """The classifier's own module, or a network that imitates it. Warns if the imitation is poor.
+    """The classifier's own module, or a surrogate: a network that imitates it.
 
     Parameters
     ----------
     classifier : Classifier
         The model.
     task : Task
-        Its encoder and training rows.
-    seed : int, default=0
-        Of the imitation.
+        Whose encoded columns the module is to read; its training rows teach the surrogate.
+    seed : int
+        The same seed gives the same surrogate.
 
     Returns
     -------
     Differentiable
-        A frozen module from encoded columns to logits, and how often it agrees with the classifier.
+        With a warning if a surrogate agrees with the model on fewer than 90 % of held-out rows.
     """
     own = _own_module(classifier, task.encoder)
     if own is not None:

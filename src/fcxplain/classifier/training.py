@@ -80,11 +80,11 @@ def train_classifier(
 
     Parameters
     ----------
-    data : Dataset
-        The table in its parts.
-    kind : {"paper", "mlp", "logistic", "boosting"}, default="paper"
-        Two linear layers with 10 units between them; 32-32 with ReLUs; scikit-learn's, on raw columns.
-    seed : int, default=0
+    data : SplitTable
+        What `load_dataset` or `load_table` returns, or anything with `train`, `validation`, `label` and `schema`.
+    kind : {"paper", "mlp", "logistic", "boosting"}
+        Two linear layers with 10 units between them, 32-32 with ReLUs, or scikit-learn's own on raw columns.
+    seed : int
         The same seed gives the same model.
     on_epoch : callable, optional
         Called after each epoch of a network with how many are done and how many there are at most.
@@ -92,12 +92,11 @@ def train_classifier(
     Returns
     -------
     Classifier
-        Ready for a `Task`.
 
-    Raises
-    ------
-    DataError
-        If the kind is not known, or the labels are of one class.
+    Examples
+    --------
+    >>> from fcxplain import load_dataset, train_classifier
+    >>> model = train_classifier(load_dataset("adult"), kind="mlp", seed=0)  # doctest: +SKIP
     """
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."

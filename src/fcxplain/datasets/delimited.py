@@ -117,8 +117,8 @@ class DelimitedFile:
             notes.append(f"The single quote before what would be a formula is taken off in {some(changed)}.")
         return pd.DataFrame(plain), notes
 
-    def chunks(self, size: int, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        """Some columns of so many rows at a time, numbered; the others are not read, whatever they hold."""
+    def chunks(self, size: int | None, columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        """Some columns of so many rows at a time, or of all; the others are not read, whatever they hold."""
         places = [place for place, name in enumerate(self.header) if name in columns]
         names = [self.header[place] for place in places]
         if faults := self._doubled(names):

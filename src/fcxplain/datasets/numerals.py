@@ -201,20 +201,26 @@ def notations(decimal: str | None, thousands: str | None) -> tuple[Notation, ...
 
 
 def decided(
-    columns: Mapping[str, Evidence], separator: str, known: Mapping[str, Feature], allowed: tuple[Notation, ...]
+    columns: Mapping[str, Evidence],
+    separator: str,
+    allowed: tuple[Notation, ...],
+    known: Mapping[str, Feature] | None = None,
 ) -> dict[str, Notation]:
-    """The notation of each column that holds numbers. Those `known` as numbers do, whatever is written in them."""
+    """The notation of each column that holds numbers. Where they are `known`, they do whatever is written in them.
+
+    Other columns then only tell how numbers are written in this file.
+    """
     told = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
     faults, chosen = [], dict[str, Notation]()
-    for name, e in columns.items():
+    for name, e in columns.items() if known is None else ((n, columns[n]) for n in known):
         notation = (e.fitting or (None,))[0]
         if e.is_ambiguous:
-            notation = _usual(e, separator, told) or _legal(e, known.get(name))
-        if notation is not None and (name in known or not e.are_codes):
+            notation = _usual(e, separator, told) or (None if known is None else _legal(e, known[name]))
+        if notation is not None and (known is not None or not e.are_codes):
             chosen[name] = notation
         elif e.is_ambiguous or (len(allowed) > 1 and e.either and not e.fitting):
             faults.append(_fault(name, e))
-        elif name in known:
+        elif known is not None:
             chosen[name] = next(iter(told)) if len(told) == 1 else allowed[0]
     if faults:
         raise DataError("numbers that can be read in two ways", faults)
@@ -230,10 +236,8 @@ def _usual(column: Evidence, separator: str, told: set[Notation]) -> Notation | 
     return None
 
 
-def _legal(column: Evidence, feature: Feature | None) -> Notation | None:
+def _legal(column: Evidence, feature: Feature) -> Notation | None:
     """The only notation in which the values are legal for the feature that they are of."""
-    if feature is None:
-        return None
     low, high = (-np.inf if feature.low is None else feature.low), (np.inf if feature.high is None else feature.high)
     found = []
     for notation in column.fitting:

@@ -21,7 +21,7 @@ from . import DATASETS, load_dataset
 from . import base as splitting
 from .base import Dataset
 from .delimited import Marks, named_in
-from .tables import columns_of, load_table, read_marked, read_table, unreadable_numbers
+from .tables import TextRows, columns_of, existing, is_parquet, load_table, read_marked, read_table
 
 if TYPE_CHECKING:
     from ..task import Task
@@ -273,12 +273,11 @@ def read_rows(
         own = source if source is not None and source.data == rows else Source(str(rows))
         table, marks = replace(own, index=index).load().test, {}
     else:
-        path = located(str(rows))
-        # Names are read otherwise than numbers: they keep their leading zeros.
-        reading = read_marked(path, schema=task.schema, index=index_in(columns_of(Path(path)), source, index))
-        if reading.unreadable:
-            raise unreadable_numbers(path, reading.unreadable)
-        table, marks = reading.table, reading.marks
+        path = existing(Path(located(str(rows))))
+        named = index_in(columns_of(path, task.schema.names), source, index)
+        is_text = not is_parquet(path)
+        read = TextRows(path, task.schema, named).read() if is_text else read_marked(path, index=named)
+        table, marks = read.table, read.marks
     # A label or a note beside the features is nobody's mistake.
     table = table[[name for name in table.columns if name in task.schema]]
     whole, left_out = complete_rows(table, task.schema)

@@ -7,7 +7,7 @@ maximum, MAD) is the encoder's and comes from the training part.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,8 +45,6 @@ class Reading:
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
     marks: Marks = field(default_factory=dict)
-    unreadable: tuple[Fault, ...] = ()
-    """Features that are numbers by the schema, and are left as text since some of it is none."""
 
 
 def read_table(
@@ -190,11 +188,11 @@ def existing(path: Path) -> Path:
     return path
 
 
-def columns_of(path: Path) -> list[str]:
-    """The names of a file's columns, without its rows."""
+def columns_of(path: Path, expected: Collection[str] = ()) -> list[str]:
+    """The names of a file's columns, some of which may be `expected`, without its rows."""
     path = existing(path)
     if not is_parquet(path):
-        return DelimitedFile(path).header
+        return DelimitedFile(path, expected=expected).header
     with reading_parquet(path):
         return list(pa.parquet.ParquetFile(path).schema_arrow.names)
 
@@ -218,61 +216,64 @@ def _read(
     text = written.drop(columns=list(levels))
     text = text.mask(text.isin(MISSING))
     apart = [n for n in text.columns if n == index or n in unused]
-    known = {f.name: f for f in schema or () if f.is_number}
     columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
     evidence = {n: column.evidence for n, column in columns.items()}
-    chosen = numerals.decided(evidence, file.separator, known, allowed)
-    faults = [f for n in chosen if n in known for f in unreadable(n, text[n], columns[n], chosen[n])]
-    # What cannot be read stays as it is written.
-    chosen = {n: notation for n, notation in chosen.items() if n not in known or notation in evidence[n].fitting}
+    chosen = numerals.decided(evidence, file.separator, allowed)
     plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
     plain |= {n: _as_names(text[n]) for n in apart if n == index}
     rest = {n: _as_booleans(text[n]) for n in text.columns if n not in plain}
     table = pd.DataFrame({**levels, **rest, **plain})[list(written.columns)]
-    notes += numerals.notes(evidence, chosen)
-    return Reading(table, tuple(notes), marks_in(written, table), tuple(faults))
+    return Reading(table, (*notes, *numerals.notes(evidence, chosen)), marks_in(written, table))
 
 
 class TextRows:
-    """The rows of a delimited file that a schema describes, some at a time; of its columns, features and `index` alone.
+    """The rows of a delimited file that a schema describes: its features and the `index`, whatever else is in it.
 
-    How numbers are written is told from all rows first, so that they are read as in a file that is read whole.
+    How numbers are written is told from all rows and columns first, so that rows are read alike whole and in chunks.
     """
 
     def __init__(self, path: Path, schema: Schema, index: str | None = None) -> None:
         self.schema, self.index = schema, index
         self.file = DelimitedFile(path, expected=schema.names, largest=None)
-        self.numbers = {f.name: f for f in schema if f.is_number and f.name in self.file.header}
-        self.levels = _categories(schema, self.file.header)
+        self.features = [n for n in self.file.header if n in schema]
+        self.levels = _categories(schema, self.features)
 
     @cached_property
-    def _found(self) -> tuple[dict[str, numerals.Evidence], bool]:
-        """What all values of each number tell, and whether the index holds numbers."""
+    def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool]:
+        """What the values of each column tell, the notation of each number, and whether the index holds numbers."""
         found, labels = dict[str, numerals.Evidence](), set[Any]()
-        for text in self.file.chunks(BLOCK_ROWS, {*self.numbers, str(self.index)}):
-            for name in self.numbers:
-                new = self._column(text[name]).evidence
+        others = [n for n in self.file.header if self.file.header.count(n) == 1 and n not in self.schema]
+        for text in self.file.chunks(BLOCK_ROWS, {*self.features, *others}):
+            for name in text.columns:
+                new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
             labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
-        return found, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
+        known = {n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number}
+        chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
+        return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
 
-    def _column(self, text: pd.Series, *, percent: bool = True) -> NumberColumn:
-        return NumberColumn.of(_present(text), ALLOWED, percent=percent)
+    def read(self) -> Reading:
+        """All rows, and which texts were read as missing."""
+        for text, table in self._chunks(None):
+            if len(table):
+                return Reading(table, marks=marks_in(text, table))
+        raise DataError(f"{self.file.path} has a header but no rows")
 
     def chunks(self, size: int) -> Iterator[pd.DataFrame]:
         """So many rows at a time; the last may be fewer."""
-        evidence, _ = self._found
-        chosen = numerals.decided(evidence, self.file.separator, self.numbers, ALLOWED)
-        features = [n for n in self.file.header if n in self.schema]
-        for written in self.file.chunks(size, {*features, str(self.index)}):
+        return (table for _, table in self._chunks(size))
+
+    def _chunks(self, size: int | None) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        evidence, chosen, _ = self._found
+        for written in self.file.chunks(size, {*self.features, str(self.index)}):
             text = self._labelled(written)
-            columns = {n: self._column(text[n], percent=evidence[n].percent) for n in chosen}
-            faults = [f for n in chosen for f in unreadable(n, text[n], columns[n], chosen[n])]
+            columns = {n: NumberColumn.of(_present(text[n]), ALLOWED, percent=evidence[n].percent) for n in chosen}
+            faults = [f for n in chosen for f in _unreadable(text[n], columns[n], chosen[n])]
             if faults:
-                raise unreadable_numbers(self.file.path, faults)
+                raise DataError(f"{self.file.path} has numbers that cannot be read", faults)
             values = {n: pd.Series(columns[n].numbers(chosen[n]), text.index) for n in chosen}
             values |= {f.name: _as_levels(text[f.name], f) for f in self.levels}
-            yield pd.DataFrame({n: values.get(n, text[n]) for n in features}, index=text.index)
+            yield text, pd.DataFrame({n: values.get(n, text[n]) for n in self.features}, index=text.index)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
         """The labels of the rows, so many at a time, without reading the features."""
@@ -280,11 +281,10 @@ class TextRows:
             yield self._labelled(text).index
 
     def _labelled(self, text: pd.DataFrame) -> pd.DataFrame:
-        if self.index is None or self.index not in text:
-            return called_by(text, self.index, self.schema, str(self.file.path))
-        names = _present(text[self.index])
-        names = _as_names(names) if self._found[1] else names
-        return called_by(text.assign(**{self.index: names}), self.index, self.schema, str(self.file.path))
+        if self.index in text:
+            names = _present(text[self.index])
+            text = text.assign(**{str(self.index): _as_names(names) if self._found[2] else names})
+        return called_by(text, self.index, self.schema, str(self.file.path))
 
 
 def _present(text: pd.Series) -> pd.Series:
@@ -292,19 +292,13 @@ def _present(text: pd.Series) -> pd.Series:
     return text.mask(text.isin(MISSING))
 
 
-def unreadable(name: str, text: pd.Series, column: NumberColumn, notation: Notation) -> list[Fault]:
+def _unreadable(text: pd.Series, column: NumberColumn, notation: Notation) -> list[Fault]:
     """The fault of a column of numbers in which some texts are none."""
-    if notation in column.evidence.fitting:
+    odd = np.zeros(1, bool) if notation in column.evidence.fitting else column.strangers(notation)
+    if not odd.any():
         return []
-    odd = column.strangers(notation)
     remedy, first = "Write numbers as 1234.5, or convert the file to parquet.", int(odd.argmax())
-    fault = Fault(f"column {name!r}", f"is {some([text.iloc[first]])}", remedy, int(odd.sum()), text.index[first])
-    return [fault] if odd.any() else []
-
-
-def unreadable_numbers(path: str | Path, faults: Sequence[Fault]) -> DataError:
-    """The error for a file with texts where numbers should be."""
-    return DataError(f"{path} has numbers that cannot be read", faults)
+    return [Fault(f"column {text.name!r}", f"is {some([text.iloc[first]])}", remedy, int(odd.sum()), text.index[first])]
 
 
 def _as_names(text: pd.Series) -> pd.Series:

@@ -24,30 +24,24 @@ SMALLEST_VARIANCE = 1e-6
 
 @dataclass(frozen=True)
 class Architecture:
-    """The generator's network.
+    """What the generator's network looks like.
 
     Parameters
     ----------
     hidden : tuple of int
-        Widths of the hidden layers, mirrored in the decoder.
+        Widths of the encoder's layers, mirrored in the decoder.
     latent : int
         Size of the latent space.
     dropout : float
-        Share of units left out in training.
+        Share of values that are dropped in training.
     variance : {"sigmoid", "softplus"}
         The paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
     skip : bool
         Whether the decoder sees the whole row beside the latent point.
     gates : bool
-        Whether it ends in three heads (see `heads`), whose hard choices have the gradient of soft ones;
-        without, every mutable column gets a sigmoid.
+        Whether the decoder ends in three heads (see `heads`); without, every mutable column gets a sigmoid.
     temperature : float
-        Of the soft choices.
-
-    Raises
-    ------
-    TrainingError
-        If a setting cannot work.
+        Of the soft choices whose gradient the heads' hard ones have.
     """
 
     hidden: tuple[int, ...] = (20, 16, 14, 12)

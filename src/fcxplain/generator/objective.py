@@ -23,29 +23,18 @@ NumberUnit = Literal["range", "mad"]
 
 @dataclass(frozen=True)
 class LossWeights:
-    """What each of the seven terms counts for in training; 0 leaves it out.
+    """What each term of the loss counts for; 0 leaves it out.
 
     Parameters
     ----------
-    proximity : float
-        How far numbers and categories move.
-    validity : float
-        Whether the class wanted is answered.
+    proximity, validity : float
+        How far the counterfactual is from the row, and by how much it misses the class wanted (Eq. 8).
     kl : float
-        How far the latent points are from a standard normal.
-    hard : float
-        How far the rules are from being kept.
-    soft : float
-        Whether what is joined in the causal graph changes together.
-    sparsity : float
-        How much changes.
-    density : float
-        The LOF of the latent points.
-
-    Raises
-    ------
-    TrainingError
-        If a weight is negative, or all are 0.
+        How far the latent distribution is from a normal one (Eq. 9).
+    hard, soft : float
+        The rules, and the causal graph (Eq. 10).
+    sparsity, density : float
+        How much changes (Eq. 7), and how far it is from other rows in the latent space (Eq. 11).
     """
 
     proximity: float = 1.0
@@ -71,60 +60,29 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class TermSettings:
-    """The free choices inside the terms; the defaults are the paper's forms.
-
-    Parameters
-    ----------
-    norm : {1, 2}
-        Of the proximity.
-    number_unit : {"range", "mad"}
-        What a number's change counts in for proximity: its range in the training rows, or its MAD there.
-    margin : float
-        By how much the class wanted should lead: as a difference of sigmoids, or of logits where not
-        `squashed`.
-    squashed : bool
-        Whether logits go through a sigmoid there.
-    alpha : float
-        Of the paper's binary hinge: by how much the condition may rise for nothing.
-    beta : float
-        Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1.
-    theta : float
-        By how much joined columns should covary; where `standardised`, as a share of the data's own
-        correlation.
-    standardised : bool
-        Whether covariances are held against the data's own.
-    weight_joined, weight_apart : float
-        What joined columns, and those apart, count for in the soft term.
-    sparsity : {"l1", "threshold", "gates"}
-        The size of changes, columns that change (no gradient), or how many features are likely to (needs
-        gates).
-    threshold : float
-        From where a column counts as changed.
-    lof_k : int
-        Neighbours in the LOF.
-    lof_chunk : int, optional
-        Rows that LOF is taken over; by default 256, or 4 k where that is more.
-
-    Raises
-    ------
-    TrainingError
-        If a setting cannot work.
-    """
+    """The free choices inside the terms; the defaults are the paper's forms."""
 
     norm: int = 1
     number_unit: NumberUnit = "range"
+    """What a number's change counts in for proximity: its range in the training rows, or its MAD there."""
     margin: float = 0.5
+    """By how much the class wanted should lead: as a difference of sigmoids, or of logits where not `squashed`."""
     squashed: bool = True
     alpha: float = 0.0
+    """Of the paper's binary hinge: by how much the condition may rise for nothing."""
     beta: float = 1.0
+    """Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1."""
     theta: float = 0.2
+    """By how much joined columns should covary; with an objective's `expected`, as a share of that."""
     standardised: bool = False
     weight_joined: float = 1.0
     weight_apart: float = 1.0
     sparsity: Sparsity = "l1"
+    """The size of changes, columns that change (no gradient), or how many features are likely to (needs gates)."""
     threshold: float = 0.05
     lof_k: int = 20
     lof_chunk: int | None = None
+    """Rows that LOF is taken over; by default 256, or 4 k where that is more."""
 
     def __post_init__(self) -> None:
         refuse(

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from ..classifier import differentiable
-from ..errors import ClassifierError, NotFittedError
+from ..errors import ClassifierError, DataError, Fault, NotFittedError, one_of, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
 from ..generator import view as model_view
 from ..generator.layout import Layout
@@ -88,6 +89,33 @@ class Method(Protocol):
         """
 
 
+class BaseMethod(BaseEstimator):  # type: ignore[misc]
+    """What methods have in common: how settings are refused, and how rows are read."""
+
+    reads_rules = False
+    """Whether the answers depend on the task's rules."""
+    _learnt = "task_"
+    """What only a finished `fit` has set."""
+
+    def _refuse(self, *faults: list[Fault]) -> None:
+        """Raise all faults of the settings together, with those of `surrogate` and `seed`, which most methods have."""
+        own = self.get_params(deep=False)
+        surrogate = one_of("surrogate", own["surrogate"], (False, True)) if "surrogate" in own else []
+        found = [fault for some in (*faults, surrogate, whole("seed", own["seed"], 0)) for fault in some]
+        if found:
+            raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
+
+    def _check_asked(self, k: int = 1, state: str = "") -> None:
+        if not hasattr(self, state or self._learnt):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit(task) first")
+        self._refuse(whole("k", k, 1))
+
+    def _asked(self, rows: pd.DataFrame, k: int) -> RowsAsked:
+        """The rows that need an answer, at most `k` each."""
+        self._check_asked(k)
+        return asked(self.task_, rows)
+
+
 @dataclass(frozen=True, eq=False)
 class RowsAsked:
     """The rows of a table that need an answer: `n` of them, at the positions `place` of the table."""
@@ -136,6 +164,14 @@ class Outputs:
     raw: Tensor | None = None
     calls: int = 0
     notes: Sequence[str] = ()
+
+
+def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, reason: str, note: str) -> Outputs:
+    """One answer for each of the rows asked, `n x d`, and a reason where its cost is infinite."""
+    there = cost.isfinite().numpy()
+    reasons = dict.fromkeys(np.flatnonzero(~there).tolist(), reason)
+    row, notes = np.flatnonzero(there), (note,) if note else ()
+    return Outputs(x_cf[there].to(question.x.dtype), row, reasons, raw[there], notes=notes)
 
 
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
@@ -220,9 +256,3 @@ def gradients(task: Task, method: str, *, surrogate: bool, seed: int = 0) -> nn.
         remedy = "Give a torch module, or surrogate=True: then a network that imitates it lends its gradients."
         raise ClassifierError(f"{method} needs a model with gradients, and {task.classifier!r} has none. {remedy}")
     return differentiable(task.classifier, task, seed=seed).module
-
-
-def fitted(method: object, state: str) -> None:
-    """Refuse a method that was not fitted: `state` is what `fit` sets."""
-    if not hasattr(method, state):
-        raise NotFittedError(f"this {type(method).__name__} is not fitted yet; call fit(task) first")

@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from ..errors import between, refuse_method, whole
+from ..errors import between, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import one_thread
-from .base import Outputs, answered, asked, fitted
+from .base import BaseMethod, Outputs, answered
 from .encoded import ColumnLayout, best_of_each
 from .grid import Judge
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
@@ -29,15 +28,23 @@ from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 CHUNK = 8_192
 
 
-class CCHVAE(BaseEstimator):  # type: ignore[misc]
-    """The L1-nearest flipped row of the first ring that has one.
+class CCHVAE(BaseMethod):
+    """The L1-nearest flipped row of the first ring that has one; for `k` answers, the `k` nearest distinct ones.
 
-    A ring has `candidates` Gaussian directions, each over its L1 norm, times lengths drawn evenly from the ring's
-    inner to its outer radius; the first begins at 0, each is `width` wide, and there are at most `rings` of them.
-    Directions and lengths are the same for all rows. For `k` answers, the `k` nearest distinct rows of that ring.
+    Parameters
+    ----------
+    vae : VAESettings
+        Of the VAE whose latent space is searched.
+    candidates : int
+        Gaussian directions of a ring, each over its L1 norm, times a length drawn evenly between the ring's radii. They
+        are the same for all rows.
+    width, rings : float, int
+        The first ring begins at 0, each is so wide, and there are at most so many.
+    seed : int
+        Of all randomness.
     """
 
-    reads_rules = False
+    _learnt = "vae_"
 
     def __init__(
         self,
@@ -52,12 +59,10 @@ class CCHVAE(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless REVISE has done so for the same task."""
-        refuse_method(
-            self,
+        self._refuse(
             whole("candidates", self.candidates, 1),
             between("width", self.width, 0, open_low=True),
             whole("rings", self.rings, 1),
-            whole("seed", self.seed, 0),
         )
         self.vae_: VAE = fitted_vae(task, self.vae, self.seed)
         self.exact_vae_: VAE = copy.deepcopy(self.vae_).double()
@@ -67,9 +72,7 @@ class CCHVAE(BaseEstimator):  # type: ignore[misc]
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
-        fitted(self, "vae_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         judge = Judge(question)
         z = self.exact_vae_.encode(question.x.double())[0]
         left, found = np.arange(len(question)), [(question.x[:0], np.empty(0, dtype=np.int64))]

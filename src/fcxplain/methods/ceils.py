@@ -11,19 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from ..causal import CausalGraph, Knowledge, as_graph, discover
 from ..classifier.networks import mlp
-from ..errors import between, one_of, refuse_method, whole
+from ..errors import between, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import Outputs, answered, asked, fitted, gradients
+from .base import BaseMethod, answered, gradients, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched side by side.
@@ -47,26 +45,40 @@ class Interventions:
     cost: Tensor
 
 
-class CEILS(BaseEstimator):  # type: ignore[misc]
+class CEILS(BaseMethod):
     """The cheapest point U' near a row's own U for which F(U') decodes to a row with the class wanted.
 
-    graph: the causal graph, as a `CausalGraph`, an adjacency matrix, a networkx graph, or a CSV or DOT file; by default
-        the task's own, else one discovered from the training rows at this `significance`. Edges without a
+    Parameters
+    ----------
+    graph : CausalGraph, matrix, networkx graph or path, optional
+        The causal graph; by default the task's own, else one discovered from the training rows. Edges without a
         direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a root, since
         nothing that is done moves it.
-    hidden, epochs, batch, fit_rate: of the networks that tell a feature's columns from those of its causes; a
-        category's residual lies in its columns. The original takes a tenth of the rate for up to 200 epochs.
-    beta: what L1 counts for beside squared L2, both of the change of U.
-    kappa: by how much the logit of the class wanted should lead.
-    surrogate: whether a model without gradients is explained by way of a network that imitates it.
+    significance : float
+        Of the discovery.
+    hidden, epochs, batch, fit_rate : tuple of int, int, int, float
+        Of the networks that predict a feature's columns from those of its causes; a category's residual lies in its
+        columns. The original takes a tenth of the rate for up to 200 epochs.
+    beta : float
+        What L1 counts for beside squared L2, both of the change of U.
+    kappa : float
+        By how much the logit of the class wanted should lead.
+    steps, learning_rate : int, float
+        Of the proximal gradient steps.
+    surrogate : bool
+        Whether a model without gradients is explained by way of a network that imitates it.
+    seed : int
+        Of all randomness.
 
+    Notes
+    -----
     The original hands the search to a library, which bisects the weight of the class wanted; here it falls at every
-    step where a row has that class, rises where it has not, and the cheapest step that has it counts. Proximal gradient
-    steps stay in the box of the U of training rows. Every point is judged as the legal row that it decodes to, and
-    gradients pass straight through the rounding. There is one answer for each row, whatever `k`.
+    step where a row has that class, rises where it has not, and the cheapest step that has it counts. Steps stay in the
+    box of the U of training rows. Every point is judged as the legal row that it decodes to, and gradients pass
+    straight through the rounding. There is one answer for each row, whatever `k`.
     """
 
-    reads_rules = False
+    _learnt = "equations_"
 
     def __init__(
         self,
@@ -110,23 +122,15 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """An answer for each row that does not have the class wanted."""
-        fitted(self, "equations_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         x, parts = question.x.double(), range(0, len(question), CHUNK)
         found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
         x_cf = torch.cat([x[:0], *(f.x_cf for f in found)])
-        there = torch.cat([x[:0, 0], *(f.cost for f in found)]).isfinite().numpy()
+        cost = torch.cat([x[:0, 0], *(f.cost for f in found)])
         raw = torch.cat([x[:0], *(self.equations_.rebuilt(f.u) for f in found)])
         reason = f"none of {self.steps:,} steps among causes and residuals came to a row with the class wanted"
-        outputs = Outputs(
-            x_cf[there].to(question.x.dtype),
-            np.flatnonzero(there),
-            reasons=dict.fromkeys(np.flatnonzero(~there).tolist(), reason),
-            raw=raw[there],
-            notes=("CEILS gives one answer for each row",) if k > 1 else (),
-        )
-        return answered(question, outputs, "CEILS", self.surrogate_)
+        note = "CEILS gives one answer for each row" if k > 1 else ""
+        return answered(question, one_for_each(question, x_cf, raw, cost, reason, note), "CEILS", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor) -> Interventions:
         """Proximal gradient steps from the U of each row, `n x d`: rows side by side do not touch each other."""
@@ -190,16 +194,13 @@ class CEILS(BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         widths = self.hidden if isinstance(self.hidden, tuple | list) and self.hidden else (self.hidden,)
-        refuse_method(
-            self,
+        self._refuse(
             between("significance", self.significance, 0, 1, open_low=True),
             *(whole("hidden", width, 1) for width in widths),
             *(whole(name, getattr(self, name), 1) for name in ("epochs", "steps")),
             whole("batch", self.batch, 2),
             *(between(name, getattr(self, name), 0) for name in ("beta", "kappa")),
             *(between(name, getattr(self, name), 0, open_low=True) for name in ("fit_rate", "learning_rate")),
-            one_of("surrogate", self.surrogate, (False, True)),
-            whole("seed", self.seed, 0),
         )
 
 

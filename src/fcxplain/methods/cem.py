@@ -11,19 +11,17 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from ..classifier.networks import mlp
-from ..errors import between, one_of, refuse_method, whole
+from ..errors import between, one_of, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import Outputs, answered, asked, fitted, gradients
+from .base import BaseMethod, answered, gradients, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched side by side.
@@ -51,22 +49,37 @@ class PertinentNegatives:
     high: Tensor
 
 
-class CEM(BaseEstimator):  # type: ignore[misc]
+class CEM(BaseMethod):
     """Minimise c max(0, f_other - f_wanted + kappa) + beta |delta|_1 + |delta|_2^2 + gamma |AE(x_cf) - x_cf|^2.
 
-    x_cf is x + delta, f are the model's probabilities, and "other" is the likeliest class but the one wanted. `gamma`
-    counts with an `autoencoder` only. FISTA takes `steps` steps of `learning_rate` sqrt(1 - step / steps); c starts
-    at `c` and is bisected in `searches` rounds. As in the public code the soft threshold is `beta` itself, whatever
-    the step, so that changes are few and large; x_cf stays between the ends of each column.
+    x_cf is x + delta, f are the model's probabilities, and "other" is the likeliest class but the one wanted.
 
-    An iterate counts where the legal row that it decodes to has the class wanted; the one with the smallest elastic net
-    is the answer. The public code counts soft rows, which are no answer, and has one column for a category, of two
-    levels; with one for each level, gradients are centred over them, since a level gained is another lost. Its rule
-    that delta may only add to an image is left out for the same reason. There is one answer for each row, whatever
-    `k`. `surrogate` allows a model without gradients, which a network then imitates.
+    Parameters
+    ----------
+    kappa, beta, gamma : float
+        As above; `gamma` counts with an `autoencoder` only. As in the public code the soft threshold is `beta` itself,
+        whatever the step, so that changes are few and large.
+    autoencoder : bool
+        Whether one is trained.
+    c, searches : float, int
+        Where c starts, and in how many rounds it is bisected.
+    steps, learning_rate : int, float
+        FISTA takes so many steps of `learning_rate` sqrt(1 - step / steps).
+    surrogate : bool
+        Whether a model without gradients is explained by way of a network that imitates it.
+    seed : int
+        Of all randomness.
+
+    Notes
+    -----
+    x_cf stays between the ends of each column. An iterate counts where the legal row that it decodes to has the class
+    wanted; the one with the smallest elastic net is the answer. The public code counts soft rows, which are no answer,
+    and has one column for a category, of two levels; with one for each level, gradients are centred over them, since a
+    level gained is another lost. Its rule that delta may only add to an image is left out for the same reason. There is
+    one answer for each row, whatever `k`.
     """
 
-    reads_rules = False
+    _learnt = "classifier_"
 
     def __init__(
         self,
@@ -100,22 +113,14 @@ class CEM(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """An answer for each row that does not have the class wanted."""
-        fitted(self, "classifier_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         x, parts = question.x.double(), range(0, len(question), CHUNK)
         found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
         x_cf, raw = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0], *(f.raw for f in found)])
-        there = torch.cat([x[:0, 0], *(f.elastic for f in found)]).isfinite().numpy()
+        elastic = torch.cat([x[:0, 0], *(f.elastic for f in found)])
         reason = f"no step of {self.searches} searches came to a legal row with the class wanted"
-        outputs = Outputs(
-            x_cf[there].to(question.x.dtype),
-            np.flatnonzero(there),
-            reasons=dict.fromkeys(np.flatnonzero(~there).tolist(), reason),
-            raw=raw[there],
-            notes=("CEM gives one answer for each row",) if k > 1 else (),
-        )
-        return answered(question, outputs, "CEM", self.surrogate_)
+        note = "CEM gives one answer for each row" if k > 1 else ""
+        return answered(question, one_for_each(question, x_cf, raw, elastic, reason, note), "CEM", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor) -> PertinentNegatives:
         """Bisect c for each row, `n x d`, and keep the best of all the descents."""
@@ -179,13 +184,11 @@ class CEM(BaseEstimator):  # type: ignore[misc]
         return x_cf, elastic.where(self.classifier_(x_cf).argmax(dim=1) == y_target, math.inf)
 
     def _check(self) -> None:
-        refuse_method(
-            self,
+        self._refuse(
             *(between(name, getattr(self, name), 0) for name in ("kappa", "beta", "gamma")),
             *(between(name, getattr(self, name), 0, open_low=True) for name in ("c", "learning_rate")),
             *(whole(name, getattr(self, name), 1) for name in ("searches", "steps")),
-            *(one_of(name, getattr(self, name), (False, True)) for name in ("autoencoder", "surrogate")),
-            whole("seed", self.seed, 0),
+            one_of("autoencoder", self.autoencoder, (False, True)),
         )
 
 

@@ -12,15 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from ..errors import DataError, Fault, between, did_you_mean, refuse_method, whole
+from ..errors import DataError, Fault, between, did_you_mean, whole
 from ..explanation import Explanation
 from ..generator.view import layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
-from .base import Outputs, answered, asked, fitted
+from .base import BaseMethod, Outputs, answered
 from .grid import CodeGrid, Codes
 
 # Candidates that the model is asked about at a time.
@@ -31,21 +30,27 @@ STEPS = 64
 ROUNDS = 2
 
 
-class DiCERandom(BaseEstimator):  # type: ignore[misc]
+class DiCERandom(BaseMethod):
     """Random changes of 1, 2, 3, ... features; of those that get the class wanted, `k` at random.
 
-    samples: copies of each row that are changed, a random feature of each a round.
-    features_to_vary: names of the features that may change, or "all"; never one that the task freezes.
-    permitted_range: for a number (low, high), for a category its levels, which new values may have; by default the
-        range of the training rows, and every level.
-    posthoc_sparsity: numbers that changed by no more than this quantile of the distances between training values and
-        their median, nor more than the MAD, are stepped back towards the row while the answer stays; "all" steps
-        every number back, None none.
-
     Every row meets the same random values, drawn once, and chooses among those that flip it by a hash of its own.
-    """
 
-    reads_rules = False
+    Parameters
+    ----------
+    samples : int
+        Copies of each row that are changed, a random feature of each a round.
+    features_to_vary : list of str or "all"
+        The features that may change; never one that the task freezes.
+    permitted_range : mapping, optional
+        For a number (low, high), for a category its levels, which new values may have; by default the range of the
+        training rows, and every level.
+    posthoc_sparsity : float, "all" or None
+        Numbers that changed by no more than this quantile of the distances between training values and their median,
+        nor more than the MAD, are stepped back towards the row while the answer stays; "all" steps every number back,
+        None none.
+    seed : int
+        Of all randomness.
+    """
 
     def __init__(
         self,
@@ -77,9 +82,7 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` different answers for each row that does not have the class wanted."""
-        fitted(self, "task_")
-        refuse_method(self, whole("k", k, 1))
-        grid = CodeGrid.of(asked(self.task_, rows))
+        grid = CodeGrid.of(self._asked(rows, k))
         size = max(1, CHUNK // self.samples)
         parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
         none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
@@ -156,10 +159,8 @@ class DiCERandom(BaseEstimator):  # type: ignore[misc]
         known = list(names) if vary == "all" else [vary] if isinstance(vary, str) else list(vary)
         unknown = {"features_to_vary": known, "permitted_range": list(self.permitted_range or {})}
         sparsity = self.posthoc_sparsity
-        refuse_method(
-            self,
+        self._refuse(
             whole("samples", self.samples, 1),
-            whole("seed", self.seed, 0),
             [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
             [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
             [

@@ -4,6 +4,8 @@ ones of many candidates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -61,6 +63,13 @@ class ColumnLayout:
             moved = torch.minimum((then - now).abs(), (x_cf[:, self.numbers] - now).abs())
             found[:, self.numbers] = torch.where(moved <= self._step.to(x.dtype) / 2, now, then)
         return found
+
+    def distinct(self, draws: Sequence[Tensor], x: Tensor, row: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
+        """Those of several draws for rows `x`, `n x d`, called `row`, that become different legal rows; and whose."""
+        x_cf, rows = torch.cat([x[:0], *draws]), np.tile(row, len(draws))
+        number = torch.arange(len(draws)).repeat_interleave(len(row))
+        kept = best_of_each(rows, number, self.legal(x_cf, x.repeat(len(draws), 1)), len(draws))
+        return x_cf[kept], rows[kept]
 
 
 def soft_rows(scores: Tensor, layout: Layout, temperature: float = 1.0) -> Tensor:

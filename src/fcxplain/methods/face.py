@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import block_array, csr_array
 from scipy.sparse.csgraph import dijkstra
-from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from ..errors import DataError, between, one_of, refuse_method, whole
+from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation
 from ..rules import holds
 from ..schema import Natural
 from ..task import Task
-from .base import Outputs, RowsAsked, answered, asked, fitted
+from .base import BaseMethod, Outputs, RowsAsked, answered
 
 Form = Literal["knn", "epsilon", "kde"]
 Codes = NDArray[np.int64]
@@ -146,24 +145,40 @@ class Path:
     cost: float
 
 
-class FACE(BaseEstimator):  # type: ignore[misc]
+class FACE(BaseMethod):
     """The cheapest path over training rows to one with the class wanted.
 
-    graph: "knn" joins each row to its nearest `neighbours`; "epsilon" and "kde" join rows no further apart than
-        `epsilon`. A step of length d costs d (1 - log p), where p is the density on the way: 1 / d for "knn" and
-        "epsilon", as in the paper up to a factor, and for "kde" a Gaussian kernel estimate halfway. It counts as a
-        share of the largest density in the graph, so that no step costs less than its length.
-    epsilon: by default the median distance from a node to the last of its neighbours. The paper's values are for points
-        in a plane; here another category is a step of length 1.4.
-    bandwidth: of the kernel; by default Scott's rule.
-    probability: an endpoint has the class wanted, and with at least this probability.
-    density: this share of the nodes, the least dense, are no endpoints.
-    respect_rules: whether every step must keep the task's rules, from each row of a path to the next, as the paper's
-        conditions function would have it. What may not change stays the same along every path in any case.
-    max_nodes: training rows in the graph, all different; drawn at random where there are more.
+    Parameters
+    ----------
+    graph : {"knn", "epsilon", "kde"}
+        "knn" joins each row to its nearest `neighbours`; "epsilon" and "kde" join rows no further apart than `epsilon`.
+        A step of length d costs d (1 - log p), where p is the density on the way: 1 / d for "knn" and "epsilon", as in
+        the paper up to a factor, and for "kde" a Gaussian kernel estimate halfway. It counts as a share of the largest
+        density in the graph, so that no step costs less than its length.
+    neighbours : int
+        See `graph`.
+    epsilon : float, optional
+        By default the median distance from a node to the last of its neighbours. The paper's values are for points in a
+        plane; here another category is a step of length 1.4.
+    bandwidth : float, optional
+        Of the kernel; by default Scott's rule.
+    probability, density : float
+        An endpoint has the class wanted with at least this probability, and is not among this share of the least dense.
+    respect_rules : bool
+        Whether every step must keep the task's rules, from each row of a path to the next, as the paper's conditions
+        function would have it. What may not change stays the same along every path in any case.
+    max_nodes : int
+        Training rows in the graph, all different; drawn at random where there are more.
+    seed : int
+        Of all randomness.
 
-    `explain` leaves the paths in `paths_`, by position of the row and rank of the answer; `path` shows one.
+    Attributes
+    ----------
+    paths_ : dict
+        The paths of the last `explain`, by position of the row and rank of the answer; `path` shows one.
     """
+
+    _learnt = "edges_"
 
     def __init__(
         self,
@@ -183,7 +198,7 @@ class FACE(BaseEstimator):  # type: ignore[misc]
         self.max_nodes, self.seed = max_nodes, seed
 
     @property
-    def reads_rules(self) -> bool:
+    def reads_rules(self) -> bool:  # type: ignore[override]
         """Whether the answers depend on the task's rules."""
         return self.respect_rules
 
@@ -208,9 +223,7 @@ class FACE(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """The endpoints of the `k` cheapest paths of each row that does not have the class wanted."""
-        fitted(self, "edges_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         starts, wanted = self._starts(question), question.y_target.numpy()
         found: dict[tuple[int, int], Path] = {}
         for c in np.unique(wanted):
@@ -227,7 +240,7 @@ class FACE(BaseEstimator):  # type: ignore[misc]
 
     def path(self, position: int, rank: int = 1) -> pd.DataFrame:
         """The training rows on the way to an answer, for the row at a position of the table explained last."""
-        fitted(self, "paths_")
+        self._check_asked(state="paths_")
         return self.nodes_.iloc[list(self.paths_[position, rank].nodes)]
 
     def _drawn(self, task: Task) -> pd.DataFrame:
@@ -318,8 +331,7 @@ class FACE(BaseEstimator):  # type: ignore[misc]
     def _check(self) -> None:
         wide = {"epsilon": self.epsilon, "bandwidth": self.bandwidth}
         respect: Any = self.respect_rules
-        refuse_method(
-            self,
+        self._refuse(
             one_of("graph", self.graph, ("knn", "epsilon", "kde")),
             whole("neighbours", self.neighbours, 1),
             *(between(name, value, 0, open_low=True) for name, value in wide.items() if value is not None),
@@ -327,7 +339,6 @@ class FACE(BaseEstimator):  # type: ignore[misc]
             between("density", self.density, 0, 1),
             one_of("respect_rules", respect, (True, False)),
             whole("max_nodes", self.max_nodes, 2),
-            whole("seed", self.seed, 0),
         )
 
 

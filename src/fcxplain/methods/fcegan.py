@@ -10,19 +10,18 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
 from ..classifier.networks import SeededDropout, seeded_linear
-from ..errors import DataError, Fault, TrainingError, between, did_you_mean, one_of, refuse_method, whole
+from ..errors import DataError, Fault, TrainingError, between, did_you_mean, whole
 from ..explanation import Explanation
 from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import TrainingLoop, adam, descend
-from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
-from .encoded import ColumnLayout, best_of_each, soft_rows
+from .base import BaseMethod, Outputs, RowsAsked, answered, asked, gradients
+from .encoded import ColumnLayout, soft_rows
 
 Template = Any
 """A list of names, a list of such lists, or a table of booleans."""
@@ -141,24 +140,37 @@ SMALLEST = 1e-20
 NOTHING_MAY_CHANGE = "its template lets no feature change that the schema and the rules let change"
 
 
-class FCEGAN(BaseEstimator):  # type: ignore[misc]
+class FCEGAN(BaseMethod):
     """One draw of the generator for each answer, with what the template keeps pasted back, handed out as it comes.
 
-    A Wasserstein critic with a gradient penalty (`penalty`) compares packs of `packing` counterfactuals half with packs
-    of the rows that they are for, half with packs of training rows of the class wanted, classes included. The
-    generator's loss adds how far what may change has moved, times `divergence` (squares of numbers, and what share
-    categories' present levels lose; a mean over features), and cross entropy to the class wanted, times
-    `classification`. Levels are drawn by Gumbel-softmax at `temperature`, from `noise` normal values beside the row.
-    In training, a row's features may change with a chance drawn evenly from `template_shares`.
+    Parameters
+    ----------
+    noise : int
+        Normal values that the generator gets beside the row.
+    packing, penalty : int, float
+        A Wasserstein critic with this gradient penalty compares packs of so many counterfactuals half with packs of the
+        rows that they are for, half with packs of training rows of the class wanted, classes included.
+    temperature : float
+        Of the Gumbel-softmax that draws levels.
+    divergence, classification : float
+        What counts in the generator's loss beside the critic: how far what may change has moved (squares of numbers,
+        and what share categories' present levels lose; a mean over features), and cross entropy to the class wanted.
+    template_shares : pair of float
+        In training, a row's features may change with a chance drawn evenly from this interval.
+    steps, batch, learning_rate : int, int, float
+        It is trained on so many batches, whatever the number of rows: at the defaults about a minute on one core.
+    surrogate : bool
+        Whether a model without gradients is explained by way of a network that imitates it.
+    seed : int
+        Of all randomness.
 
-    steps: how many batches it is trained on, whatever the number of rows: at the defaults about a minute on one core.
-    surrogate: whether a model without gradients is explained by way of a network that imitates it.
-
+    Notes
+    -----
     The public code trains on all rows towards any other class; here only rows without the class wanted count. And the
     generator sees which features are kept: in the original's templates a kept 0 looks like what may change.
     """
 
-    reads_rules = False
+    _learnt = "generator_"
 
     def __init__(
         self,
@@ -205,8 +217,7 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
             with a line for each row and a column for each feature, where those left out may not. By default all may
             that the schema and the rules let change, and never any other.
         """
-        fitted(self, "generator_")
-        refuse_method(self, whole("k", k, 1))
+        self._check_asked(k)
         chosen = read_template(template, self.task_.schema.names, rows)
         question = asked(self.task_, rows)
         may = torch.from_numpy(chosen[question.place]) & torch.tensor(question.layout.mutable)
@@ -229,25 +240,19 @@ class FCEGAN(BaseEstimator):  # type: ignore[misc]
             normal = torch.from_numpy(row_noise(codes, self.noise + width, self.seed, draw))
             gumbel = -(-torch.special.log_ndtr(normal[:, self.noise :])).log()
             draws.append(self.generator_(x, may[part], y_target, normal[:, : self.noise], gumbel))
-        x_cf, row = torch.cat(draws), np.tile(part, k)
-        number = torch.arange(k).repeat_interleave(len(part))
-        kept = best_of_each(row, number, self.columns_.legal(x_cf, x.repeat(k, 1)), k)
-        return x_cf[kept], row[kept]
+        return self.columns_.distinct(draws, x, part)
 
     def _check(self) -> None:
         shares, sizes = self.template_shares, [*whole("packing", self.packing, 1), *whole("batch", self.batch, 2)]
         if not sizes and self.batch % self.packing:
             sizes = [Fault("batch", f"is {self.batch}", f"Give a multiple of packing, {self.packing}.")]
         pair = isinstance(shares, tuple | list) and len(shares) == 2
-        refuse_method(
-            self,
+        self._refuse(
             sizes,
             *(whole(name, getattr(self, name), 1) for name in ("noise", "steps")),
             *(between("template_shares", share, 0, 1) for share in (shares if pair else (shares,))),
             *(between(name, getattr(self, name), 0) for name in ("penalty", "divergence", "classification")),
             *(between(name, getattr(self, name), 0, open_low=True) for name in ("temperature", "learning_rate")),
-            one_of("surrogate", self.surrogate, (False, True)),
-            whole("seed", self.seed, 0),
         )
 
 

@@ -13,10 +13,9 @@ from typing import Literal, Self, get_args
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from ..errors import DataError, between, one_of, refuse_method, whole
+from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation, Status
 from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE
@@ -26,8 +25,8 @@ from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import Outputs, answered, asked, fitted, gradients
-from .encoded import ColumnLayout, best_of_each
+from .base import BaseMethod, Outputs, answered, asked, gradients
+from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
 Unit = Literal["own", "range", "mad"]
@@ -48,24 +47,45 @@ class Published:
 PUBLISHED = {"unary": Published(0.764, 29.0, 192.0), "binary": Published(0.344, 76.0, 87.0)}
 
 
-class Mahajan(BaseEstimator):  # type: ignore[misc]
+class Mahajan(BaseMethod):
     """One draw of a conditional VAE for each answer, handed out whatever the checks say of it, as in the paper.
 
-    The loss, a mean over `draws` decodings, is the sum of: the distance to the row, how far each category's columns
-    are from summing to 1, KL, a hinge with `margin` that asks for the class wanted, times `validity`, and how far the
-    task's rules are from being kept, times `feasibility`. Where these three are None, they are the published ones for
-    the `constraint`. The distance is L1, of numbers in `number_unit`: "own" units as published, which drown all else
-    where numbers are large, or their "range" or "mad" in the training rows.
+    The loss, a mean over `draws` decodings, is the sum of: the distance to the row, how far each category's columns are
+    from summing to 1, KL, a hinge that asks for the class wanted, and how far the task's rules are from being kept.
 
-    A binary rule `q' > q => p' > p` acts as a hinge, by which `q` may rise by `slope` times the rise of `p`, both as
-    shares of their ranges; the original has a linear reward made for its data instead. Other rules act by how far
-    they are from being kept.
+    Parameters
+    ----------
+    constraint : {"unary", "binary"}
+        Whose published settings are taken.
+    margin, validity, feasibility : float, optional
+        Of the hinge, and what hinge and rules count for; by default the published ones.
+    slope : float
+        A binary rule `q' > q => p' > p` acts as a hinge, by which `q` may rise by `slope` times the rise of `p`, both
+        as shares of their ranges; the original has a linear reward made for its data instead. Other rules act by how
+        far they are from being kept.
+    number_unit : {"own", "range", "mad"}
+        The distance is L1, of numbers in "own" units as published, which drown all else where numbers are large, or in
+        their range or MAD in the training rows.
+    architecture : Architecture
+        Of the network.
+    draws : int
+        See above.
+    epochs, batch, steps, learning_rate, weight_decay : int, int, int, float, float
+        Of the training (see `Schedule`).
+    restarts : int
+        Results hang on the seed: of so many networks, the one with most verified answers for training rows is kept.
+    surrogate : bool
+        Whether a model without gradients is explained by way of a network that imitates it.
+    seed : int
+        Of all randomness.
 
-    Results hang on the seed: of `restarts` networks, the one with most verified answers for training rows is kept.
-    `surrogate` allows a model without gradients, by way of a network that imitates it. Unlike in the original,
-    immutable columns are put back before the loss is taken, and tables so small that the epochs have fewer than
-    `steps` steps get more epochs.
+    Notes
+    -----
+    Unlike in the original, immutable columns are put back before the loss is taken, and tables so small that the epochs
+    have fewer than `steps` steps get more epochs.
     """
+
+    _learnt, reads_rules = "network_", True
 
     def __init__(
         self,
@@ -108,8 +128,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """The distinct ones of `k` draws for each row that does not have the class wanted."""
-        fitted(self, "network_")
-        refuse_method(self, whole("k", k, 1))
+        self._check_asked(k)
         return self._drawn(self.network_, rows, k)
 
     @property
@@ -118,8 +137,7 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         optional = {name: getattr(self, name) for name in ("margin", "validity", "feasibility")}
-        refuse_method(
-            self,
+        self._refuse(
             one_of("constraint", self.constraint, get_args(Constraint)),
             *(between(name, value, 0) for name, value in optional.items() if value is not None),
             between("slope", self.slope, 0, open_low=True),
@@ -129,8 +147,6 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
             whole("steps", self.steps, 0),
             between("learning_rate", self.learning_rate, 0, open_low=True),
             between("weight_decay", self.weight_decay, 0),
-            one_of("surrogate", self.surrogate, (False, True)),
-            whole("seed", self.seed, 0),
         )
 
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
@@ -162,10 +178,8 @@ class Mahajan(BaseEstimator):  # type: ignore[misc]
         codes, x = self.task_.encoder.codes(question.rows), question.x.double()
         noise = [torch.from_numpy(row_noise(codes, network.architecture.latent, self.seed, d)) for d in range(k)]
         draws = [columns.restored(exact(x, question.y_target, one).x_cf, x) for one in noise]
-        row = np.tile(np.arange(len(question)), k)
-        x_cf, number = torch.cat([x[:0], *draws]), torch.arange(k).repeat_interleave(len(question))
-        kept = best_of_each(row, number, columns.legal(x_cf, x.repeat(k, 1)), k)
-        return answered(question, Outputs(x_cf[kept], row[kept], raw=x_cf[kept]), self._name, self.surrogate_)
+        x_cf, row = columns.distinct(draws, x, np.arange(len(question)))
+        return answered(question, Outputs(x_cf, row, raw=x_cf), self._name, self.surrogate_)
 
 
 @dataclass(frozen=True, eq=False)

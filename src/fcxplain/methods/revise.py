@@ -12,16 +12,15 @@ from typing import Self
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ..errors import between, one_of, refuse_method, whole
+from ..errors import between, whole
 from ..explanation import Explanation
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import one_thread
-from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
+from .base import BaseMethod, Outputs, RowsAsked, answered, gradients
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
@@ -42,16 +41,28 @@ class Descents:
     course: list[float]
 
 
-class REVISE(BaseEstimator):  # type: ignore[misc]
+class REVISE(BaseMethod):
     """Gradient descent on cross entropy to the class wanted plus `distance` times L1, from the row's latent mean.
 
-    Every iterate is judged as the legal row that it decodes to (gradients pass straight through the rounding), and
-    the one with the lowest loss among those with the class wanted is the answer. The paper gives one answer; for
-    `k` of them, further descents start at draws around the latent mean. `surrogate` allows a model without
-    gradients: a network that imitates it is descended on, and what comes of it is checked with the model itself.
+    Every iterate is judged as the legal row that it decodes to (gradients pass straight through the rounding), and the
+    one with the lowest loss among those with the class wanted is the answer. The paper gives one answer; for `k` of
+    them, further descents start at draws around the latent mean.
+
+    Parameters
+    ----------
+    vae : VAESettings
+        Of the VAE whose latent space is searched.
+    steps, learning_rate : int, float
+        Of the descent.
+    distance : float
+        What L1 counts for.
+    surrogate : bool
+        Whether a model without gradients is explained by way of a network that imitates it.
+    seed : int
+        Of all randomness.
     """
 
-    reads_rules = False
+    _learnt = "vae_"
 
     def __init__(
         self,
@@ -68,13 +79,10 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless C-CHVAE has done so for the same task."""
-        refuse_method(
-            self,
+        self._refuse(
             whole("steps", self.steps, 1),
             between("learning_rate", self.learning_rate, 0, open_low=True),
             between("distance", self.distance, 0),
-            one_of("surrogate", self.surrogate, (False, True)),
-            whole("seed", self.seed, 0),
         )
         classifier = gradients(task, "REVISE", surrogate=self.surrogate, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
@@ -85,9 +93,7 @@ class REVISE(BaseEstimator):  # type: ignore[misc]
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
-        fitted(self, "vae_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         row = np.repeat(np.arange(len(question)), k)
         starts = self._starts(question, k)
         x, y_target = question.x.double()[row], question.y_target[row]

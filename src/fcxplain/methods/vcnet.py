@@ -14,20 +14,19 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
 from ..classifier.networks import seeded_linear
-from ..errors import DataError, Fault, between, one_of, refuse_method, some, whole
+from ..errors import DataError, Fault, between, one_of, some, whole
 from ..explanation import Explanation
 from ..generator.losses import kl
 from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import Outputs, RowsAsked, answered, asked, fitted, gradients
-from .encoded import ColumnLayout, best_of_each, soft_rows
+from .base import BaseMethod, Outputs, RowsAsked, answered, gradients
+from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
 # Rows that are decoded for at a time.
@@ -37,24 +36,34 @@ SMALLEST_VARIANCE = 1e-6
 SURE = 1e-6
 
 
-class VCNet(BaseEstimator):  # type: ignore[misc]
+class VCNet(BaseMethod):
     """The decoding of a row's latent mean under the class wanted, handed out whatever the checks say of it.
 
-    form: "post-hoc" explains the task's model: in training, the decoder reads that model's probabilities for the
-        row. "joint" trains a predictor of its own along with it, on the labels where the task has them (else on the
-        model's probabilities), and gives the decoder what that predicts. Its answers are meant for that predictor, so
-        that checked with the task's model, as all answers are, they hold as far as the two agree.
-    immutable: whether the encoder reads what may change alone, and the decoder reads the rest. Without it the
-        network rebuilds whole rows, and what may not change is put back after.
-    hidden: widths of the encoder's layers, mirrored in the decoder; the predictor has the first of them twice.
-    beta, classification: what KL and the predictor's loss count for beside the summed cross entropy of the columns.
-    steps: how many batches it is trained on, whatever the number of rows. The public settings, a learning rate of
-        1.14e-5 for 176 epochs, take eight times as many on 26,000 rows.
-
     The paper gives one answer; for `k` of them, further ones are decoded from draws around the latent mean.
+
+    Parameters
+    ----------
+    form : {"post-hoc", "joint"}
+        "post-hoc" explains the task's model: in training, the decoder reads that model's probabilities for the row.
+        "joint" trains a predictor of its own along with it, on the labels where the task has them (else on the model's
+        probabilities), and gives the decoder what that predicts. Its answers are meant for that predictor, so that
+        checked with the task's model, as all answers are, they hold as far as the two agree.
+    immutable : bool
+        Whether the encoder reads what may change alone, and the decoder reads the rest. Without it the network rebuilds
+        whole rows, and what may not change is put back after.
+    hidden, latent : pair of int, int
+        Widths of the encoder's layers, mirrored in the decoder, and of the latent space; the predictor has the first of
+        the widths twice.
+    beta, classification : float
+        What KL and the predictor's loss count for beside the summed cross entropy of the columns.
+    steps, batch, learning_rate : int, int, float
+        It is trained on so many batches, whatever the number of rows. The public settings, a learning rate of 1.14e-5
+        for 176 epochs, take eight times as many on 26,000 rows.
+    seed : int
+        Of all randomness.
     """
 
-    reads_rules = False
+    _learnt = "network_"
 
     def __init__(
         self,
@@ -95,9 +104,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` answers for each row that does not have the class wanted."""
-        fitted(self, "network_")
-        refuse_method(self, whole("k", k, 1))
-        question = asked(self.task_, rows)
+        question = self._asked(rows, k)
         parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
         found = [self._decoded(question, part, k) for part in parts]
         raw, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
@@ -106,7 +113,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
         """What the joint form's own predictor says of rows; its answers are meant for that one."""
-        fitted(self, "network_")
+        self._check_asked()
         if self.network_.predictor is None:
             raise DataError("the post-hoc form of VCNet has no predictor of its own; ask the task's model")
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
@@ -120,10 +127,8 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
         draws = [torch.from_numpy(row_noise(codes, self.latent, self.seed, d)) for d in range(1, k)]
         points = [mean, *(mean + variance.sqrt() * noise for noise in draws)]
         wanted = one_hot(question.y_target[part], len(self.task_.classes)).to(x.dtype)
-        raw = torch.cat([columns.restored(self.network_.decode(z, x, wanted), x) for z in points])
-        row, number = np.tile(part, k), torch.arange(k).repeat_interleave(len(part))
-        kept = best_of_each(row, number, columns.legal(raw, x.repeat(k, 1)), k)
-        return raw[kept], row[kept]
+        decoded = [columns.restored(self.network_.decode(z, x, wanted), x) for z in points]
+        return columns.distinct(decoded, x, part)
 
     def _loss(self, network: VcnetNetwork, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
         """Cross entropy summed over the columns rebuilt, KL, and the predictor's; the mean over a batch.
@@ -143,8 +148,7 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
     def _check(self) -> None:
         hidden = self.hidden
         two = isinstance(hidden, tuple | list) and len(hidden) == 2 and not any(whole("hidden", w, 1) for w in hidden)
-        refuse_method(
-            self,
+        self._refuse(
             one_of("form", self.form, get_args(Form)),
             one_of("immutable", self.immutable, (False, True)),
             [] if two else [Fault("hidden", f"is {hidden!r}", "Give two widths of 1 or more.")],
@@ -152,7 +156,6 @@ class VCNet(BaseEstimator):  # type: ignore[misc]
             *(between(name, getattr(self, name), 0) for name in ("beta", "classification")),
             whole("batch", self.batch, 2),
             between("learning_rate", self.learning_rate, 0, open_low=True),
-            whole("seed", self.seed, 0),
         )
 
 

@@ -65,7 +65,8 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
         share = plan.support.get(edge)
         _draw_line(pen, curve(route), 1.0 if share is None else share, arrow=edge in plan.arrows)
         if share is not None and route.label is not None:
-            pen.ax.text(*route.label, f"{100 * share:.0f} %", fontsize=LABEL * pen.scale, **LABEL_LOOK)
+            x, y = route.label.tolist()
+            pen.ax.text(x, y, f"{100 * share:.0f} %", fontsize=LABEL * pen.scale, **LABEL_LOOK)
     joined = {node for edge in plan.placement.routes for node in edge}
     for node, box in plan.placement.boxes.items():
         _draw_node(pen, box, plan.names[node], quiet=node not in joined)
@@ -200,7 +201,7 @@ def _draw_key(pen: _Pen, key: Sequence[str]) -> None:
 
 def curve(route: Route) -> Path:
     """The route's upright pieces, joined by curves that set out upright and turn back nowhere."""
-    pieces, slants = route.pieces, _slants(route)
+    pieces, slants = route.pieces.tolist(), _slants(route)
     vertices, codes = list(pieces[0]), [Path.MOVETO, Path.LINETO]
     for (_, (x0, y0)), (end, lower), s0, s1 in zip(pieces, pieces[1:], slants, slants[1:], strict=False):
         reach = BEND * (end[1] - y0)
@@ -214,7 +215,7 @@ def curve(route: Route) -> Path:
 
 def _slants(route: Route) -> list[float]:
     """How far sideways a curve goes per point of height, where it passes a piece: not at all if that is upright."""
-    pieces = route.pieces
+    pieces = route.pieces.tolist()
     mean = [(c[0] - b[0]) / (c[1] - b[1]) for (_, b), (c, _) in pairwise(pieces)]
     inner = [
         0.0 if top != bottom or before * after <= 0 else max(-STEEPEST, min(STEEPEST, min(before, after, key=abs)))

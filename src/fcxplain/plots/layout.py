@@ -193,7 +193,6 @@ def _exchanged(costs: Matrix) -> Order:
     return order
 
 
-Point = tuple[float, float]
 Size = tuple[float, float]
 Ports = dict[Pair, tuple[float, float]]
 """How far from the middle of its upper and of its lower vertex a segment starts and ends."""
@@ -222,22 +221,16 @@ class NodeBox:
     width: float
     height: float
 
-    def moved(self, dx: float, dy: float) -> NodeBox:
-        """The same box elsewhere."""
-        return replace(self, x=self.x + dx, y=self.y + dy)
-
 
 @dataclass(frozen=True)
 class Route:
-    """An edge: upright pieces from top to bottom, to be joined by curves. `label` is where its label sits."""
+    """An edge: upright pieces from top to bottom, to be joined by curves, and where its label sits.
 
-    pieces: tuple[tuple[Point, Point], ...]
-    label: Point | None = None
+    `pieces` is `n x 2 x 2`: of each its upper and its lower end.
+    """
 
-    def moved(self, dx: float, dy: float) -> Route:
-        """The same route elsewhere."""
-        pieces = tuple(((ax + dx, ay + dy), (bx + dx, by + dy)) for (ax, ay), (bx, by) in self.pieces)
-        return Route(pieces, None if self.label is None else (self.label[0] + dx, self.label[1] + dy))
+    pieces: Reals
+    label: Reals | None = None
 
 
 @dataclass(frozen=True)
@@ -251,8 +244,10 @@ class Placement:
 
     def moved(self, dx: float, dy: float) -> Placement:
         """The same placement elsewhere."""
-        boxes = {node: box.moved(dx, dy) for node, box in self.boxes.items()}
-        return replace(self, boxes=boxes, routes={e: route.moved(dx, dy) for e, route in self.routes.items()})
+        by = np.array([dx, dy])
+        boxes = {node: replace(box, x=box.x + dx, y=box.y + dy) for node, box in self.boxes.items()}
+        routes = {e: Route(r.pieces + by, None if r.label is None else r.label + by) for e, r in self.routes.items()}
+        return replace(self, boxes=boxes, routes=routes)
 
 
 @dataclass(frozen=True)
@@ -280,7 +275,7 @@ def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> 
     routes = {}
     for number, edge in enumerate(edges):
         carrier = chains.carriers[number] if label else None
-        at = None if carrier is None else (float(x[carrier]), float(middles[carrier]))
+        at = None if carrier is None else np.array([x[carrier], middles[carrier]])
         routes[edge] = Route(_pieces(drawing, chains.chains[number], x, levels, boxes), at)
     return Placement(boxes, routes, float((x + drawing.sizes[:, 0] / 2).max()), float(levels.tops[0]))
 
@@ -396,15 +391,15 @@ def _farthest(drawing: _Drawing, x: Reals) -> Reals:
 
 def _pieces(
     drawing: _Drawing, chain: tuple[int, ...], x: Reals, levels: _Levels, boxes: Mapping[int, NodeBox]
-) -> tuple[tuple[Point, Point], ...]:
+) -> Reals:
     ports, rows = drawing.ports, [drawing.chains.row_of[vertex] for vertex in chain]
-    tops, bottoms = levels.tops[rows].tolist(), levels.bottoms[rows].tolist()
-    places = x[list(chain)].tolist()
+    ends = np.stack([levels.tops[rows], levels.bottoms[rows]], axis=1)
+    ends[0, 0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
+    ends[-1, 1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
+    places = x[list(chain)]
     places[0] += ports[chain[0], chain[1]][0]
     places[-1] += ports[chain[-2], chain[-1]][1]
-    tops[0] = boxes[chain[0]].y - boxes[chain[0]].height / 2
-    bottoms[-1] = boxes[chain[-1]].y + boxes[chain[-1]].height / 2
-    return tuple(((at, top), (at, bottom)) for at, top, bottom in zip(places, tops, bottoms, strict=True))
+    return np.stack([np.broadcast_to(places[:, None], ends.shape), ends], axis=2)
 
 
 PARTS_APART = 30.0
