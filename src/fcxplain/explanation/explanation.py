@@ -60,6 +60,10 @@ class Explanation:
 
     Attributes
     ----------
+    task : Task
+        Whose model and rules they were checked with.
+    method : str
+        Who answered.
     rows : DataFrame
         The rows asked, with their index.
     answers : DataFrame
@@ -68,10 +72,23 @@ class Explanation:
         For each answer, the position of its row, and which of that row's answers it is, from 1.
     checks : Checks
         What was found out about each answer.
+    found_by : ndarray of str
+        Where each answer came from.
+    soft_valid : ndarray of bool or None
+        Where the method has raw outputs: whether these had the class wanted before they were decoded.
     wanted, row_status : ndarray
         For each row, the class wanted and the status.
     reasons : dict of int to WhyNot
         Why rows have no answer, by position, where that was asked.
+    own : Overrides or None
+        Rules of single rows, in the order of `rows`.
+    calls, cut_short : ndarray or None
+        For each row, how many candidates the user's model was asked about, and whether its budget ended before the
+        search did; None where that is not known.
+    draws : int
+        Proposals of the network for each row.
+    costs : ChangeCosts or None
+        What the answers were chosen by, where that needs no training rows.
     notes : tuple of str
         What the method has to say.
     effort : Effort
@@ -97,20 +114,14 @@ class Explanation:
     checks: Checks
     found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
-    """Where the method has raw outputs: whether these had the class wanted before they were decoded."""
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
     own: Overrides | None = None
-    """Rules of single rows, in the order of `rows`."""
     reasons: Mapping[int, WhyNot] = field(default_factory=dict)
     calls: NDArray[np.int64] | None = None
-    """For each row, how many candidates the user's model was asked about."""
     cut_short: NDArray[np.bool_] | None = None
-    """For each row, whether its budget ended before the search did; None where that is not known."""
     draws: int = 0
-    """Proposals of the network for each row."""
     costs: ChangeCosts | None = None
-    """What the answers were chosen by, where that needs no training rows."""
 
     def __post_init__(self) -> None:
         # Objects, since numpy cuts a text that is longer than those an array was made of.
@@ -234,7 +245,18 @@ class Explanation:
         return answer[order], row[order]
 
     def column(self, about: str) -> str:
-        """What a column of `frame` that is no feature is called there."""
+        """What a column of `frame` that is no feature is called there.
+
+        Parameters
+        ----------
+        about : str
+            What it is about, such as "status".
+
+        Returns
+        -------
+        str
+            The same, or `fcx_...` where a feature has that name.
+        """
         return column_named(about, self.task)
 
     @property
@@ -282,7 +304,17 @@ class Explanation:
         return issued(self, one, self.lof[one] if "lof" in vars(self) else lof_of(self, one))[0]
 
     def changes(self, which: Hashable) -> tuple[Change, ...]:
-        """What differs between an answer and its row; which answer is said as in `certificate`."""
+        """What differs between an answer and its row.
+
+        Parameters
+        ----------
+        which : int or label
+            Which answer, as in `certificate`.
+
+        Returns
+        -------
+        tuple of Change
+        """
         i = answer_number(self, which)
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
@@ -324,7 +356,13 @@ class Explanation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data: notes, statuses, reasons, and the certificates with all values."""
+        """Everything as plain data.
+
+        Returns
+        -------
+        dict
+            Method, notes, counts, rows with statuses and reasons, and the certificates with all values.
+        """
         lines = zip(labels(self.rows.index), self.row_status.tolist(), self.wanted.tolist(), strict=True)
         rows = [{"row": written(row), "status": status, "wanted": written(wanted)} for row, status, wanted in lines]
         for position, reason in self.reasons.items():

@@ -147,7 +147,12 @@ class WhyNot:
     words: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
+        """Plain data, as it stands in JSON.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "row": list(self.row) if isinstance(self.row, tuple) else self.row,
             "status": self.status,
@@ -158,7 +163,17 @@ class WhyNot:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            What `to_dict` made.
+
+        Returns
+        -------
+        WhyNot
+        """
         row, relaxation = data["row"], data["relaxation"]
         read = {
             "row": tuple(row) if isinstance(row, list) else row,
