@@ -301,7 +301,7 @@ def _fitted(
     fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
 ) -> tuple[Task, dict[str, Any]]:
     """Fit, with the progress on standard error; the task, and what there is to tell of it."""
-    from .progress import TrainingProgress
+    from .training import TrainingProgress
 
     task = _task(data, source, _trained(data, source) if own is None else own, asked)
     marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()
