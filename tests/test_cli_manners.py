@@ -100,7 +100,7 @@ def test_there_are_the_commands_that_we_document():
     assert {" ".join(words) for words in COMMANDS} == {
         *("demo", "datasets", "schema", "fit", "explain", "verify", "evaluate", "graph"),
         *("rules check", "rules suggest"),
-        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "limits", "graphs")),
+        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs")),
     }
 
 

@@ -6,7 +6,6 @@ import doctest
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Protocol
 from enum import Enum
 
 import pytest
