@@ -547,7 +547,7 @@ def test_reasons_on_a_credit_table_name_nothing_protected(refused, everything):
 
 
 def test_the_page_names_nothing_protected_among_what_stands_in_the_way(refused, everything):
-    panel = re.compile(r"<section class='panel broad obstacles'>.*?</section>", re.DOTALL)
+    panel = re.compile(r'<section class="panel broad obstacles">.*?</section>', re.DOTALL)
     (shown,) = panel.findall(refused.to_html())
     assert "income" in shown
     assert not re.search("race|gender|blue|green", shown)
