@@ -74,7 +74,10 @@ def parse(text: str, schema: Schema) -> Rule:
 
     Examples
     --------
-    >>> parse("education' > education => age' > age", schema)
+    >>> from fcxplain import load_dataset, parse
+    >>> rule = parse("education' > education => age' > age", load_dataset("adult", rows=100).schema)
+    >>> rule.text
+    "education' > education => age' > age"
     """
     rules = parse_rules(text, schema)
     if len(rules) != 1:
