@@ -244,10 +244,10 @@ class Clock:
 
 def test_the_time_left_follows_from_the_pace_and_leaves_out_what_was_there():
     clock = Clock()
-    work = Work("explaining", 100, console=Console(file=io.StringIO()), clock=clock)
+    work = Work("reading", 100, console=Console(file=io.StringIO()), clock=clock)
     assert work.state() == "0 of 100"
     clock.now = 5.0
-    work.move(40, fresh=False)
+    work.move(40, what="explaining")
     assert work.state() == "40 of 100"
     clock.now = 15.0
     work.move(50)

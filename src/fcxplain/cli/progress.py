@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from ..progress import Progress
-from ..text import clock_time
+from ..progress import WHY_NOT, Progress
+from ..text import clock_time, counted
 from .console import err, note, out
 
 # Where nobody watches, a line so many seconds after the last.
@@ -78,24 +78,15 @@ class Work:
         """How far it is, from whatever does it."""
         if event.note:
             note(event.note)
-        self.move(event.done, event.total, what=event.stage)
+        reasons = event.stage == WHY_NOT
+        what = f"{WHY_NOT} of {counted(event.total or 0, 'row')}" if reasons else event.stage
+        self.move(event.done, event.total, what=what, in_percent=reasons)
 
-    def move(
-        self,
-        done: float,
-        total: int | None = None,
-        *,
-        what: str | None = None,
-        fresh: bool = True,
-        in_percent: bool = False,
-    ) -> None:
-        """So much is done now; of a `total` of 0, nothing is counted.
-
-        What was there already is not `fresh`, and says nothing of the time that is left.
-        """
+    def move(self, done: float, total: int | None = None, *, what: str | None = None, in_percent: bool = False) -> None:
+        """So much is done now; of a `total` of 0, nothing is counted."""
         task, now, self._in_percent = self._display.tasks[0], self._clock(), in_percent
         # What is done next may have another pace.
-        if not fresh or what not in (None, self.what) or done < task.completed or total not in (None, task.total):
+        if what not in (None, self.what) or done < task.completed or total not in (None, task.total):
             self._anew(done, total)
         self.what = what or self.what
         named = None if what is None else escape(what)
