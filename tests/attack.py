@@ -177,7 +177,7 @@ class _Whole(_Alone):
         yield from super().others(rows)
         source, out = self.folder / "rows.parquet", self.folder / "answers.parquet"
         rows.to_parquet(source)
-        streamed = self.fcx.explain(source, self.own.k, out=out, chunk=37)
+        streamed = self.fcx.explain_file(source, out, self.own.k, chunk=37)
         yield "streamed", np.arange(len(rows)), streamed.explanation(self.own.task)
         self.fcx.save(self.folder / "saved")
         loaded = FCx.load(self.folder / "saved", self.own.model.given)

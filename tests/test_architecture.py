@@ -25,7 +25,7 @@ ORDER = (
     ("proof",),
     ("search", "metrics", "generator"),
     ("saving", "streaming"),
-    ("answering",),
+    ("options",),
     ("explainer",),
     ("contract",),
     ("methods", "plots"),

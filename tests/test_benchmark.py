@@ -24,6 +24,7 @@ from fcxplain.cli import app
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Explanation
+from fcxplain.progress import Progress
 from fcxplain.task import Task
 
 # As small as the classifier learns something from.
@@ -80,7 +81,7 @@ def test_a_key_depends_on_everything_that_was_asked():
         replace(job, explained=10),
         replace(job, history=True),
         replace(job, study="latent", point="10"),
-        replace(job, settings=as_settings({"weights__soft": 0.25})),
+        replace(job, settings=as_settings({"loss_weights__soft": 0.25})),
     ]
     assert len({job.key, *(other.key for other in others)}) == 1 + len(others)
 
@@ -96,7 +97,7 @@ def test_studies_that_come_down_to_the_same_share_the_work():
 
 def test_a_job_survives_json():
     job = short(study="latent", point="2", history=True)
-    job = replace(job, settings=as_settings({"architecture__hidden": (8, 4), "alpha": 0.05}))
+    job = replace(job, settings=as_settings({"architecture__hidden": (8, 4), "significance": 0.05}))
     again = Job.from_dict(json.loads(json.dumps(job.to_dict())))
     assert (again, again.key) == (job, job.key)
 
@@ -157,10 +158,12 @@ def test_studies_try_what_the_paper_tried():
 def test_components_are_left_out_by_a_weight_of_zero():
     jobs = {job.point: job for job in plan_studies(["components"], ["law"])}
     baseline = jobs["baseline"].parameters
-    assert [baseline[f"weights__{term}"] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
-    assert all(baseline[f"weights__{term}"] > 0 for term in ("proximity", "validity", "hard", "kl"))
+    assert [baseline[f"loss_weights__{term}"] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
+    assert all(baseline[f"loss_weights__{term}"] > 0 for term in ("proximity", "validity", "hard", "kl"))
     assert jobs["all"].parameters == Job("law", "fcx-b", "binary").parameters
-    assert jobs["baseline+lof"].parameters["weights__density"] == jobs["all"].parameters["weights__density"] > 0
+    assert (
+        jobs["baseline+lof"].parameters["loss_weights__density"] == jobs["all"].parameters["loss_weights__density"] > 0
+    )
 
 
 # Running
@@ -216,7 +219,7 @@ def test_a_method_that_fails_is_a_result_with_its_reason(measured: Measured):
 def test_what_is_there_is_not_done_again(measured: Measured):
     folder, jobs, _ = measured
     before, states = (folder / "adult.jsonl").read_bytes(), []
-    assert list(run(jobs, folder, lambda step: states.append(step.state))) == []
+    assert list(run(jobs, folder, lambda event: states.append(event.note))) == []
     assert (folder / "adult.jsonl").read_bytes() == before
     assert states == ["skipped"] * 3
 
@@ -280,8 +283,8 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path, measured: Measured):
     jobs = [own("Breaks", seed=seed) for seed in (0, 0, 0)]
     jobs = [replace(job, point=str(i)) for i, job in enumerate(jobs)]
 
-    def stop(step: Any) -> None:
-        if step.number == 2:
+    def stop(event: Progress) -> None:
+        if (event.done, event.note) == (1, "running"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

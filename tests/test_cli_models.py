@@ -23,7 +23,7 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli.progress import TrainingProgress
+from fcxplain.cli.training import TrainingProgress
 from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
@@ -145,20 +145,22 @@ def test_by_default_only_verified_answers_are_handed_out(shop: Path, tmp_path: P
 def test_settings_and_a_graph_reach_the_explainer(shop: Path, tmp_path: Path):
     graph = CausalGraph(("age", "income", "amount", "job"), (("age", "income"),))
     graph.to_dot(tmp_path / "graph.dot")
-    chosen = ("--set", "architecture__hidden=[8, 6]", "--set", "weights__density=0", "--learning-rate", "0.05")
+    chosen = ("--set", "architecture__hidden=[8, 6]", "--set", "loss_weights__density=0", "--learning-rate", "0.05")
     more = ("--epochs", "1", "--graph", tmp_path / "graph.dot", "--out", tmp_path / "m")
     assert run("fit", *OWN, *chosen, *more, folder=shop).code == 0
     kept = FCx.load(tmp_path / "m")
-    assert (kept.architecture.hidden, kept.weights.density, kept.schedule.learning_rate) == ((8, 6), 0.0, 0.05)
+    assert (kept.architecture.hidden, kept.loss_weights.density, kept.schedule.learning_rate) == ((8, 6), 0.0, 0.05)
     assert kept.graph_ == graph
     assert run("graph", tmp_path / "m", "--bootstrap", 2, folder=shop).code == 2
 
 
 def test_settings_are_read_by_their_types_and_every_mistake_is_told():
     fcx = FCx()
-    read = read_settings(["alpha=1", "n_effective=none", "schedule__patience=3", "terms__sparsity=threshold"], fcx)
-    assert read == {"alpha": 1.0, "n_effective": None, "schedule__patience": 3, "terms__sparsity": "threshold"}
-    assert type(read["alpha"]) is float
+    read = read_settings(
+        ["significance=1", "n_effective=none", "schedule__patience=3", "terms__sparsity=threshold"], fcx
+    )
+    assert read == {"significance": 1.0, "n_effective": None, "schedule__patience": 3, "terms__sparsity": "threshold"}
+    assert type(read["significance"]) is float
     wrong = ["latent=5", "schedule__epochs=none", "terms__sparsity=l2", "schedule__epoch=1", "seed", "architecture=1"]
     with pytest.raises(DataError) as error:
         read_settings(wrong, fcx)
@@ -171,7 +173,7 @@ def test_settings_are_read_by_their_types_and_every_mistake_is_told():
 
 
 def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(shop: Path, tmp_path: Path):
-    settings = (*OWN, "--epochs", "40")
+    settings = (*OWN, "--epochs", "15")
     command = [sys.executable, "-m", "fcxplain", "fit", *settings, "--out", str(tmp_path / "killed")]
     process = subprocess.Popen(command, cwd=shop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     checkpoint = tmp_path / "killed.checkpoint" / "manifest.json"
@@ -478,7 +480,7 @@ WRONG = {
     "an unknown convention": ("evaluate model --convention theirs", "'theirs'"),
     "a graph of nothing": ("graph", "--data"),
     "a graph of two things": ("graph model --data loans.csv", "one of the two"),
-    "a model's graph at another level": ("graph model --alpha 0.5 --label job", "Use it with --data"),
+    "a model's graph at another level": ("graph model --significance 0.5 --label job", "Use it with --data"),
     "a graph at no level": ("graph --data loans.csv --significance 2", "significance: is 2.0"),
     "a number that is none": ("fit --data adult --epochs 0 --out m", "--epochs"),
 }

@@ -242,7 +242,7 @@ def test_the_command_line_and_python_answer_the_same_odd_file_alike(desk: Path, 
         json.loads(run("explain", "m", rows, *asked, folder=desk).out) for rows in ("rows.csv", tmp_path / "odd.csv")
     )
     fcx = FCx.load(desk / "m", classifier="credit_model:model")
-    streamed = fcx.explain(tmp_path / "odd.csv", out=tmp_path / "a.parquet", index="customer")
+    streamed = fcx.explain_file(tmp_path / "odd.csv", tmp_path / "a.parquet", index="customer")
     whole = fcx.explain(read_rows(tmp_path / "odd.csv", fcx.task_, Source.remembered(fcx.source_)))
     for found in (told, whole.to_dict(), streamed.explanation(fcx.task_).to_dict()):
         assert [row["status"] for row in found["rows"]] == [row["status"] for row in plain["rows"]]

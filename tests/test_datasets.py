@@ -85,7 +85,7 @@ def test_rows_and_classes_are_those_of_the_published_file(name, loaded):
 def test_every_row_fits_the_schema_and_every_level_occurs(name, loaded):
     data = loaded(name)
     table = whole(data)
-    data.schema.validate(table[list(data.features)])
+    data.schema.validate(table[data.features])
     for feature in data.schema:
         assert feature.on_grid(natural_column(feature, table[feature.name])).all()
         if feature.is_category:
@@ -189,7 +189,7 @@ def test_folktables_is_the_national_sample_unless_all_rows_are_asked_for(name, l
     assert "40 %" in loaded(name).notes[0]
     everything = load_dataset(name, sample="all")
     assert len(everything) == 1_338_936
-    everything.schema.validate(whole(everything)[list(everything.features)])
+    everything.schema.validate(whole(everything)[everything.features])
     assert "46 states complete" in everything.notes[0]
 
 

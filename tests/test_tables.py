@@ -61,7 +61,7 @@ def test_plain_csv_becomes_a_data_set(write):
     assert data.name == "loans"
     assert len(data) == N
     assert (len(data.validation), len(data.test)) == (4, 4)
-    assert data.features == ("age", "income", "job")
+    assert data.features == ["age", "income", "job"]
     assert data.schema.immutable == ("age",)
     assert data.schema["income"].kind == "integer"
     assert data.target == "yes"
@@ -269,7 +269,7 @@ def test_columns_of_one_name_are_an_error(write):
 def test_index_column_without_a_name_is_dropped_and_others_are_not(write):
     body = [f"{i},{i * i},{i % 2}," for i in range(20)]
     data = load_table(write([",n,y,", *body]), label="y")
-    assert data.features == ("n",)
+    assert data.features == ["n"]
     assert sum("has no name" in n for n in data.notes) == 2
     with pytest.raises(DataError, match="column 1: has no name"):
         read_table(write([",n,y", *[f"{i * i},1,0" for i in range(9)]]))
@@ -462,7 +462,7 @@ def test_columns_to_ignore_are_dropped_without_a_word_and_cost_no_rows(write):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data = load_table(write(body), label="approved", ignore=["customer"])
-    assert data.features == ("age", "income", "job")
+    assert data.features == ["age", "income", "job"]
     assert len(data) == N
 
 
@@ -471,7 +471,7 @@ def test_rows_are_called_by_their_index(write):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data = load_table(path, label="approved", index="customer")
-    assert data.features == ("age", "income", "job")
+    assert data.features == ["age", "income", "job"]
     assert sorted(whole(data).index) == [f"C{100 + i}" for i in range(N)]
     assert whole(data).loc["C107", "income"] == 1000 + 37 * 7
     assert read_table(path, index="customer").index.tolist() == [f"C{100 + i}" for i in range(N)]

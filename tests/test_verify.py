@@ -657,7 +657,7 @@ def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     whole.to_parquet(tmp_path / "whole.parquet", key=SECRET)
     read_answers(tmp_path / "whole.parquet", task).to_parquet(tmp_path / "again.parquet", key=SECRET)
     for chunk in (4, 25):
-        fcx.explain(tmp_path / "rows.parquet", out=tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
+        fcx.explain_file(tmp_path / "rows.parquet", tmp_path / f"{chunk}.parquet", chunk=chunk, key=SECRET, **wishes)
     parts = []
     for name in ("whole", "again", "4", "25"):
         file = tmp_path / f"{name}.parquet"

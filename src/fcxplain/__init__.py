@@ -13,79 +13,129 @@ if TYPE_CHECKING:
     from .encoding import TableEncoder
     from .errors import FcxError
     from .explainer import FCx
-    from .explanation import Certificate, Explanation, Status, read_answers, verify
-    from .methods import METHODS
-    from .metrics import METRICS, Evaluation, evaluate
+    from .explanation import Certificate, Explanation, Status, WhyNot, read_answers, verify
+    from .generator.cvae import Architecture
+    from .generator.objective import LossWeights, TermSettings
+    from .generator.training import Callback
+    from .methods import METHODS, Method
+    from .metrics import METRICS, Evaluation, Figure, evaluate
     from .overrides import Overrides, read_overrides
     from .rules import Rule, parse, parse_rules
     from .schema import Feature, Schema
-    from .search import Budget
+    from .search import Budget, CostWeights
+    from .streaming import Streamed
     from .suggestions import Suggestion, suggest
     from .task import Task
+    from .training_loop import Schedule
 
 __version__ = "0.1.0"
 
-# Where each public name lives. They are loaded when first asked for, so that `import fcxplain` stays quick.
-_HOMES = {
-    "DATASETS": "datasets",
-    "METHODS": "methods",
-    "METRICS": "metrics",
-    "Budget": "search",
-    "CausalGraph": "causal",
-    "Classifier": "classifier",
-    "Dataset": "datasets",
-    "Certificate": "explanation",
-    "Evaluation": "metrics",
-    "Explanation": "explanation",
-    "FCx": "explainer",
-    "FcxError": "errors",
-    "Status": "explanation",
-    "Feature": "schema",
-    "Knowledge": "causal",
-    "Overrides": "overrides",
-    "Rule": "rules",
-    "Schema": "schema",
-    "Suggestion": "suggestions",
-    "TableEncoder": "encoding",
-    "Task": "task",
-    "as_classifier": "classifier",
-    "check_explainer": "contract",
-    "differentiable": "classifier",
-    "discover": "causal",
-    "evaluate": "metrics",
-    "load_dataset": "datasets",
-    "load_table": "datasets",
-    "parse": "rules",
-    "parse_rules": "rules",
-    "read_answers": "explanation",
-    "read_overrides": "overrides",
-    "suggest": "suggestions",
-    "train_classifier": "classifier",
-    "verify": "explanation",
+# The public names of each module. They are loaded when first asked for, so that `import fcxplain` stays quick.
+_NAMES = {
+    "causal": (
+        "CausalGraph",
+        "Knowledge",
+        "discover",
+    ),
+    "classifier": (
+        "Classifier",
+        "as_classifier",
+        "differentiable",
+        "train_classifier",
+    ),
+    "contract": ("check_explainer",),
+    "datasets": (
+        "DATASETS",
+        "Dataset",
+        "load_dataset",
+        "load_table",
+    ),
+    "encoding": ("TableEncoder",),
+    "errors": ("FcxError",),
+    "explainer": ("FCx",),
+    "explanation": (
+        "Certificate",
+        "Explanation",
+        "Status",
+        "WhyNot",
+        "read_answers",
+        "verify",
+    ),
+    "generator.cvae": ("Architecture",),
+    "generator.objective": (
+        "LossWeights",
+        "TermSettings",
+    ),
+    "generator.training": ("Callback",),
+    "methods": (
+        "METHODS",
+        "Method",
+    ),
+    "metrics": (
+        "METRICS",
+        "Evaluation",
+        "Figure",
+        "evaluate",
+    ),
+    "overrides": (
+        "Overrides",
+        "read_overrides",
+    ),
+    "rules": (
+        "Rule",
+        "parse",
+        "parse_rules",
+    ),
+    "schema": (
+        "Feature",
+        "Schema",
+    ),
+    "search": (
+        "Budget",
+        "CostWeights",
+    ),
+    "streaming": ("Streamed",),
+    "suggestions": (
+        "Suggestion",
+        "suggest",
+    ),
+    "task": ("Task",),
+    "training_loop": ("Schedule",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DATASETS",
     "METHODS",
     "METRICS",
+    "Architecture",
     "Budget",
+    "Callback",
     "CausalGraph",
     "Certificate",
     "Classifier",
+    "CostWeights",
     "Dataset",
     "Evaluation",
     "Explanation",
     "FCx",
     "FcxError",
     "Feature",
+    "Figure",
     "Knowledge",
+    "LossWeights",
+    "Method",
     "Overrides",
     "Rule",
+    "Schedule",
     "Schema",
     "Status",
+    "Streamed",
     "Suggestion",
     "TableEncoder",
     "Task",
+    "TermSettings",
+    "WhyNot",
     "as_classifier",
     "check_explainer",
     "differentiable",

@@ -62,14 +62,37 @@ class Columns(Mapping[str, Tensor]):
 class TableEncoder:
     """Min-max and one-hot encoding with named spans; every statistic comes from the training part.
 
-    After `fit`: `schema_`, `spans_` (a slice of encoded columns per feature), `scale_` (minimum and range of
-    each number), `units_` (see `Schema.units`), `dtypes_` (of the training columns, or wider ones where these
-    cannot hold every legal value; `decode` restores them) and `dtype_` (float32, or float64 where a grid is
-    too fine for it).
+    Attributes
+    ----------
+    schema_ : Schema
+        The features.
+    spans_ : dict of slice
+        The encoded columns of each feature.
+    scale_ : dict of pairs
+        Minimum and range of each number.
+    units_ : dict of float
+        See `Schema.units`.
+    dtypes_ : dict
+        Of the training columns, or wider ones where these cannot hold every legal value; `decode` restores them.
+    dtype_ : torch.dtype
+        float32, or float64 where a grid is too fine for it.
     """
 
     def fit(self, schema: Schema, train: pd.DataFrame) -> Self:
-        """Learn ranges, units and dtypes from the training rows."""
+        """Learn ranges, units and dtypes from the training rows.
+
+        Parameters
+        ----------
+        schema : Schema
+            The features.
+        train : DataFrame
+            The training rows.
+
+        Returns
+        -------
+        TableEncoder
+            Itself.
+        """
         if isinstance(train, pd.DataFrame) and not len(train):
             raise DataError("an encoder cannot be fitted on a table without rows")
         schema = schema.complete(train)
@@ -85,7 +108,20 @@ class TableEncoder:
         units: Mapping[str, float],
         dtypes: Mapping[str, Any],
     ) -> Self:
-        """Set the learned state directly, as when a saved model is loaded."""
+        """Set the learned state directly, as when a saved model is loaded.
+
+        Parameters
+        ----------
+        schema : Schema
+            The features.
+        scale, units, dtypes : mapping
+            As in the attributes.
+
+        Returns
+        -------
+        TableEncoder
+            Itself.
+        """
         self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
         self.dtypes_ = {name: fitting_dtype(schema[name], dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
@@ -115,7 +151,18 @@ class TableEncoder:
         )
 
     def mask(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
-        """Which encoded columns belong to these features."""
+        """Which encoded columns belong to these features.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Features.
+
+        Returns
+        -------
+        array of bool
+            For each encoded column.
+        """
         self._fitted()
         mask = np.zeros(self.width_, dtype=bool)
         for name in names:
@@ -123,15 +170,57 @@ class TableEncoder:
         return mask
 
     def span(self, name: str) -> slice:
-        """The encoded columns of a feature; an unknown name is a `SchemaError` that offers the nearest."""
+        """The encoded columns of a feature.
+
+        Parameters
+        ----------
+        name : str
+            The feature.
+
+        Returns
+        -------
+        slice
+
+        Raises
+        ------
+        SchemaError
+            If there is no such feature; the nearest is offered.
+        """
         return self.spans_[self._fitted()[name].name]
 
     def encode(self, table: pd.DataFrame) -> Tensor:
-        """The table as an `n x width_` tensor. Raises on rows that do not fit the schema."""
+        """The table as a tensor.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows that fit the schema.
+
+        Returns
+        -------
+        Tensor
+            `n x width_`.
+
+        Raises
+        ------
+        SchemaError
+            If the rows do not fit.
+        """
         return self.encode_natural(self._fitted().checked(table))
 
     def encode_natural(self, natural: Natural) -> Tensor:
-        """Natural columns as an `n x width_` tensor, without any check."""
+        """Natural columns as a tensor, without any check.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        Tensor
+            `n x width_`.
+        """
         schema = self._fitted()
         n = len(natural[schema.names[0]])
         x = torch.zeros((n, self.width_), dtype=self.dtype_)
@@ -153,12 +242,36 @@ class TableEncoder:
                 out[:, start] = (values - low) / spread
 
     def decode(self, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
-        """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level."""
+        """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level.
+
+        Parameters
+        ----------
+        x : Tensor
+            `n x width_`.
+        index : Index, optional
+            What the rows are called.
+
+        Returns
+        -------
+        DataFrame
+            In the training rows' dtypes.
+        """
         schema = self._fitted()
         return schema.table(self.decode_natural(x), index, self.dtypes_)
 
     def decode_natural(self, x: Tensor) -> dict[str, NDArray[Any]]:
-        """Natural columns of the legal rows nearest to an encoded tensor."""
+        """Natural columns of the legal rows nearest to an encoded tensor.
+
+        Parameters
+        ----------
+        x : Tensor
+            `n x width_`.
+
+        Returns
+        -------
+        dict of arrays
+            By name.
+        """
         return {f.name: f.at(c) for f, c in self._decoded_codes(x)}
 
     def _decoded_codes(self, x: Tensor) -> Iterator[tuple[Feature, NDArray[np.int64]]]:
@@ -186,22 +299,72 @@ class TableEncoder:
             raise DataError("decode", [Fault("encoded rows", "hold NaN", "Was training stable?", count, first)])
 
     def codes(self, table: pd.DataFrame) -> NDArray[np.int64]:
-        """Nearest grid codes of a table, `n x features`. Raises on rows that do not fit the schema."""
+        """Nearest grid codes of a table.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows that fit the schema.
+
+        Returns
+        -------
+        array of int
+            `n x features`.
+
+        Raises
+        ------
+        SchemaError
+            If the rows do not fit.
+        """
         schema = self._fitted()
         natural = schema.checked(table)
         return np.stack([f.codes(natural[f.name]) for f in schema], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
-        """The table at grid codes; the inverse of `codes` on legal rows."""
+        """The table at grid codes; the inverse of `codes` on legal rows.
+
+        Parameters
+        ----------
+        codes : array of int
+            `n x features`.
+        index : Index, optional
+            What the rows are called.
+
+        Returns
+        -------
+        DataFrame
+        """
         schema = self._fitted()
         return schema.table(self.natural_of_codes(codes), index, self.dtypes_)
 
     def natural_of_codes(self, codes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Natural columns at grid codes."""
+        """Natural columns at grid codes.
+
+        Parameters
+        ----------
+        codes : array of int
+            `n x features`.
+
+        Returns
+        -------
+        dict of arrays
+            By name.
+        """
         return {f.name: f.at(codes[:, i]) for i, f in enumerate(self._fitted())}
 
     def columns(self, x: Tensor) -> Columns:
-        """Differentiable columns of an encoded tensor, in natural units."""
+        """Differentiable columns of an encoded tensor, in natural units.
+
+        Parameters
+        ----------
+        x : Tensor
+            `n x width_`.
+
+        Returns
+        -------
+        Columns
+            A mapping from feature to tensor.
+        """
         self._fitted()
         return Columns(self, x)
 

@@ -6,10 +6,16 @@ Every fault of one input travels in one error.
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import sys
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound="FcxError")
 
 # A message lists so many faults; `error.faults` has them all.
 SHOWN = 50
@@ -40,13 +46,41 @@ class Fault:
         return f"{self.place}: {self.problem}{count}{end}{remedy}"
 
 
-class FcxError(Exception):
-    """Base of every error that fcxplain raises on purpose; `faults` lists each cause as data."""
+class FcxError(ValueError):
+    """Base of every error that fcxplain raises on purpose, and a `ValueError`, so that either can be caught.
+
+    Where people expect another built-in error it is that one too: a `KeyError` for a name that is not there, a
+    `FileNotFoundError` (or the `OSError` that it was) for a file that cannot be read.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong.
+    faults : iterable of Fault
+        Each cause as data: `place`, `problem`, `remedy`, and the rows concerned.
+
+    Attributes
+    ----------
+    faults : tuple of Fault
+        All causes; the text of the error lists the first fifty.
+
+    Examples
+    --------
+    >>> from fcxplain import FcxError, load_dataset
+    >>> try:
+    ...     load_dataset("adlut")
+    ... except FcxError as error:
+    ...     print(error)
+    no data set 'adlut'. Did you mean 'adult'? There are adult, adult-authors, census, law, folktables.
+    """
 
     def __init__(self, message: str = "", faults: Iterable[Fault] = ()) -> None:
         self.faults = tuple(faults)
         self.message = message
         super().__init__(_listing(message, self.faults))
+
+    # Some of the built-in errors would show something else.
+    __str__ = Exception.__str__
 
 
 class SchemaError(FcxError):
@@ -58,7 +92,7 @@ class RuleError(FcxError):
 
 
 class DataError(FcxError):
-    """A table or data file that cannot be used."""
+    """A table, a data file or an option that cannot be used."""
 
 
 class ClassifierError(FcxError):
@@ -69,12 +103,49 @@ class TrainingError(FcxError):
     """A training run that cannot go on."""
 
 
-class NotFittedError(FcxError):
-    """Something was asked of an object before it was fitted."""
-
-
 class FormatError(FcxError):
     """A saved file that is damaged, incomplete or of an unknown format."""
+
+
+if TYPE_CHECKING:
+
+    class NotFittedError(FcxError, AttributeError):
+        """Something was asked of an object before it was fitted; scikit-learn's `NotFittedError` too."""
+
+
+def __getattr__(name: str) -> Any:
+    # Made when it is first asked for, since scikit-learn takes long to import.
+    if name != "NotFittedError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.exceptions import NotFittedError as Unfitted
+
+    about = {"__module__": __name__, "__doc__": "Something was asked of an object before it was fitted."}
+    return globals().setdefault(name, type(name, (FcxError, Unfitted), about))
+
+
+_ALSO: dict[tuple[type, type], Any] = {}
+
+
+def also(kind: type[E], builtin: type[Exception]) -> type[E]:
+    """The same kind of error, which is a built-in one too, for those who catch that."""
+    if (kind, builtin) not in _ALSO:
+        about = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _pickled}
+        _ALSO[kind, builtin] = type(kind.__name__, (kind, builtin), about)
+    made: type[E] = _ALSO[kind, builtin]
+    return made
+
+
+def _pickled(error: FcxError) -> tuple[Any, ...]:
+    return _unpickled, (*type(error).__bases__, error.message, error.faults)
+
+
+def _unpickled(kind: type[FcxError], builtin: type[Exception], message: str, faults: tuple[Fault, ...]) -> FcxError:
+    return also(kind, builtin)(message, faults)
+
+
+def reading_error(kind: type[E], cause: Exception) -> type[E]:
+    """The kind of error for a file that could not be read or written: as an `OSError`, the same that it was."""
+    return also(kind, type(cause)) if isinstance(cause, OSError) else kind
 
 
 class FcxWarning(UserWarning):
@@ -91,6 +162,22 @@ def raise_all(errors: Sequence[FcxError], context: str) -> None:
     kinds = {type(e) for e in errors}
     kind = kinds.pop() if len(kinds) == 1 else FcxError
     raise kind(context, faults)
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Say of parameters that a function had once what they are called now."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in names.keys() & kwargs.keys():
+                called = function.__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{called} has no parameter {old!r} any more: use {names[old]}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return wrap
 
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:

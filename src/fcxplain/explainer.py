@@ -1,25 +1,25 @@
-"""FCx: fit a generator of counterfactuals to a task, explain rows with it, keep it in a folder."""
+"""FCx: fit a generator of counterfactuals to a task, explain rows and files with it, save it to a folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from operator import is_not
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pandas as pd
 import torch
 
-from .answering import DRAWS, Answering, Options, refuse_options
 from .causal import CausalGraph, as_graph, discover
 from .classifier import differentiable
 from .classifier.distillation import Differentiable
-from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, whole
+from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
 from .explanation import Explanation
 from .explanation.certificate import model_id
 from .generator import view as model_view
 from .generator.cvae import Architecture, ConditionalVAE
-from .generator.draws import drawn_answers
+from .generator.draws import Proposer, drawn_answers
 from .generator.objective import LossWeights, Objective, TermSettings
 from .generator.presets import (
     ARCHITECTURE,
@@ -35,54 +35,105 @@ from .generator.presets import (
 from .generator.training import Callback, Training, TrainingLines
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
+from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
-from .progress import OnRows, OnWhy, Progress, ProgressLines, both
+from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .search import PREFERENCES, Budget, as_budget
+from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
+from .settings import RENAMED
 from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 from .training_loop import Schedule
 
+if TYPE_CHECKING:
+    BaseEstimator = object  # scikit-learn has no types
+else:
+    from sklearn.base import BaseEstimator
 
-class FCx:
-    """Counterfactuals by a conditional variational autoencoder, trained with seven terms for any classifier.
+# What parameters of `explain` and `explain_file` were called.
+RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
 
-    architecture: the network. weights: what each of the seven terms counts for. terms: the free choices inside
-        the terms. schedule: how long and how fast it is trained.
-    hard: how rules act in training: "layer" (the network's outputs are put where the rules allow, and the rest acts
-        as a penalty), "rules" (any rule as a penalty, with a margin) or "hinge" (the paper's two forms).
-    alpha, n_effective: of the causal discovery (see `discover`), where the task brings no graph of its own.
-    search: whether `explain` searches for verified answers, with the network's draws among its proposals. Without it
-        every draw is handed out, as in the paper.
-    prefer: what answers are to be where `explain` is not told: "fewest", "sparse", "balanced" or
-        "plausible"; see `explain`.
-    device: where the network is trained, e.g. "cpu" or "cuda".
 
-    `get_params` and `set_params` reach into the parts: `set_params(architecture__latent=5, weights__density=0)`.
-    After `fit`: `model_`, `history_`, `graph_`, `stand_in_` (the classifier with gradients) and `task_`.
+class FCx(BaseEstimator):
+    """Counterfactuals by a conditional variational autoencoder and a search that verifies them, for any classifier.
+
+    The generator is trained with seven terms. `explain` searches with its draws among the proposals, and hands out
+    only what the task's own model, rules and schema confirm. An estimator as in scikit-learn: parameters are checked
+    in `fit`, and `get_params`, `set_params` and `clone` work, also inside the parts:
+    `set_params(architecture__latent=5, loss_weights__density=0)`.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The network.
+    loss_weights : LossWeights
+        What each of the seven terms counts for in training.
+    terms : TermSettings
+        The free choices inside the terms.
+    schedule : Schedule
+        How long and how fast it is trained.
+    hard : {"layer", "rules", "hinge"}, default="layer"
+        How rules act in training: the network's outputs are put where the rules allow, and the rest acts as a penalty;
+        any rule is a penalty, with a margin; or the paper's two forms.
+    significance : float, default=0.01
+        Level of the tests of the causal discovery (see `discover`), where the task brings no graph of its own.
+    n_effective : int or None, default=5000
+        The most rows that significance counts on there; None counts all.
+    search : bool, default=True
+        Whether `explain` searches for verified answers. Without it every draw is handed out, as in the paper.
+    prefer : {"fewest", "sparse", "balanced", "plausible"}, default="balanced"
+        What answers are to be where `explain` is not told; see there.
+    seed : int, default=0
+        The same seed gives the same model and the same answers.
+    device : str, default="cpu"
+        Where the network is trained, e.g. "cpu" or "cuda".
+
+    Attributes
+    ----------
+    task_ : Task
+        What it was fitted to.
+    model_ : ConditionalVAE
+        The generator.
+    history_ : History
+        The losses of every epoch.
+    graph_ : CausalGraph
+        The graph that training used.
+    surrogate_ : Differentiable
+        The classifier with gradients.
+    source_ : dict
+        What was saved with it as `source`.
+
+    Examples
+    --------
+    >>> from fcxplain import FCx, Task, load_dataset, train_classifier
+    >>> data = load_dataset("adult", rows=2000)
+    >>> task = Task(data.train, train_classifier(data), schema=data.schema, rules="age' >= age", target=1)
+    ... # doctest: +SKIP
+    >>> fcx = FCx(seed=0).fit(task)  # doctest: +SKIP
+    >>> fcx.explain(data.test).frame  # doctest: +SKIP
     """
 
+    @renamed(**RENAMED)
     def __init__(
         self,
         *,
         architecture: Architecture = ARCHITECTURE,
-        weights: LossWeights = WEIGHTS,
+        loss_weights: LossWeights = WEIGHTS,
         terms: TermSettings = TERMS,
         schedule: Schedule = SCHEDULE,
         hard: Hard = "layer",
-        alpha: float = 0.01,
+        significance: float = 0.01,
         n_effective: int | None = 5_000,
         search: bool = True,
         prefer: str = "balanced",
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        self.architecture, self.weights, self.terms, self.schedule = architecture, weights, terms, schedule
-        self.hard, self.alpha, self.n_effective = hard, alpha, n_effective
+        self.architecture, self.loss_weights, self.terms, self.schedule = architecture, loss_weights, terms, schedule
+        self.hard, self.significance, self.n_effective = hard, significance, n_effective
         self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
-        self.source_: dict[str, Any] = {}
 
     @classmethod
     def as_published(
@@ -95,8 +146,26 @@ class FCx:
     ) -> FCx:
         """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
 
-        `constraint` chooses the settings for the unary or the binary model. The default learning rate is that
-        of the authors' code; `learning_rate="paper"` takes the ones that the paper names (0.1 and 0.2).
+        Parameters
+        ----------
+        constraint : {"unary", "binary"}, default="unary"
+            Which of the paper's two models.
+        dataset : str, default="adult"
+            Whose settings.
+        seed : int, default=0
+            Of the training and of the draws.
+        learning_rate : float or "paper", default=0.01
+            The default is that of the authors' code; "paper" takes the ones that the paper names (0.1 and 0.2).
+
+        Returns
+        -------
+        FCx
+            Not fitted yet, without search.
+
+        Raises
+        ------
+        DataError
+            If the constraint or the data set is not known.
         """
         return cls(**as_published(constraint, dataset, learning_rate), seed=seed)
 
@@ -106,7 +175,13 @@ class FCx:
     def _repr_html_(self) -> str:
         return self._glance().html()
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        # In notebooks scikit-learn's own picture would come first.
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
     def _glance(self) -> Glance:
+        if faults := self._part_faults():
+            return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
         fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "model_") else None
         answers = f"searched for, {self.prefer} by default" if self.search else "drawn, as published"
         return glance((self.architecture, self.schedule, self.seed), fitted, answers)
@@ -114,7 +189,18 @@ class FCx:
     # Parameters, as in scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; with `deep`, also those of their parts as `part__name`."""
+        """The constructor's parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also those of their parts, as `part__name`.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         found = {name: getattr(self, name) for name in PARAMETERS}
         if deep:
             parts = {name: value for name, value in found.items() if is_dataclass(value)}
@@ -122,11 +208,29 @@ class FCx:
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, or single settings of their parts by `part__name`."""
+        """Change parameters, or single settings of their parts by `part__name`.
+
+        Parameters
+        ----------
+        **params
+            New values by name, e.g. `prefer="sparse", schedule__epochs=10`.
+
+        Returns
+        -------
+        FCx
+            Itself.
+
+        Raises
+        ------
+        DataError
+            If a name is not known; the nearest is offered.
+        TrainingError
+            If a setting of a part cannot work.
+        """
         known = self.get_params()
         unknown = [p for p in params if p not in known]
         if unknown:
-            faults = [Fault(f"parameter {p!r}", "is not known", did_you_mean(p, known)) for p in unknown]
+            faults = [Fault(f"parameter {p!r}", "is not known", _remedy(p, known)) for p in unknown]
             raise DataError("FCx.set_params", faults)
         for name in sorted(params, key=lambda p: "__" in p):
             part, _, inner = name.partition("__")
@@ -147,12 +251,38 @@ class FCx:
     ) -> Self:
         """Learn from the training rows that do not get the class wanted.
 
-        validation: rows that say which epoch was best; by default a tenth of the refused training rows.
-        callbacks: objects of classes made from `Callback`, whose methods (`on_train_begin`, `on_epoch_end`, ...) are
-            called at their times with the `Training`, whose `epoch`, `schedule` and `history` they may read.
-        progress: say on standard error how far it is, in a line every few seconds.
-        checkpoint: a folder for the state of the training. A fit that was cut off goes on from there, and ends
-            exactly where an uninterrupted one does.
+        A fit that fails, or is interrupted, leaves the explainer as it was.
+
+        Parameters
+        ----------
+        task : Task
+            The table, the model, the rules and the target.
+        *others
+            Refused: rows and labels, as other estimators take them, are part of a `Task`.
+        validation : DataFrame, optional
+            Rows that say which epoch was best; by default a tenth of the refused training rows.
+        callbacks : iterable of Callback
+            Their methods (`on_train_begin`, `on_epoch_end`, ...) are called at their times with the `Training`, whose
+            `epoch`, `schedule` and `history` they may read.
+        checkpoint : str or Path, optional
+            A folder for the state of the training. A fit that was cut off goes on from there, and ends exactly where an
+            uninterrupted one does.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
+
+        Returns
+        -------
+        FCx
+            Itself.
+
+        Raises
+        ------
+        TrainingError
+            If a parameter cannot work, or the training diverges; every parameter is named.
+        DataError
+            If this is no task, or no feature may change.
+        FormatError
+            If the checkpoint is damaged, or of another fit.
         """
         refuse_all_but_a_task(task, *others)
         self._check()
@@ -160,16 +290,17 @@ class FCx:
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
-        stand_in, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
-        training = self._training(task, stand_in, graph, validation, callbacks)
+        surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
+        training = self._training(task, surrogate, graph, validation, callbacks)
         if checkpoint is not None:
             identity = self._identity(task, graph, training)
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
         history = training.run()
         # All at once and last: a fit that fails, or is interrupted, leaves everything as it was.
-        self.task_, self.stand_in_, self.graph_ = task, stand_in, graph
+        self.task_, self.surrogate_, self.graph_ = task, surrogate, graph
         self.history_, self.model_ = history, training.model.to("cpu")
+        self.source_: dict[str, Any] = {}
         return self
 
     def _check(self) -> None:
@@ -178,39 +309,56 @@ class FCx:
 
     def _faults(self) -> list[Fault]:
         """What is wrong with the parameters wherever they are to work."""
-        parts = [
-            Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
-            for name, part in PARTS.items()
-            if not isinstance(getattr(self, name), part)
-        ]
+        parts = self._part_faults()
         return [
             *parts,
             *one_of("hard", self.hard, get_args(Hard)),
-            *self._gate_faults(),
-            *between("alpha", self.alpha, 0, 1, open_low=True),
+            *([] if parts else self._gate_faults()),
+            *between("significance", self.significance, 0, 1, open_low=True),
             *([] if self.n_effective is None else whole("n_effective", self.n_effective, 1)),
             *one_of("search", self.search, (True, False)),
             *one_of("prefer", self.prefer, tuple(PREFERENCES)),
             *whole("seed", self.seed, 0),
         ]
 
+    def _part_faults(self) -> list[Fault]:
+        """Parts that are something else."""
+        return [
+            Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
+            for name, part in PARTS.items()
+            if not isinstance(getattr(self, name), part)
+        ]
+
     def _gate_faults(self) -> list[Fault]:
         """What only a network with gates can do."""
-        if not isinstance(self.architecture, Architecture) or self.architecture.gates:
+        if self.architecture.gates:
             return []
         needs = {"hard='layer'": self.hard == "layer", "sparsity='gates'": self.terms.sparsity == "gates"}
         remedy = "Set architecture__gates=True, or choose another."
         return [Fault(name, "needs a network with gates", remedy) for name, wanted in needs.items() if wanted]
 
     def training(self, task: Task, *, validation: pd.DataFrame | None = None) -> Training:
-        """The training run that `fit` makes, ready to begin."""
-        stand_in = differentiable(task.classifier, task, seed=self.seed)
-        return self._training(task, stand_in, self._graph(task), validation, ())
+        """The training run that `fit` makes, ready to begin.
+
+        Parameters
+        ----------
+        task : Task
+            As for `fit`.
+        validation : DataFrame, optional
+            As for `fit`.
+
+        Returns
+        -------
+        Training
+            `run()` does the epochs.
+        """
+        surrogate = differentiable(task.classifier, task, seed=self.seed)
+        return self._training(task, surrogate, self._graph(task), validation, ())
 
     def _training(
         self,
         task: Task,
-        stand_in: Differentiable,
+        surrogate: Differentiable,
         graph: CausalGraph,
         validation: pd.DataFrame | None,
         callbacks: Iterable[Callback],
@@ -219,20 +367,20 @@ class FCx:
         rows = model_view.refused_rows(task, task.train, boxes)
         held = None if validation is None else model_view.refused_rows(task, validation, boxes)
         train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)
-        objective = self._objective(task, stand_in, graph)
+        objective = self._objective(task, surrogate, graph)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(model_view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
-    def _objective(self, task: Task, stand_in: Differentiable, graph: CausalGraph) -> Objective:
+    def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
         joined, apart = model_view.causal_masks(graph, task, model_view.layout(task))
         penalty = model_view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
-            stand_in.module,
+            surrogate.module,
             penalty,
             joined,
             apart,
-            weights=self.weights,
+            weights=self.loss_weights,
             settings=self.terms,
             scale=model_view.proximity_scale(task, self.terms.number_unit),
             expected=model_view.expected_correlation(task) if self.terms.standardised else None,
@@ -241,9 +389,9 @@ class FCx:
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:
             return as_graph(task.graph, task.schema.names)
-        if not self.weights.soft:
+        if not self.loss_weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, significance=self.alpha, n_effective=self.n_effective)
+        return discover(task.train, task.schema, significance=self.significance, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
@@ -254,150 +402,303 @@ class FCx:
 
     # Explaining
 
-    @overload
-    def explain(self, rows: str | Path, k: int = 1, **wishes: Any) -> Streamed: ...
-
-    @overload
-    def explain(self, rows: pd.DataFrame, k: int = 1, **wishes: Any) -> Explanation: ...
-
+    @renamed(**RENAMED_ASKING, **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
     def explain(
         self,
-        rows: pd.DataFrame | str | Path,
+        rows: pd.DataFrame,
         k: int = 1,
         *,
         prefer: str | None = None,
         budget: Budget | Mapping[str, Any] | int | None = None,
         overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
         why_not: bool | Literal["all"] = False,
-        weights: Mapping[str, float] | None = None,
+        cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
-        on_rows: OnRows | None = None,
-        on_why: OnWhy | None = None,
+        on_progress: OnProgress = nobody,
         progress: bool = False,
-        out: str | Path | None = None,
-        **streaming: Any,
-    ) -> Explanation | Streamed:
+    ) -> Explanation:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
         Rows are neither changed nor reordered; an answer depends on its row, the model, the rules and the seed, never
         on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
+        FCx as published has no search and none of the choices: it draws `k` times, and hands out every draw.
 
-        rows: a table. Or the path of a parquet or CSV file: then the answers go to the parquet file `out`, some rows at
-            a time, and a run that was cut off goes on where it stopped; `chunk`, `overwrite`, `index` (the column that
-            rows are called by), `key` and `on_progress` are as for `streaming.stream`.
-        prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or
-            "plausible" (like rows that there are).
-        budget: what may be spent on each row: how often a model that is no network is asked, 1,000 times by default,
-            or `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
-        overrides: what holds for single rows: a table with some of the rows' labels as its index and the columns
-            `freeze`, `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of
-            such labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
-        why_not: say of rows without an answer which rules and bounds stand in the way, and what would help. What is
-            fixed is never named, neither immutable features nor frozen ones, unless this is "all".
-        weights: what each part of the cost counts for, in place of the preference's.
-        difficulty: what changing a feature costs in comparison with others, 1 by default.
-        draws: proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
-        best_effort: give rows without an answer what came nearest, marked as such.
-        on_rows: called now and then with how many rows are done and how many there are (None for a file that does not
-            say). With `why_not`, a row without an answer is done when its reason is known.
-        on_why: called now and then, while it is found out what stands in the way of some rows, with how many they are
-            and how much of that is done, from 0 to 1. `on_rows` then waits until the reasons of all of them are known.
-        progress: say on standard error how far it is, in a line every few seconds.
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows to explain. For a file of rows there is `explain_file`.
+        k : int, default=1
+            How many answers a row gets at most; they differ from each other.
+        prefer : {"fewest", "sparse", "balanced", "plausible"}, optional
+            What answers are to be: with the fewest changes, however large; with few changes, none of them large;
+            balanced; or like rows that there are. By default what the constructor says.
+        budget : Budget, mapping or int, optional
+            What may be spent on each row: how often a model that is no network is queried, 1,000 times by default, or
+            `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
+        overrides : DataFrame or mapping, optional
+            What holds for single rows: a table with some of the rows' labels as its index and the columns `freeze`,
+            `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of such
+            labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
+        why_not : bool or "all", default=False
+            Say of rows without an answer which rules and bounds stand in the way, and what would help. What is fixed is
+            never named, neither immutable features nor frozen ones, unless this is "all".
+        cost : CostWeights or mapping, optional
+            What each part of the cost counts for, in place of the preference's.
+        difficulty : mapping, optional
+            What changing a feature costs in comparison with others, 1 by default.
+        draws : int, default=16
+            Proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
+        best_effort : bool, default=False
+            Give rows without an answer what came nearest, marked as such.
+        on_progress : callable, optional
+            Called now and then with a `Progress`: how many rows are `done`, of how many in `total`. With `why_not`, a
+            row without an answer is done when its reason is known, and the looking for reasons is a `stage` of its own,
+            which counts the rows without an answer.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
 
-        FCx as published has no search and none of these choices: it draws `k` times, and hands out every draw.
+        Returns
+        -------
+        Explanation
+            The answers, each with its certificate, and what became of each row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        SchemaError
+            If the rows do not fit the schema; every fault is named.
+        DataError
+            If an option makes no sense, or an override does.
+        ClassifierError
+            If the model fails on every row.
+
+        Examples
+        --------
+        >>> answers = fcx.explain(rows, k=3, prefer="sparse", why_not=True)  # doctest: +SKIP
+        >>> answers.frame  # doctest: +SKIP
         """
-        self._fitted()
-        overrides = None if overrides is None else as_table(overrides)
-        chosen = Options(k, prefer or self.prefer, as_budget(budget), weights, difficulty, draws, why_not, best_effort)
-        is_file = isinstance(rows, str | Path)
-        if progress:
-            lines = ProgressLines("explain")
-            on_rows, on_why = on_rows if is_file else both(lines.rows, on_rows), both(lines.why, on_why)
-            streaming |= {"on_progress": both(lines.tell, streaming.get("on_progress"))} if is_file else {}
+        options = self._options(k, prefer, budget, why_not, cost, difficulty, draws, best_effort)
         if isinstance(rows, str | Path):
-            streaming |= {"on_progress": both(_rows_told(on_rows), streaming.get("on_progress"))}
-            return self._streamed(Path(rows), out, chosen, overrides, on_why, streaming)
-        if out is not None or streaming:
-            raise DataError("out and the settings of streaming need a file of rows; a table's answers have to_parquet")
-        return self._explained(rows, chosen, overrides, on_rows, on_why)
+            remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
+            raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
+        if progress:
+            on_progress = both(ProgressLines("explain").tell, on_progress)
+        own = None if overrides is None else as_table(overrides)
+        if not self.search:
+            options.refuse_without_search(self.prefer, own)
+            drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
+            on_progress(Progress(EXPLAINING, len(rows), len(rows)))
+            return drawn
+        if own is None:
+            return answered(self._search(options), rows, options, on_progress)
+        return answered_apart(self._search(options), rows, options, own, on_progress)
 
-    def _explained(
+    @renamed(**RENAMED_ASKING, out="target")
+    def explain_file(
         self,
-        rows: pd.DataFrame,
-        wishes: Options,
-        overrides: pd.DataFrame | None,
-        on_rows: Callable[[int, int], None] | None,
-        on_why: OnWhy | None,
-    ) -> Explanation:
-        if self.search:
-            return self._answering().answers(rows, wishes, overrides, on_rows, on_why)
-        refuse_options(wishes, Options(wishes.k, self.prefer), overrides)
-        drawn = drawn_answers(self.model_, self.stand_in_, self.task_, rows, k=wishes.k, seed=self.seed)
-        if on_rows is not None:
-            on_rows(len(rows), len(rows))
-        return drawn
-
-    def _streamed(
-        self,
-        source: Path,
-        out: str | Path | None,
-        wishes: Options,
-        overrides: pd.DataFrame | None,
-        on_why: OnWhy | None,
-        settings: dict[str, Any],
+        source: str | Path,
+        target: str | Path,
+        k: int = 1,
+        *,
+        overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
+        index: str | None = None,
+        chunk: int | None = None,
+        overwrite: bool = False,
+        key: bytes | None = None,
+        on_progress: OnProgress = nobody,
+        progress: bool = False,
+        **options: Any,
     ) -> Streamed:
-        if out is None:
-            raise DataError("", [Fault("out", "is not given", "Name the parquet file for the answers: out=...")])
-        own = None if overrides is None else matched(overrides, source, self.task_, settings.get("index"))
+        """Explain the rows of a file into a file of answers, some rows at a time.
 
-        def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None) -> Explanation:
-            some = None if own is None else own[own.index.isin(rows.index)]
-            return self._explained(rows, wishes, some, tell, on_why)
+        The answers are those of `explain`. Memory stays constant, however many rows there are, and a run that was cut
+        off goes on where it stopped. Every row is held against the schema before the first is explained.
 
-        asked = [repr(wishes), "" if overrides is None else overrides.to_csv()]
-        rules = [rule.text for rule in self.task_.rules]
+        Parameters
+        ----------
+        source : str or Path
+            A parquet or CSV file of rows.
+        target : str or Path
+            The parquet file for the answers. It is there when all of them are; until then parts lie in the folder
+            `<target>.parts`.
+        k : int, default=1
+            How many answers a row gets at most.
+        overrides : DataFrame or mapping, optional
+            What holds for single rows; see `explain`.
+        index : str, optional
+            The column that rows are called by, such as an identifier. By default the file's own index, or the number of
+            the row.
+        chunk : int, optional
+            Rows that are answered and kept at a time; 20,000 if the model is a network, else 1,000.
+        overwrite : bool, default=False
+            Begin anew, whatever an earlier run has left.
+        key : bytes, optional
+            Secret bytes for the digest of the file; see `Explanation.to_parquet`.
+        on_progress : callable, optional
+            Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
+            earlier run has answered are in a stage of their own, and a note says that it goes on with that run. So is
+            the looking for reasons, as in `explain`.
+        progress : bool, default=False
+            Say on standard error how far it is, in a line every few seconds.
+        **options
+            `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws` and `best_effort`, as in `explain`.
+
+        Returns
+        -------
+        Streamed
+            The path of the file, and how many rows fared how; `explanation(task)` reads the answers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit` or `load`.
+        FileNotFoundError
+            If there is no such file of rows.
+        SchemaError
+            If a row does not fit the schema.
+        DataError
+            If an option or an override makes no sense, or the target cannot be written.
+
+        Examples
+        --------
+        >>> done = fcx.explain_file("rows.parquet", "answers.parquet", prefer="sparse")  # doctest: +SKIP
+        >>> done.counts  # doctest: +SKIP
+        """
+        asked = self._options(k, **options)
+        if progress:
+            on_progress = both(ProgressLines("explain").tell, on_progress)
+        table = None if overrides is None else as_table(overrides)
+        own = None if table is None else matched(table, Path(source), self.task_, index)
+
+        def explain(rows: pd.DataFrame, tell: OnProgress) -> Explanation:
+            here = None if own is None else own[own.index.isin(rows.index)]
+            return self.explain(rows, k, overrides=here, on_progress=tell, **options)
+
+        given = [repr(asked), "" if table is None else table.to_csv(), *(rule.text for rule in self.task_.rules)]
         weights = list(self.model_.state_dict().values())
-        identity = fingerprint(self._settings(), rules, asked, model_id(self.task_), weights)
-        return stream(explain, source, out, task=self.task_, identity=identity, **settings)
+        return stream(
+            explain,
+            source,
+            target,
+            task=self.task_,
+            identity=fingerprint(self._settings(), given, model_id(self.task_), weights),
+            chunk=chunk,
+            overwrite=overwrite,
+            index=index,
+            key=key,
+            on_progress=on_progress,
+        )
 
-    def _answering(self) -> Answering:
-        """The search and all that it needs, made once for a fitted state."""
-        state = (self.model_, self.task_, self.stand_in_, self.graph_, self.seed)
+    def _options(
+        self,
+        k: int,
+        prefer: str | None = None,
+        budget: Budget | Mapping[str, Any] | int | None = None,
+        why_not: bool | Literal["all"] = False,
+        cost: CostWeights | Mapping[str, float] | None = None,
+        difficulty: Mapping[str, float] | None = None,
+        draws: int = DRAWS,
+        best_effort: bool = False,
+        **others: Any,
+    ) -> Options:
+        """What a fitted explainer is asked for."""
+        if others:
+            known = [f.name for f in fields(Options)]
+            said = (f"{name!r}. {did_you_mean(name, known)}".rstrip() for name in others)
+            raise TypeError(f"FCx.explain_file has no parameter {' '.join(said)}")
+        self._fitted()
+        return Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, draws, why_not, best_effort)
+
+    def _search(self, options: Options) -> Search:
+        """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
+        state = (self.model_, self.task_, self.surrogate_, self.graph_)
         kept = self.__dict__.get("_kept")
-        if kept is None or any(a is not b for a, b in zip(kept[0], state, strict=True)):
-            made = Answering(self.model_, self.task_, self.stand_in_, self.graph_, seed=self.seed)
-            kept = self.__dict__["_kept"] = (state, made)
-        answering: Answering = kept[1]
-        return answering
+        if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
+            made = Search(
+                self.task_,
+                prefer=options.prefer,
+                weights=options.cost,
+                difficulty=options.difficulty,
+                budget=options.budget,
+                draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
+                n_draws=options.draws,
+                seed=self.seed,
+                surrogate=self.surrogate_,
+                graph=self.graph_,
+            )
+            kept = self.__dict__["_kept"] = (state, (self.seed, options.key), made)
+        search: Search = kept[2]
+        return search
 
-    # Keeping
+    # Saving
 
     def save(self, folder: str | Path, *, overwrite: bool = False, source: Mapping[str, Any] | None = None) -> None:
         """Write everything that `load` needs to a folder, whole or not at all.
 
         The classifier is written only if `train_classifier` made it and it is a network. Up to 50,000 training rows
-        are: do not give the folder to people who may not see them. `source` is plain data of your own (where the
-        table came from, say); after `load` it is in `source_`.
+        are: do not give the folder to people who may not see them.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Where to.
+        overwrite : bool, default=False
+            Replace a model that is there.
+        source : mapping, optional
+            Plain data of your own, such as where the table came from; after `load` it is in `source_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        FormatError
+            If it cannot be written there.
         """
         self._fitted()
         params, kept = self.get_params(deep=False), self.source_ if source is None else source
-        learnt = (self.task_, self.graph_, self.stand_in_, self.model_, self.history_)
+        learnt = (self.task_, self.graph_, self.surrogate_, self.model_, self.history_)
         write_fitted(Fitted(params, *learnt, kept), folder, overwrite=overwrite)
 
     @classmethod
     def load(cls, folder: str | Path, classifier: Any = None, *, any_classifier: bool = False) -> FCx:
-        """An explainer from a folder. Nothing in it is executed, and anything altered is a `FormatError`.
+        """An explainer from a folder. Nothing in it is executed.
 
-        classifier: the model, if it is your own. One that answers otherwise than the one fitted to is refused
-            unless `any_classifier` is true.
+        Parameters
+        ----------
+        folder : str or Path
+            What `save` wrote.
+        classifier : optional
+            The model, if it is your own.
+        any_classifier : bool, default=False
+            Take a model that answers otherwise than the one fitted to, which is refused by default.
+
+        Returns
+        -------
+        FCx
+            As it was when it was saved.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        FormatError
+            If anything was altered, is missing or damaged.
+        ClassifierError
+            If the model is needed, or is another.
+
+        Examples
+        --------
+        >>> fcx.save("model")  # doctest: +SKIP
+        >>> again = FCx.load("model")  # doctest: +SKIP
         """
         found = read_fitted(folder, classifier, any_classifier=any_classifier)
         fcx = cls(**found.params)
         if faults := fcx._faults():
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
-        fcx.task_, fcx.graph_, fcx.stand_in_ = found.task, found.graph, found.stand_in
+        fcx.task_, fcx.graph_, fcx.surrogate_ = found.task, found.graph, found.stand_in
         fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
         return fcx
 
@@ -409,9 +710,10 @@ class FCx:
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
 
 
-def _rows_told(on_rows: OnRows | None) -> Callable[[Progress], None]:
-    """Whoever is told of rows, as one who is told of events."""
-    return lambda event: None if on_rows is None else on_rows(event.done, event.total)
+def _remedy(name: str, known: Iterable[str]) -> str:
+    """What a parameter is called that is not known: its new name, or the nearest."""
+    part, mark, inner = name.partition("__")
+    return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
 
 
 def _device_faults(device: object) -> list[Fault]:

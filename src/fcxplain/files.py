@@ -15,19 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from .errors import DataError, Fault
+from .errors import DataError, Fault, also
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
-
-
-class NoFolderError(DataError, FileNotFoundError):
-    """There is no folder to write to; an `OSError` too, for those who say in their own words what cannot be written."""
-
-    # An OSError would show what it takes for a number first.
-    __str__ = Exception.__str__
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
@@ -42,7 +35,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if not target.parent.is_dir():
         # Told in the words of the caller: the temporary name would mean nothing to anybody.
-        raise NoFolderError("", [Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")])
+        fault = Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")
+        raise also(DataError, FileNotFoundError)("", [fault])
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     os.close(handle)
     temporary = Path(name)

@@ -48,26 +48,74 @@ RARE = 0.001
 
 
 class Task:
-    """The problem that every method solves.
+    """The problem that every method solves: a table, a model, rules and the class wanted, checked together.
 
-    train: the training table. Rows with missing values are left out, with a warning that counts them.
-    classifier: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, an
-        ONNX session or path, a callable from table to probabilities, or a `Classifier`.
-    schema: a `Schema` (or the path of a schema file); inferred from the table if not given.
-    rules: text with a rule a line, lines, a `Path`, or rules read already.
-    target: the class wanted. With two classes it may be left open: then it is the other class, row by row.
-    label: the column of `train` that holds the true class; it is no feature.
-    graph: a causal graph over the features, for methods that use one.
-    classes: the model's classes in order, where the model cannot tell them itself.
-    threshold: with two classes, the probability from which the second is answered. Without it, a model that has a
-        `predict` of its own decides by that, and no claim is made that it does not confirm; with it, `predict` is not
-        asked.
-    encoder: one that was fitted already, on these features; its ranges and units are kept. By default one is
-        fitted on `train`.
-    ignore: columns of `train` that are no features, such as an identifier.
+    What is wrong with the rules, the target and the model is raised together; a table that does not fit its schema is
+    told before, since nothing can be read without it.
 
-    What is wrong with the rules, the target and the model is raised together; a table that does not fit its
-    schema is told before, since nothing can be read without it.
+    Parameters
+    ----------
+    train : DataFrame
+        The training table. Rows with missing values are left out, with a warning that counts them.
+    classifier : estimator, torch module, ONNX session or path, callable, or Classifier
+        The model to explain: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, a
+        callable from table to probabilities, ...; see `as_classifier`.
+    schema : Schema, str or Path, optional
+        The features, or the path of a schema file; inferred from the table if not given.
+    rules : str, Path or iterable of rules
+        Text with a rule a line, lines, the `Path` of a file, or rules read already.
+    target : optional
+        The class wanted. With two classes it may be left open: then it is the other class, row by row.
+    label : str, optional
+        The column of `train` that holds the true class; it is no feature.
+    graph : CausalGraph, matrix, networkx graph or path, optional
+        A causal graph over the features, for methods that use one.
+    classes : iterable, optional
+        The model's classes in order, where the model cannot tell them itself.
+    threshold : float, optional
+        With two classes, the probability from which the second is answered. Without it, a model that has a `predict` of
+        its own decides by that, and no claim is made that it does not confirm; with it, `predict` is not asked.
+    encoder : TableEncoder, optional
+        One that was fitted already, on these features; its ranges and units are kept. By default one is fitted on
+        `train`.
+    ignore : iterable of str
+        Columns of `train` that are no features, such as an identifier.
+    seed : int, default=0
+        Of the training rows that are looked at and kept.
+
+    Attributes
+    ----------
+    train : DataFrame
+        The features of the complete training rows.
+    labels : Series or None
+        The true classes of these rows.
+    schema : Schema
+        The features, complete.
+    rules : tuple of Rule
+        The rules, read.
+    classifier : CheckedClassifier
+        The model behind one face.
+    encoder : TableEncoder
+        Between tables and tensors.
+    units : dict
+        What one unit of cost is for each number.
+    target : optional
+        The class wanted, or None for the other one.
+
+    Raises
+    ------
+    SchemaError
+        If the table does not fit the schema.
+    FcxError
+        If rules cannot be read or contradict each other, the target is no class of the model, or the model does not
+        answer as a classifier should; a `RuleError`, `DataError` or `ClassifierError` where all faults are of one kind.
+
+    Examples
+    --------
+    >>> from fcxplain import Task, load_dataset, train_classifier
+    >>> data = load_dataset("adult", rows=2000)
+    >>> task = Task(data.train, train_classifier(data), schema=data.schema, rules="age' >= age", target=data.target)
+    ... # doctest: +SKIP
     """
 
     def __init__(
@@ -177,7 +225,23 @@ class Task:
         return names
 
     def class_places(self, names: NDArray[Any]) -> NDArray[np.int64]:
-        """Classes as places among the classifier's; raises on a class that is none of them."""
+        """Classes as places among the classifier's.
+
+        Parameters
+        ----------
+        names : array
+            Classes, row by row.
+
+        Returns
+        -------
+        array of int
+            Their places.
+
+        Raises
+        ------
+        DataError
+            On a class that is none of the model's.
+        """
         place = {name: i for i, name in enumerate(self.classes)}
         unknown = sorted({str(name) for name in names.tolist() if name not in place})
         if unknown:
@@ -200,21 +264,73 @@ class Task:
         return Repairer(self.rules, self.schema, self.units)
 
     def region(self, natural: Natural) -> Region:
-        """What rules, bounds and immutables leave to rows, given as natural columns."""
+        """What rules, bounds and immutables leave to rows.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            The rows as natural columns.
+
+        Returns
+        -------
+        Region
+            One region a row.
+        """
         return Region(self.repairer, natural)
 
     def legal_rows(self, count: int, *, seed: int) -> pd.DataFrame:
-        """Rows drawn uniformly from all legal ones, as the model sees them."""
+        """Rows drawn uniformly from all legal ones, as the model sees them.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        seed : int
+            Of the draw.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
+        """
         return legal_rows(self.schema, count, seed=seed, dtypes=self.dtypes)
 
     def table(self, natural: Natural, index: pd.Index | None = None) -> pd.DataFrame:
-        """Natural columns as a table of the dtypes that the model sees: the training rows' own, where they can be."""
+        """Natural columns as a table of the dtypes that the model sees: the training rows' own, where they can be.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            Numbers in their own units, categories as level codes.
+        index : Index, optional
+            What the rows are called.
+
+        Returns
+        -------
+        DataFrame
+            The table.
+        """
         return self.schema.table(natural, index, self.dtypes)
 
     def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
-        """Rows as the model sees them, and their natural columns. Raises on rows that do not fit the schema.
+        """Rows as the model sees them, and their natural columns.
 
         A number that the dtype of its training column cannot hold is taken as it is rounded there.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Rows with at least the features' columns.
+
+        Returns
+        -------
+        tuple of DataFrame and dict
+            The table, and its columns as arrays by name.
+
+        Raises
+        ------
+        SchemaError
+            If the rows do not fit the schema.
         """
         natural, given = self.schema.checked(rows), self.schema.columns_of(rows)
         known = [self.dtypes[n] for n in self.schema.names]
@@ -225,11 +341,33 @@ class Task:
         return table, natural | self.schema.natural(table, short)
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The classifier's answer to each row."""
+        """The classifier's answer to each row.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows.
+
+        Returns
+        -------
+        array
+            A class for each row.
+        """
         return self.classifier.predict(rows)
 
     def wanted(self, predicted: NDArray[Any]) -> NDArray[Any]:
-        """The class wanted for rows with these answers: the target, or the other of two classes."""
+        """The class wanted for rows with these answers: the target, or the other of two classes.
+
+        Parameters
+        ----------
+        predicted : array
+            What `predict` says of the rows.
+
+        Returns
+        -------
+        array
+            A class for each row.
+        """
         if self.target is not None:
             dtype = np.asarray(predicted).dtype
             # Text of a fixed width would cut a longer name of a class.
@@ -238,19 +376,55 @@ class Task:
         return np.asarray(np.where(np.asarray(predicted) == second, first, second))
 
     def refused(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
-        """Which rows get another answer than the one wanted, and so deserve an explanation."""
+        """Which rows get another answer than the one wanted, and so deserve an explanation.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows.
+
+        Returns
+        -------
+        array of bool
+            For each row.
+        """
         predicted = self.predict(rows)
         return np.asarray(predicted != self.wanted(predicted))
 
     def validate(self, rows: pd.DataFrame) -> None:
-        """Refuse rows that do not fit the schema, naming each column and row index."""
+        """Refuse rows that do not fit the schema.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows.
+
+        Raises
+        ------
+        SchemaError
+            Naming each column at fault, and the index of its first row.
+        """
         self.schema.validate(rows)
 
     def relaxed(self, *, rules: Iterable[Rule] | None = None, schema: Schema | None = None, target: Any = None) -> Task:
         """The same problem with some of its rules, with looser features, or for another target.
 
-        `schema` has the same features and levels, some of them mutable or with wider bounds. Nothing is fitted or
-        checked anew, and the model is the same: a torch module gets an encoder that lets the wider values pass.
+        Nothing is fitted or checked anew, and the model is the same: a torch module gets an encoder that lets the wider
+        values pass.
+
+        Parameters
+        ----------
+        rules : iterable of Rule, optional
+            In place of the task's.
+        schema : Schema, optional
+            The same features and levels, some of them mutable or with wider bounds.
+        target : optional
+            Another class.
+
+        Returns
+        -------
+        Task
+            A copy.
         """
         other = copy.copy(self)
         other.rules = self.rules if rules is None else tuple(rules)

@@ -121,7 +121,18 @@ class Schedule:
         )
 
     def sized(self, rows: int) -> Schedule:
-        """The schedule for this many rows."""
+        """The schedule for this many rows.
+
+        Parameters
+        ----------
+        rows : int
+            Training rows.
+
+        Returns
+        -------
+        Schedule
+            With smaller batches and more epochs where there are few.
+        """
         if self.epochs * _batch_count(rows, self.batch) >= self.steps:
             return self
         batch = min(self.batch, max(SMALLEST_BATCH, rows // 8))

@@ -214,9 +214,9 @@ def _short(epoch: dict[str, Any]) -> dict[str, Any]:
 def _task(method: Method, prepared: Prepared, job: Job) -> Task:
     """The task; a study's points share what discovery finds, which may take longer than they do."""
     task = prepared.tasks[job.rules]
-    if not job.study or not isinstance(method, FCx) or not method.weights.soft:
+    if not job.study or not isinstance(method, FCx) or not method.loss_weights.soft:
         return task
-    known = (method.alpha, method.n_effective)
+    known = (method.significance, method.n_effective)
     if known not in prepared.graphs:
         prepared.graphs[known] = discover(task.train, task.schema, significance=known[0], n_effective=known[1])
     with_graph = copy.copy(task)

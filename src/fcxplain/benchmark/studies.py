@@ -72,7 +72,7 @@ def _components(known: PublishedSettings) -> Points:
         "baseline+sparsity+lof": ("soft",),
         "all": (),
     }
-    return {name: {f"weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
+    return {name: {f"loss_weights__{term}": 0.0 for term in terms} for name, terms in without.items()}
 
 
 STUDIES: dict[str, Study] = {
@@ -105,7 +105,7 @@ STUDIES: dict[str, Study] = {
             "How much does feasibility vary with the graph that discovery finds?",
             "The mean and the deviation of feasibility over the four levels, below each table; of which of its two "
             "models, it does not say.",
-            lambda known: {f"{alpha:g}": {"alpha": alpha} for alpha in ALPHAS},
+            lambda known: {f"{alpha:g}": {"significance": alpha} for alpha in ALPHAS},
             ("graph_edges", *SHARES),
             axis="significance level alpha",
         ),

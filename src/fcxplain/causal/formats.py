@@ -14,7 +14,7 @@ from typing import Any
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from ..errors import DataError, Fault, FormatError, did_you_mean, some
+from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
 from .soundness import Edge
 
@@ -63,7 +63,7 @@ def loaded(source: str | Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         raise FormatError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read the causal graph {str(source)[:200]}: {error}") from error
+        raise reading_error(DataError, error)(f"cannot read the causal graph {str(source)[:200]}: {error}") from error
     return text, str(source)
 
 

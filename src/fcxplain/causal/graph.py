@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, also, did_you_mean
 from ..text import Glance, Overview, counted, remainder
 from . import formats, orientation, soundness
 from .formats import GraphParts
@@ -176,7 +176,8 @@ class CausalGraph:
 
     def _at(self, name: str) -> int:
         if name not in self._index:
-            raise DataError("causal graph", [Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))])
+            fault = Fault(f"node {name!r}", "is not known", did_you_mean(name, self.nodes))
+            raise also(DataError, KeyError)("causal graph", [fault])
         return self._index[name]
 
     def _named(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -185,28 +186,93 @@ class CausalGraph:
     # Who stands beside whom
 
     def parents(self, node: str) -> tuple[str, ...]:
-        """What causes a feature directly."""
+        """What causes a feature directly.
+
+        Parameters
+        ----------
+        node : str
+            A feature.
+
+        Returns
+        -------
+        tuple of str
+            Features.
+
+        Raises
+        ------
+        DataError
+            If there is no such feature; a `KeyError` too.
+        """
         return self._named(self._arrows[:, self._at(node)])
 
     def children(self, node: str) -> tuple[str, ...]:
-        """What a feature causes directly."""
+        """What a feature causes directly.
+
+        Parameters
+        ----------
+        node : str
+            A feature.
+
+        Returns
+        -------
+        tuple of str
+            Features.
+        """
         return self._named(self._arrows[self._at(node)])
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """What a feature is joined to by an undirected edge."""
+        """What a feature is joined to by an undirected edge.
+
+        Parameters
+        ----------
+        node : str
+            A feature.
+
+        Returns
+        -------
+        tuple of str
+            Features.
+        """
         return self._named((self._matrix & self._matrix.T)[self._at(node)])
 
     def adjacent(self, a: str, b: str) -> bool:
-        """Whether two features are joined by an edge of either kind."""
+        """Whether two features are joined by an edge of either kind.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+
+        Returns
+        -------
+        bool
+        """
         i, j = self._at(a), self._at(b)
         return bool(self._matrix[i, j] or self._matrix[j, i])
 
     def pairs(self) -> NDArray[np.int64]:
-        """Joined pairs as places in `nodes`, both ways, `2 edges x 2`."""
+        """Joined pairs as places in `nodes`, both ways.
+
+        Returns
+        -------
+        array of int
+            `2 edges x 2`.
+        """
         return np.argwhere(self._matrix | self._matrix.T).astype(np.int64)
 
     def support_of(self, a: str, b: str) -> float | None:
-        """The support of the edge between two features, or None if it has none."""
+        """The support of the edge between two features.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+
+        Returns
+        -------
+        float or None
+            None if it has none.
+        """
         support = dict(soundness.items(self.support))
         return support.get((a, b), support.get((b, a)))
 
@@ -215,23 +281,52 @@ class CausalGraph:
     def dag(self) -> CausalGraph:
         """A graph in which every edge has a direction: one that says no more than this one, if there is one.
 
-        Such a consistent extension (Dor & Tarsi 1992) adds no collider. Where there is none, as may happen to
-        a graph learnt from few rows, the rest is directed along an order of the known arrows.
+        Such a consistent extension (Dor & Tarsi 1992) adds no collider. Where there is none, as may happen to a
+        graph learnt from few rows, the rest is directed along an order of the known arrows.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
         """
         extended = orientation.extension(self._matrix)
         return _of(self.nodes, orientation.forced(self._matrix) if extended is None else extended, self.support)
 
     def order(self) -> tuple[str, ...]:
-        """The features, causes before effects, as in `dag()`."""
+        """The features, causes before effects, as in `dag()`.
+
+        Returns
+        -------
+        tuple of str
+            Features.
+        """
         return tuple(self.nodes[i] for i in orientation.order(self.dag()._arrows))
 
     def cpdag(self) -> CausalGraph:
-        """What data can tell of a DAG: only the directions that all its Markov equivalents share."""
+        """What data can tell of a DAG: only the directions that all its Markov equivalents share.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
+        """
         self._need_dag("cpdag")
         return _of(self.nodes, orientation.cpdag(self._matrix), self.support)
 
     def d_separated(self, a: str, b: str, given: Iterable[str] = ()) -> bool:
-        """Whether a DAG makes two features independent given some others."""
+        """Whether a DAG makes two features independent given some others.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+        given : iterable of str
+            What is known.
+
+        Returns
+        -------
+        bool
+        """
         self._need_dag("d_separated")
         return orientation.separated(self._matrix, self._at(a), self._at(b), {self._at(g) for g in given})
 
@@ -241,7 +336,18 @@ class CausalGraph:
             raise DataError("causal graph", [Fault(what, problem, "Take graph.dag() first.")])
 
     def compare(self, truth: CausalGraph) -> EdgeScore:
-        """How well this graph agrees with the true one, a DAG or its `cpdag()`."""
+        """How well this graph agrees with the true one.
+
+        Parameters
+        ----------
+        truth : CausalGraph
+            A DAG or its `cpdag()`.
+
+        Returns
+        -------
+        EdgeScore
+            Of adjacencies and of arrowheads.
+        """
         unshared = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
         if unshared:
             raise DataError("these graphs have different features", sorted(unshared, key=str))
@@ -251,12 +357,31 @@ class CausalGraph:
     # In other forms
 
     def to_matrix(self) -> NDArray[np.int64]:
-        """Adjacency: `a[i, j] = 1` and `a[j, i] = 0` is i -> j; both 1 is undirected."""
+        """Adjacency: `a[i, j] = 1` and `a[j, i] = 0` is i -> j; both 1 is undirected.
+
+        Returns
+        -------
+        array of int
+            `nodes x nodes`.
+        """
         return self._matrix.astype(np.int64)
 
     @classmethod
     def from_matrix(cls, matrix: Any, nodes: Sequence[str]) -> CausalGraph:
-        """The inverse of `to_matrix`."""
+        """The inverse of `to_matrix`.
+
+        Parameters
+        ----------
+        matrix : array
+            `nodes x nodes`.
+        nodes : sequence of str
+            The features.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
+        """
         a = np.asarray(matrix)
         if a.shape != (len(nodes), len(nodes)):
             shape = " x ".join(map(str, a.shape)) or "a single number"
@@ -266,16 +391,43 @@ class CausalGraph:
         return _of(tuple(nodes), a.astype(bool))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+        """
         return formats.to_dict(self._parts())
 
     @classmethod
     def from_dict(cls, data: Any) -> CausalGraph:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            Plain data.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
+        """
         return _read(formats.from_dict(data))
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Text with columns `from,to,kind,support`, written to `path` if given; a row of kind `node` per feature."""
+        """Text with columns `from,to,kind,support`; a row of kind `node` per feature.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return formats.saved(formats.to_csv(self._parts()), path)
 
     @classmethod
@@ -283,25 +435,80 @@ class CausalGraph:
         """Read a CSV file (a path) or CSV text (a string with a line break).
 
         Rows of kind `node` are not needed: features stand in the order of `nodes`, or as they are first met.
+
+        Parameters
+        ----------
+        source : str or Path
+            A file, or text (a string with a line break).
+        nodes : sequence of str, optional
+            The features, where there are some without edges.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
         """
         return _read(formats.from_csv(*formats.loaded(source), nodes))
 
     def to_dot(self, path: str | Path | None = None) -> str:
-        """Text for Graphviz, written to `path` if given."""
+        """Text for Graphviz.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return formats.saved(formats.to_dot(self._parts()), path)
 
     @classmethod
     def from_dot(cls, source: str | Path) -> CausalGraph:
-        """Read a DOT file (a path) or DOT text (a string with a line break); `dir=none` and `--` are undirected."""
+        """Read a graph in Graphviz's language; `dir=none` and `--` are undirected.
+
+        Parameters
+        ----------
+        source : str or Path
+            A file, or text (a string with a line break).
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
+
+        Raises
+        ------
+        FormatError
+            If it is no sound DOT.
+        """
         return _read(formats.from_dot(*formats.loaded(source)))
 
     def to_networkx(self) -> Any:
-        """A `networkx.DiGraph`; undirected edges stand in it both ways."""
+        """For networkx; undirected edges stand in it both ways.
+
+        Returns
+        -------
+        networkx.DiGraph
+        """
         return formats.to_networkx(self._parts())
 
     @classmethod
     def from_networkx(cls, graph: Any) -> CausalGraph:
-        """From a `networkx.DiGraph` (edges that stand both ways are undirected) or a `networkx.Graph`."""
+        """From networkx.
+
+        Parameters
+        ----------
+        graph : networkx.DiGraph or networkx.Graph
+            Edges of a `DiGraph` that stand both ways are undirected.
+
+        Returns
+        -------
+        CausalGraph
+            The graph.
+        """
         return _read(formats.from_networkx(graph))
 
     def _parts(self) -> GraphParts:

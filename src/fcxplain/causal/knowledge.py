@@ -105,7 +105,18 @@ class Knowledge:
         return tuple(dict.fromkeys([*(n for e in edges for n in e), *tiers, *self.roots]))
 
     def check(self, nodes: Iterable[str]) -> None:
-        """Raise one `DataError` that lists every feature that is not among the nodes."""
+        """Refuse what speaks of other features.
+
+        Parameters
+        ----------
+        nodes : iterable of str
+            The features there are.
+
+        Raises
+        ------
+        DataError
+            That lists every feature that is not among them.
+        """
         known = tuple(nodes)
         unknown = [n for n in self.names if n not in known]
         if unknown:
@@ -113,15 +124,45 @@ class Knowledge:
             raise DataError("knowledge", faults)
 
     def requires(self, a: str, b: str) -> bool:
-        """Whether a must cause b."""
+        """Whether a must cause b.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+
+        Returns
+        -------
+        bool
+        """
         return (a, b) in self._required
 
     def allows(self, a: str, b: str) -> bool:
-        """Whether a may cause b."""
+        """Whether a may cause b.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+
+        Returns
+        -------
+        bool
+        """
         return (b, a) not in self._required and not any(self._barred(a, b))
 
     def allows_joining(self, a: str, b: str) -> bool:
-        """Whether there may be an edge between a and b."""
+        """Whether there may be an edge between a and b.
+
+        Parameters
+        ----------
+        a, b : str
+            Features.
+
+        Returns
+        -------
+        bool
+        """
         return self.allows(a, b) or self.allows(b, a)
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
-from ..errors import ClassifierError, Fault, did_you_mean
+from ..errors import ClassifierError, Fault, also, did_you_mean
 from ..schema import Schema
 from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import matched
@@ -81,7 +81,7 @@ def _opened(path: Path) -> Any:
         remedy = "Load other kinds of files yourself, and give the model or a callable."
         raise ClassifierError("", [Fault(str(path), "is not an .onnx file, and no other kind is opened", remedy)])
     if not path.is_file():
-        raise ClassifierError(f"{path}: there is no such file")
+        raise also(ClassifierError, FileNotFoundError)(f"{path}: there is no such file")
     try:
         import onnxruntime
     except ImportError as error:

@@ -69,10 +69,32 @@ class Classifier(Protocol):
         """From encoded columns to logits, `n x classes`; None where the model has no gradients."""
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
-        """Class probabilities of rows with raw columns, `n x classes`."""
+        """Class probabilities.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Raw columns.
+
+        Returns
+        -------
+        array of float
+            `n x classes`.
+        """
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The class of each row, by name."""
+        """The class of each row.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Raw columns.
+
+        Returns
+        -------
+        array
+            Names of classes.
+        """
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, also
 from ..progress import OnProgress, nobody
 from . import base as splitting
 from .adult import ADULT, ADULT_AUTHORS
@@ -51,14 +51,36 @@ def load_dataset(
 ) -> Dataset:
     """A benchmark data set, cleaned and split 80/10/10, stratified on the label.
 
-    `rows` limits it to a seeded, stratified sample. `sample` chooses among the samples a data set offers:
-    "folktables" has "national" (the default, a uniform 40 % of every state) and "all"; the others have "all".
-    Files are looked for in `folder` or `FCXPLAIN_DATA`, then in the cache, then downloaded, which `on_progress` hears
-    of; Adult is part of the package.
+    Parameters
+    ----------
+    name : str
+        One of `DATASETS`.
+    seed : int, default=0
+        Of the split.
+    rows : int, optional
+        At most so many: a seeded, stratified sample.
+    sample : str, optional
+        Which of the samples that a data set offers: "folktables" has "national" (the default, a uniform 40 % of
+        every state) and "all"; the others have "all".
+    folder : str or Path, optional
+        Where files are looked for first, else in `FCXPLAIN_DATA`; then in the cache; then they are downloaded.
+        Adult is part of the package.
+    on_progress : callable, optional
+        Called with a `Progress` while a file is downloaded.
+
+    Returns
+    -------
+    Dataset
+        In three parts.
+
+    Raises
+    ------
+    DataError
+        If the name is not known (a `KeyError` too), or the file cannot be had.
     """
     spec = DATASETS.get(name)
     if spec is None:
-        raise DataError(unknown("data set", name, tuple(DATASETS)))
+        raise also(DataError, KeyError)(unknown("data set", name, tuple(DATASETS)))
     chosen = spec.samples[0] if sample is None else sample
     if chosen not in spec.samples:
         raise DataError(unknown(f"sample of {name!r} called", chosen, spec.samples))

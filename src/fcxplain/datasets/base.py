@@ -144,9 +144,34 @@ class DatasetSpec:
 class Dataset:
     """A table in three parts, with all that is known of it.
 
-    `train`, `validation` and `test` hold the features and the label, and keep the row numbers of the file.
-    `rules` maps a name ("unary", "binary", or "own") to the rules' text. `notes` says in sentences what was
-    dropped, sampled or converted on the way.
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    train, validation, test : DataFrame
+        The features and the label, with the row numbers of the file.
+    label : str
+        The column with the true classes.
+    schema : Schema
+        The features.
+    target : optional
+        The class wanted.
+    rules : mapping of str
+        The rules' text by a name ("unary", "binary", or "own").
+    notes : tuple of str
+        What was dropped, sampled or converted on the way, in sentences.
+
+    Raises
+    ------
+    SchemaError
+        If the label is also a feature.
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset
+    >>> data = load_dataset("adult", rows=500)
+    >>> data.train[data.features].shape
+    (400, 8)
     """
 
     name: str
@@ -165,9 +190,9 @@ class Dataset:
             raise SchemaError("", [Fault(f"label {self.label!r}", "is also a feature of the schema", remedy)])
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The features' names, in the schema's order."""
-        return self.schema.names
+    def features(self) -> list[str]:
+        """The features' names, in the schema's order, so that `data.train[data.features]` are the features alone."""
+        return list(self.schema.names)
 
     @property
     def classes(self) -> tuple[Level, ...]:

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..errors import DataError, Fault, FcxWarning, did_you_mean, some
+from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_error, some
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
@@ -101,16 +101,45 @@ def load_table(
 ) -> Dataset:
     """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
 
-    Rows with missing values are dropped; a warning and `notes` count them. The schema is inferred unless one is given
-    (a `Schema` or the path of a TOML file); `immutable` names features that may not change. `rules` is text,
-    lines or the `Path` of a rule file, kept under the name "own", or a mapping of such. `target` is the class
-    wanted, if there is one. For the other arguments see `read_table`.
+    Rows with missing values are dropped; a warning and `notes` count them. Levels and bounds come from the
+    whole cleaned table: they are the domain, not statistics. Minimum, maximum and MAD are learned by the
+    encoder, from the training part only.
 
-    `ignore` names columns that are no features. One that cannot be any, since every row has another text in it, is
-    left out with a warning; as the `index`, such an identifier is what the rows are called by.
+    Parameters
+    ----------
+    path : str or Path
+        A CSV or parquet file.
+    label : str
+        The column with the true classes.
+    target : optional
+        The class wanted, if there is one.
+    schema : Schema, str or Path, optional
+        The features, or the path of a TOML file; inferred unless it is given.
+    rules : str, Path, lines or mapping, optional
+        Text, lines or the `Path` of a rule file, kept under the name "own", or a mapping of such.
+    seed : int, default=0
+        Of the split.
+    immutable : sequence of str
+        Features that may not change.
+    ignore : sequence of str
+        Columns that are no features. One that cannot be any, since every row has another text in it, is left
+        out with a warning.
+    index : str, optional
+        The column that the rows are called by, such as an identifier.
+    separator, decimal, thousands : str, optional
+        How the file is written, where that is not seen from the file; see `read_table`.
 
-    Levels and bounds come from the whole cleaned table: they are the domain, not statistics. Minimum, maximum
-    and MAD are learned by the encoder, from the training part only.
+    Returns
+    -------
+    Dataset
+        In three parts.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; a `FileNotFoundError` too, where there is none.
+    SchemaError
+        If the table does not fit the schema.
     """
     path, own = _path(path), _schema(schema)
     reading = _read(path, own, separator, numerals.notations(decimal, thousands), index, named(ignore))
@@ -155,7 +184,7 @@ def existing(path: Path) -> Path:
         raise DataError(f"{path} is a folder; name a file in it")
     if not path.is_file():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*")] if path.parent.is_dir() else ())
-        raise DataError(f"there is no file {path}. {near}".rstrip())
+        raise also(DataError, FileNotFoundError)(f"there is no file {path}. {near}".rstrip())
     return path
 
 
@@ -206,6 +235,8 @@ class TextRows:
     def __init__(self, path: Path, schema: Schema, index: str | None = None) -> None:
         self.schema, self.index = schema, index
         self.file = DelimitedFile(path, expected=schema.names, largest=None)
+        # An index that is not there is refused before any row is read.
+        called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
         self.features = [n for n in self.file.header if n in schema]
         self.levels = _categories(schema, self.features)
 
@@ -408,7 +439,7 @@ def _rule_text(rules: Rules) -> str:
     try:
         return rules.expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the rule file {rules}: {error}") from error
+        raise reading_error(DataError, error)(f"cannot read the rule file {rules}: {error}") from error
 
 
 def _constants(table: pd.DataFrame, schema: Schema) -> list[str]:

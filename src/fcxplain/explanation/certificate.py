@@ -182,7 +182,13 @@ class Certificate:
         return self.valid and self.feasible and self.in_domain and self.immutables_kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON; `certificate_schema` describes it."""
+        """Plain data, as it stands in JSON; `certificate_schema` describes it.
+
+        Returns
+        -------
+        dict
+            What JSON can hold.
+        """
         # `asdict` copies values that cannot change, which takes twenty times as long.
         data: dict[str, Any] = {}
         for name, value in vars(self).items():

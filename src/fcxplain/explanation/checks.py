@@ -13,13 +13,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..region.boxes import is_legal
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
 from ..task import Task
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
+
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,20 @@ class ChangeCosts:
     distance: float = 1.0
     difficulty: Mapping[str, float] = field(default_factory=dict)
 
+    def of_feature(self, task: Task, feature: Feature, now: Any, then: Any) -> tuple[NDArray[np.float64], Bools]:
+        """What a feature's change from one natural value to another costs, and whether it is a change."""
+        changed = feature.changed(now, then)
+        if feature.is_category:
+            cost = (self.change + self.category) * changed.astype(np.float64)
+        else:
+            cost = self.change * changed + self.distance * np.abs(then - now) / task.units[feature.name]
+        return cost * self.difficulty.get(feature.name, 1.0), changed
 
-Bools = NDArray[np.bool_]
+    def total(self, task: Task, before: Natural, after: Natural) -> NDArray[np.float64]:
+        """What it costs rows to become others."""
+        parts = [self.of_feature(task, f, before[f.name], after[f.name]) for f in task.schema]
+        count = np.sum([changed for _, changed in parts], axis=0)
+        return np.asarray(np.sum([cost for cost, _ in parts], axis=0) + self.several * (count > 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +135,7 @@ def check(
     places = task.class_places(wanted)
     second = task.schema.natural(after)
     features = tuple(task.schema)
-    legal = _columns(is_legal(f, first[f.name], second[f.name]) for f in features)
+    legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
     predicted, probability, firm, margin = _asked(task, after, places, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
@@ -167,6 +181,16 @@ def _own_kept(
 def _columns(columns: Any, rows: int = 0) -> Bools:
     found = [np.asarray(c, dtype=bool) for c in columns]
     return np.stack(found, axis=1) if found else np.ones((rows, 0), dtype=bool)
+
+
+def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
+    if feature.is_category:
+        return np.asarray(after >= 0)
+    low = -np.inf if feature.low is None else feature.low
+    high = np.inf if feature.high is None else feature.high
+    inside = np.isfinite(after) & (after >= low) & (after <= high)
+    on_grid = feature.on_grid(np.where(inside, after, 0.0))
+    return np.asarray(inside & (on_grid | (after == before)))
 
 
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:

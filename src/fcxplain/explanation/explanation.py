@@ -60,6 +60,10 @@ class Explanation:
 
     Attributes
     ----------
+    task : Task
+        What the answers were checked with.
+    method : str
+        Who answered.
     rows : DataFrame
         The rows asked, with their index.
     answers : DataFrame
@@ -72,6 +76,18 @@ class Explanation:
         For each row, the class wanted and the status.
     reasons : dict of int to WhyNot
         Why rows have no answer, by position, where that was asked.
+    found_by : ndarray of str
+        For each answer, the step that found it.
+    soft_valid : ndarray of bool or None
+        Whether a generator's raw output had the class wanted, before it was decoded.
+    own : Overrides or None
+        What holds for single rows.
+    calls, cut_short : ndarray or None
+        For each row, how often the model was queried, and whether its budget ended before the search did.
+    costs : ChangeCosts or None
+        What the answers were chosen by, where that needs no training rows.
+    draws : int
+        Proposals of the network for each row.
     notes : tuple of str
         What the method has to say.
     effort : Effort
@@ -234,7 +250,18 @@ class Explanation:
         return answer[order], row[order]
 
     def column(self, about: str) -> str:
-        """What a column of `frame` that is no feature is called there."""
+        """What a column of `frame` that is no feature is called there.
+
+        Parameters
+        ----------
+        about : str
+            E.g. "status".
+
+        Returns
+        -------
+        str
+            The name, `fcx_...` where a feature has it.
+        """
         return column_named(about, self.task)
 
     @property
@@ -282,7 +309,18 @@ class Explanation:
         return issued(self, one, self.lof[one] if "lof" in vars(self) else lof_of(self, one))[0]
 
     def changes(self, which: Hashable) -> tuple[Change, ...]:
-        """What differs between an answer and its row; which answer is said as in `certificate`."""
+        """What differs between an answer and its row.
+
+        Parameters
+        ----------
+        which : int or label
+            As in `certificate`.
+
+        Returns
+        -------
+        tuple of Change
+            Feature by feature.
+        """
         i = answer_number(self, which)
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
@@ -324,7 +362,13 @@ class Explanation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data: notes, statuses, reasons, and the certificates with all values."""
+        """Everything as plain data: notes, statuses, reasons, and the certificates with all values.
+
+        Returns
+        -------
+        dict
+            What JSON can hold.
+        """
         lines = zip(labels(self.rows.index), self.row_status.tolist(), self.wanted.tolist(), strict=True)
         rows = [{"row": written(row), "status": status, "wanted": written(wanted)} for row, status, wanted in lines]
         for position, reason in self.reasons.items():

@@ -147,7 +147,13 @@ class WhyNot:
     words: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
+        """Plain data, as it stands in JSON.
+
+        Returns
+        -------
+        dict
+            What JSON can hold.
+        """
         return {
             "row": list(self.row) if isinstance(self.row, tuple) else self.row,
             "status": self.status,
@@ -158,7 +164,17 @@ class WhyNot:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            Plain data.
+
+        Returns
+        -------
+        WhyNot
+        """
         row, relaxation = data["row"], data["relaxation"]
         read = {
             "row": tuple(row) if isinstance(row, list) else row,

@@ -60,29 +60,60 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class TermSettings:
-    """The free choices inside the terms; the defaults are the paper's forms."""
+    """The free choices inside the terms; the defaults are the paper's forms.
+
+    Parameters
+    ----------
+    norm : {1, 2}
+        Of the proximity.
+    number_unit : {"range", "mad"}
+        What a number's change counts in for proximity: its range in the training rows, or its MAD there.
+    margin : float
+        By how much the class wanted should lead: as a difference of sigmoids, or of logits where not
+        `squashed`.
+    squashed : bool
+        Whether logits go through a sigmoid there.
+    alpha : float
+        Of the paper's binary hinge: by how much the condition may rise for nothing.
+    beta : float
+        Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1.
+    theta : float
+        By how much joined columns should covary; where `standardised`, as a share of the data's own
+        correlation.
+    standardised : bool
+        Whether covariances are held against the data's own.
+    weight_joined, weight_apart : float
+        What joined columns, and those apart, count for in the soft term.
+    sparsity : {"l1", "threshold", "gates"}
+        The size of changes, columns that change (no gradient), or how many features are likely to (needs
+        gates).
+    threshold : float
+        From where a column counts as changed.
+    lof_k : int
+        Neighbours in the LOF.
+    lof_chunk : int, optional
+        Rows that LOF is taken over; by default 256, or 4 k where that is more.
+
+    Raises
+    ------
+    TrainingError
+        If a setting cannot work.
+    """
 
     norm: int = 1
     number_unit: NumberUnit = "range"
-    """What a number's change counts in for proximity: its range in the training rows, or its MAD there."""
     margin: float = 0.5
-    """By how much the class wanted should lead: as a difference of sigmoids, or of logits where not `squashed`."""
     squashed: bool = True
     alpha: float = 0.0
-    """Of the paper's binary hinge: by how much the condition may rise for nothing."""
     beta: float = 1.0
-    """Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1."""
     theta: float = 0.2
-    """By how much joined columns should covary; with an objective's `expected`, as a share of that."""
     standardised: bool = False
     weight_joined: float = 1.0
     weight_apart: float = 1.0
     sparsity: Sparsity = "l1"
-    """The size of changes, columns that change (no gradient), or how many features are likely to (needs gates)."""
     threshold: float = 0.05
     lof_k: int = 20
     lof_chunk: int | None = None
-    """Rows that LOF is taken over; by default 256, or 4 k where that is more."""
 
     def __post_init__(self) -> None:
         refuse(

@@ -39,7 +39,7 @@ def as_published(constraint: str, dataset: str, learning_rate: Rate) -> dict[str
     rate = known.learning_rate if learning_rate == "paper" else learning_rate
     return {
         "architecture": Architecture(latent=known.latent),
-        "weights": PUBLISHED_WEIGHTS,
+        "loss_weights": PUBLISHED_WEIGHTS,
         "terms": replace(PUBLISHED_TERMS, lof_k=known.lof_k),
         "schedule": replace(PUBLISHED_SCHEDULE, epochs=known.epochs, learning_rate=rate),
         "hard": "hinge",

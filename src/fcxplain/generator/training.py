@@ -60,19 +60,51 @@ class Callback:
     """Hooks around training; override what you need. Each gets the training, whose state it may read."""
 
     def on_train_begin(self, training: Training) -> None:
-        """Before the first epoch, or the first after resuming."""
+        """Before the first epoch, or the first after resuming.
+
+        Parameters
+        ----------
+        training : Training
+            Its `epoch`, `schedule` and `history` may be read.
+        """
 
     def on_epoch_begin(self, training: Training) -> None:
-        """Before an epoch."""
+        """Before an epoch.
+
+        Parameters
+        ----------
+        training : Training
+            Its `epoch`, `schedule` and `history` may be read.
+        """
 
     def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
-        """After a step, with the terms of its batch."""
+        """After a step.
+
+        Parameters
+        ----------
+        training : Training
+            Its `epoch`, `schedule` and `history` may be read.
+        terms : dict of float
+            The terms of its batch.
+        """
 
     def on_epoch_end(self, training: Training) -> None:
-        """After an epoch, its line in the history written."""
+        """After an epoch, its line in the history written.
+
+        Parameters
+        ----------
+        training : Training
+            Its `epoch`, `schedule` and `history` may be read.
+        """
 
     def on_train_end(self, training: Training) -> None:
-        """After the last epoch, the best weights restored."""
+        """After the last epoch, the best weights restored.
+
+        Parameters
+        ----------
+        training : Training
+            Its `epoch`, `schedule` and `history` may be read.
+        """
 
 
 class Training(TrainingLoop):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from ..errors import DataError, did_you_mean, some
+from ..errors import DataError, also, did_you_mean, some
 from .base import Method
 from .cchvae import CCHVAE
 from .ceils import CEILS
@@ -18,19 +18,12 @@ from .vcnet import VCNet
 __all__ = ["METHODS", "Method"]
 
 
-class UnknownMethodError(DataError, KeyError):
-    """No method of that name."""
-
-    # A KeyError would show its message in quotes.
-    __str__ = Exception.__str__
-
-
 class Methods(dict[str, Callable[..., Method]]):
     """Methods by name; an unknown one is offered the nearest."""
 
     def __missing__(self, name: object) -> Callable[..., Method]:
         remedy = f"{did_you_mean(name, self)} There are {some(self, 20)}.".lstrip()
-        raise UnknownMethodError(f"no method {name!r}. {remedy}")
+        raise also(DataError, KeyError)(f"no method {name!r}. {remedy}")
 
 
 # Each takes its settings by keyword and is then fitted to a task: METHODS["revise"](seed=0).fit(task).explain(rows).

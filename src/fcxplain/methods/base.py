@@ -33,16 +33,60 @@ class Method(Protocol):
     """Anything that learns from a task and explains rows. Parameters are read and set as in scikit-learn."""
 
     def fit(self, task: Task) -> Self:
-        """Learn from the task."""
+        """Learn from the task.
+
+        Parameters
+        ----------
+        task : Task
+            The table, the model, the rules and the target.
+
+        Returns
+        -------
+        Method
+            Itself.
+        """
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """Answers for each row that does not have the class wanted.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows.
+        k : int, default=1
+            At most so many a row.
+
+        Returns
+        -------
+        Explanation
+        """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters."""
+        """The constructor's parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also those of parts.
+
+        Returns
+        -------
+        dict
+        """
 
     def set_params(self, **params: Any) -> Any:
-        """Change parameters."""
+        """Change parameters.
+
+        Parameters
+        ----------
+        **params
+            By name.
+
+        Returns
+        -------
+        Method
+            Itself.
+        """
 
 
 class BaseMethod(BaseEstimator):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import DataError, unknown
+from ..errors import DataError, also, unknown
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
@@ -82,7 +82,12 @@ class Evaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON: an absent value is None."""
+        """Plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+        """
         return {
             "method": self.method,
             "convention": self.convention,
@@ -111,29 +116,30 @@ def evaluate(
 
     Parameters
     ----------
-    answer
-        What `explain` returned.
-    task
-        The task to judge by, with its rules and model; by default the answers' own.
-    metrics
-        A name or names from `METRICS`, all of them by default.
-    convention
-        With "authors", validity and feasibility are measured as the paper's reference code does: on the raw outputs,
-        before decoding, and among the outputs that are valid there. The columns that this code skips in its Census
+    answer : Explanation
+        The answers.
+    task : Task, optional
+        By default their own.
+    metrics : str or iterable of str, optional
+        Names from `METRICS`, all of them by default.
+    convention : {"ours", "authors"}, default="ours"
+        As the paper's reference code does it, validity and feasibility are measured on the raw outputs, before
+        decoding, and among the outputs that are valid there. The columns that this code skips in its Census
         table are not known to us, so no column is skipped here.
 
     Returns
     -------
     Evaluation
+        A value, or a reason why there is none, for each metric.
 
     Raises
     ------
     DataError
-        If a metric or the convention is not known.
+        If a name is not known; a `KeyError` too.
 
     Examples
     --------
-    >>> evaluate(fcx.explain(rows), metrics=["success", "sparsity"]).frame
+    >>> evaluate(fcx.explain(rows), metrics=["validity", "sparsity"])  # doctest: +SKIP
     """
     names = checked(metrics, convention)
     task = answer.task if task is None else task
@@ -159,7 +165,7 @@ def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
     names = list(dict.fromkeys(given))
     faults = unknown("metric", names, METRICS, 30) + unknown("convention", [convention], CONVENTIONS, 30)
     if faults:
-        raise DataError("evaluate", faults)
+        raise also(DataError, KeyError)("evaluate", faults)
     return names
 
 

@@ -18,7 +18,17 @@ Metric = Callable[[Explanation, Task], float]
 
 
 class Figure(float):
-    """A metric's value. Where it is NaN, `reason` says why; `notes` say what a reader of the number must know."""
+    """A metric's value: a float that may say why it is absent.
+
+    Parameters
+    ----------
+    value : float
+        NaN where there is none.
+    reason : str
+        Why it is NaN.
+    notes : iterable of str
+        What a reader of the number must know.
+    """
 
     reason: str
     notes: tuple[str, ...]

@@ -26,10 +26,16 @@ Group = tuple[NDArray[np.int64], tuple[Rule, ...], Any, Mapping[str, float]]
 class Overrides:
     """What holds for single rows, by their position.
 
-    rules: every distinct own rule, bound to the task's schema, in the order of their texts.
-    of_row: for each row, the places of its rules in `rules`, rising.
-    targets: for each row the class wanted, or None for the task's own.
-    difficulty: for each row what changing a feature costs; empty is as usual.
+    Parameters
+    ----------
+    rules : tuple of Rule
+        Every distinct own rule, bound to the task's schema, in the order of their texts.
+    of_row : tuple of tuples of int
+        For each row, the places of its rules in `rules`, rising.
+    targets : tuple
+        For each row the class wanted, or None for the task's own.
+    difficulty : tuple of mappings
+        For each row what changing a feature costs; empty is as usual.
     """
 
     rules: tuple[Rule, ...]
@@ -41,8 +47,24 @@ class Overrides:
     def read(cls, table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> Overrides:
         """Overrides from a table with the labels of some of the rows as its index.
 
-        Columns: `freeze`, `target`, `rules`, `difficulty`, and the names of features for what is allowed there; see
-        `docs/overrides.md`. Everything that is wrong with the table is raised at once.
+        Parameters
+        ----------
+        table : DataFrame
+            With the columns `freeze`, `target`, `rules`, `difficulty`, and the names of features for what is
+            allowed there; see `docs/overrides.md`.
+        rows : DataFrame
+            The rows to explain.
+        task : Task
+            Whose features and classes are meant.
+
+        Returns
+        -------
+        Overrides
+
+        Raises
+        ------
+        DataError
+            That lists everything that is wrong with the table.
         """
         own, faults = read_table(table, rows, task)
         if faults:
@@ -51,7 +73,17 @@ class Overrides:
 
     @classmethod
     def of(cls, own: Sequence[RowOverrides]) -> Overrides:
-        """Overrides of rows, in order."""
+        """Overrides of rows, in order.
+
+        Parameters
+        ----------
+        own : sequence of RowOverrides
+            One a row.
+
+        Returns
+        -------
+        Overrides
+        """
         # Sorted, so that the order of a row's rules does not depend on the rows beside it.
         distinct = {rule.text: rule for row in own for rule in row.rules}
         rules = tuple(distinct[text] for text in sorted(distinct))
@@ -71,7 +103,17 @@ class Overrides:
             yield RowOverrides(tuple(self.rules[i] for i in places), target, difficulty)
 
     def take(self, which: NDArray[np.int64]) -> Overrides:
-        """Some of the rows; `rules` stays whole, so that what is laid out by it still fits."""
+        """Some of the rows; `rules` stays whole, so that what is laid out by it still fits.
+
+        Parameters
+        ----------
+        which : array of int or bool
+            The rows.
+
+        Returns
+        -------
+        Overrides
+        """
         places = np.arange(len(self))[which].tolist()
         return Overrides(
             self.rules,
@@ -81,7 +123,13 @@ class Overrides:
         )
 
     def groups(self) -> list[Group]:
-        """Rows that share everything, in the order of their first: positions, own rules, target, difficulty."""
+        """Rows that share everything, in the order of their first.
+
+        Returns
+        -------
+        list of tuples
+            Positions, own rules, target, difficulty.
+        """
         members: dict[Any, list[int]] = {}
         for i, (places, target, difficulty) in enumerate(zip(self.of_row, self.targets, self.difficulty, strict=True)):
             members.setdefault((places, target, tuple(sorted(difficulty.items()))), []).append(i)
@@ -91,7 +139,18 @@ class Overrides:
         ]
 
     def applies(self, place: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the own rules are about these rows, `n x rules`."""
+        """Which of the own rules are about these rows.
+
+        Parameters
+        ----------
+        place : array of int
+            Positions of rows.
+
+        Returns
+        -------
+        array of bool
+            `n x rules`.
+        """
         place = np.asarray(place, dtype=np.int64)
         found = np.zeros((len(place), len(self.rules)), dtype=bool)
         for line, row in enumerate(place.tolist()):
@@ -99,12 +158,35 @@ class Overrides:
         return found
 
     def to_json(self) -> list[str]:
-        """A line of JSON for each row, "" where nothing is its own."""
+        """A line of JSON for each row.
+
+        Returns
+        -------
+        list of str
+            "" where nothing is its own.
+        """
         return [_line(row) for row in self]
 
     @classmethod
     def from_json(cls, lines: Sequence[str], task: Task) -> Overrides:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`.
+
+        Parameters
+        ----------
+        lines : sequence of str
+            One a row.
+        task : Task
+            Whose features and classes are meant.
+
+        Returns
+        -------
+        Overrides
+
+        Raises
+        ------
+        FormatError
+            If a line cannot be read.
+        """
         own, faults = read_lines(lines, task)
         if faults:
             raise FormatError("these overrides cannot be read", faults)

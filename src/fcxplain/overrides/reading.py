@@ -26,9 +26,23 @@ ROW = "row"
 
 
 def read_overrides(path: str | Path) -> pd.DataFrame:
-    """The table of a file, indexed by its column `row`, for `Overrides.read`; empty cells of a CSV file are missing.
+    """The table of a file, indexed by its column `row`, for `FCx.explain(overrides=...)`.
 
-    JSON is a list of objects with an entry `row`, or an object of objects by the rows' labels.
+    Parameters
+    ----------
+    path : str or Path
+        CSV (empty cells are missing), parquet, or JSON: a list of objects with an entry `row`, or an object of
+        objects by the rows' labels.
+
+    Returns
+    -------
+    DataFrame
+        A line for each row that has something of its own.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read or has no such column; a `FileNotFoundError` too, where there is no file.
     """
     path = existing(Path(path))
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}

@@ -12,7 +12,7 @@ from pathlib import Path
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..errors import Fault, RuleError
+from ..errors import Fault, RuleError, reading_error
 from ..schema import Schema
 from .binding import EXAMPLE, Binder, Mistake, mistyped, spoken
 from .rule import Rule
@@ -74,7 +74,10 @@ def parse(text: str, schema: Schema) -> Rule:
 
     Examples
     --------
-    >>> parse("education' > education => age' > age", schema)
+    >>> from fcxplain import load_dataset, parse
+    >>> rule = parse("education' > education => age' > age", load_dataset("adult", rows=100).schema)
+    >>> rule.text
+    "education' > education => age' > age"
     """
     rules = parse_rules(text, schema)
     if len(rules) != 1:
@@ -127,7 +130,7 @@ def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
         try:
             source = source.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise RuleError(f"cannot read the rule file {source}: {error}") from error
+            raise reading_error(RuleError, error)(f"cannot read the rule file {source}: {error}") from error
     if isinstance(source, Rule):
         source = [source]
     if isinstance(source, str):

@@ -13,7 +13,17 @@ from .wording import in_words
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a rule file: its text, its meaning, and where it stood."""
+    """One line of a rule file: its text, its meaning, and where it stood.
+
+    Parameters
+    ----------
+    text : str
+        As it was written.
+    formula : Formula
+        Its meaning in a schema.
+    line : int, default=1
+        The line of the file.
+    """
 
     text: str
     formula: Formula

@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import Fault, FormatError, did_you_mean, some
+from ..errors import Fault, FormatError, also, did_you_mean, some
 from .manifest import (
     AGAIN,
     LARGEST,
@@ -236,6 +236,8 @@ def _refusing(path: Path, done: str, remedy: str) -> Iterator[None]:
     """Whatever the system refuses is a `FormatError` that names the folder."""
     try:
         yield
+    except FormatError:
+        raise
     except OSError as error:
         raise refusal(path, f"cannot be {done} ({error})", remedy) from error
 
@@ -250,6 +252,8 @@ def _files(
             raise FormatError(f"{path} cannot be written", faults)
         weights = pack(tensors)
         manifest = compose(kind, plain, weights)
+    except FormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise refusal(path, f"cannot be written: content is too deep or too long ({error})", "Save less.") from error
     if len(manifest) > LARGEST:
@@ -312,7 +316,8 @@ def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
 
 def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not os.path.lexists(source):
-        raise refusal(source, "there is no such folder", _meant(source))
+        fault = Fault(str(source), "there is no such folder", _meant(source))
+        raise also(FormatError, FileNotFoundError)("", [fault])
     if not source.is_dir():
         raise refusal(source, f"is a file; a saved {kind} is a folder", "Give the folder.")
     entries = _entries(source)

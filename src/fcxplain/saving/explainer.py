@@ -20,6 +20,7 @@ from ..generator import view as model_view
 from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from ..generator.objective import LossWeights, TermSettings
 from ..schema import Schema
+from ..settings import RENAMED
 from ..task import Task
 from ..training_loop import History, Schedule
 from . import Saved, read, write
@@ -29,11 +30,11 @@ from .task import restored_stand_in, restored_task, stand_in_content, task_conte
 KIND = "fcx"
 PARTS: dict[str, type[Any]] = {
     "architecture": Architecture,
-    "weights": LossWeights,
+    "loss_weights": LossWeights,
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = (*PARTS, "hard", "alpha", "n_effective", "search", "prefer", "seed", "device")
+PARAMETERS = (*PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ def _describing(folder: str | Path) -> Iterator[None]:
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    settings = content["settings"]
+    settings = {RENAMED.get(name, name): value for name, value in content["settings"].items()}
     parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
     params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
     graph = CausalGraph.from_dict(content["graph"])

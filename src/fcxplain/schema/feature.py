@@ -33,11 +33,41 @@ Level = str | int | float | bool
 
 @dataclass(frozen=True)
 class Feature:
-    """A column of the table.
+    """A column of the table: its kind, its legal values, and whether it may change.
 
-    `low` and `high` are the legal bounds (both included), `step` the distance between legal values (or
-    `decimals`, the number of digits behind the point). `levels` lists a category's values; an ordinal's
-    `ranks` say how they compare, ties allowed, and default to the order of the levels.
+    Parameters
+    ----------
+    name : str
+        The column's name.
+    kind : {"integer", "continuous", "categorical", "ordinal"}
+        What it holds.
+    low, high : float, optional
+        The legal bounds of a number, both included.
+    step : float, optional
+        The distance between legal values; 1 for integers.
+    decimals : int, optional
+        In place of `step`: the number of digits behind the point.
+    levels : tuple
+        A category's values.
+    ranks : tuple of int
+        How an ordinal's levels compare, ties allowed; by default in the order of the levels.
+    mutable : bool, default=True
+        Whether it may change.
+    label : str
+        A readable name.
+    unit : str
+        What a number is counted in.
+
+    Raises
+    ------
+    SchemaError
+        If this makes no sense; every fault is named.
+
+    Examples
+    --------
+    >>> from fcxplain import Feature
+    >>> Feature("age", "integer", low=17, high=90, mutable=False).top
+    73
     """
 
     name: str
@@ -170,7 +200,18 @@ class Feature:
         return math.ceil(exact(self.low or 0) * one), int(exact(self.step) * one), one
 
     def codes(self, natural: NDArray[Any]) -> NDArray[np.int64]:
-        """Nearest grid codes of natural values (a number's own values; a category's are codes already)."""
+        """Nearest grid codes of natural values.
+
+        Parameters
+        ----------
+        natural : array
+            A number's own values; a category's are codes already.
+
+        Returns
+        -------
+        array of int
+            A code for each.
+        """
         if self.is_category:
             return natural.astype(np.int64, copy=False)
         origin, step, one = self._grid
@@ -178,14 +219,36 @@ class Feature:
         return np.clip(nearest, None if self.low is None else 0, self.top).astype(np.int64)
 
     def at(self, codes: NDArray[np.int64]) -> NDArray[Any]:
-        """Natural values at grid codes; the inverse of `codes` on the grid."""
+        """Natural values at grid codes; the inverse of `codes` on the grid.
+
+        Parameters
+        ----------
+        codes : array of int
+            Codes.
+
+        Returns
+        -------
+        array
+            A value for each.
+        """
         if self.is_category:
             return codes
         origin, step, one = self._grid
         return (origin + codes * step) / float(one)
 
     def on_grid(self, natural: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether each value lies on the grid and within the bounds."""
+        """Whether each value lies on the grid and within the bounds.
+
+        Parameters
+        ----------
+        natural : array
+            Values.
+
+        Returns
+        -------
+        array of bool
+            For each.
+        """
         if self.is_category:
             return (natural >= 0) & (natural < len(self.levels))
         low = -np.inf if self.low is None else self.low
@@ -198,6 +261,16 @@ class Feature:
         """Whether values changed: by more than half a step, from off the grid to it, or to another level.
 
         A missing value counts as a change.
+
+        Parameters
+        ----------
+        now, then : array
+            Natural values before and after.
+
+        Returns
+        -------
+        array of bool
+            For each.
         """
         if self.is_category:
             return np.asarray(now != then)
@@ -210,7 +283,23 @@ class Feature:
         return ~np.asarray(near)
 
     def replace(self, **changes: Any) -> Feature:
-        """A copy with some fields changed."""
+        """A copy with some fields changed.
+
+        Parameters
+        ----------
+        **changes
+            New values by the fields' names.
+
+        Returns
+        -------
+        Feature
+            The copy.
+
+        Raises
+        ------
+        SchemaError
+            If a field is not known, or the new one makes no sense.
+        """
         fields = [f.name for f in dataclasses.fields(self)]
         unknown = [name for name in changes if name not in fields]
         self._raise([(f"no field {name!r}", did_you_mean(name, fields)) for name in unknown])

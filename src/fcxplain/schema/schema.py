@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Fault, FcxWarning, SchemaError, did_you_mean, some
+from ..errors import Fault, FcxWarning, SchemaError, also, did_you_mean, some
 from ..text import Glance, counted, grid
 from . import column, inference, toml, validation
 from .feature import Feature
@@ -76,8 +76,28 @@ Natural = Mapping[str, NDArray[Any]]
 class Schema:
     """The features of a table, in order.
 
-    Make one by hand, with `Schema.infer(table)`, or with `Schema.from_toml(path)`. `guesses` says what
-    inference guessed and why; it takes no part in equality.
+    Make one by hand, with `Schema.infer(table)`, or with `Schema.from_toml(path)`. `schema["age"]` is a feature,
+    `"age" in schema` says whether there is one, and iterating gives all of them.
+
+    Parameters
+    ----------
+    features : tuple of Feature
+        The columns.
+    guesses : tuple of Guess
+        What inference guessed and why; it takes no part in equality.
+
+    Raises
+    ------
+    SchemaError
+        If there is no feature, or two have one name.
+
+    Examples
+    --------
+    >>> from fcxplain import Feature, Schema
+    >>> age, job = Feature("age", "integer", low=17, high=90), Feature("job", "categorical", levels=("cook", "clerk"))
+    >>> schema = Schema((age, job))
+    >>> schema.freeze("age").immutable
+    ('age',)
     """
 
     features: tuple[Feature, ...]
@@ -128,7 +148,7 @@ class Schema:
         feature = self._by_name.get(name)
         if feature is not None:
             return feature
-        raise SchemaError(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
+        raise also(SchemaError, KeyError)(f"no feature {name!r}. {did_you_mean(name, self.names)}".rstrip())
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -164,44 +184,144 @@ class Schema:
     ) -> Schema:
         """Guess a schema from a table; `schema.report()` says what was guessed and why.
 
-        Columns to `ignore` are no features. A column of text in which every row differs, such as an identifier, is left
-        out too, with a warning; any other column that cannot be a feature as it is, such as a date, is an error.
+        A column of text in which every row differs, such as an identifier, is left out with a warning; any other column
+        that cannot be a feature as it is, such as a date, is an error.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+        label : str, optional
+            The column with the true classes; it is no feature.
+        immutable : iterable of str
+            Features that may not change.
+        ignore : iterable of str
+            Columns that are no features.
+
+        Returns
+        -------
+        Schema
+            With its guesses.
+
+        Raises
+        ------
+        SchemaError
+            If a column cannot be a feature, or a name is no column.
         """
         kept, left = named(immutable), named(ignore)
         return cls(*inference.infer(table, label=label, immutable=kept, ignore=left))
 
     @classmethod
     def from_toml(cls, source: str | Path) -> Schema:
-        """Read a schema from a TOML file (a path), or from TOML text (a string with a line break)."""
+        """Read a schema from TOML.
+
+        Parameters
+        ----------
+        source : str or Path
+            The path of a file, or TOML text (a string with a line break).
+
+        Returns
+        -------
+        Schema
+            What it says.
+
+        Raises
+        ------
+        SchemaError
+            If it cannot be read or makes no sense; a `FileNotFoundError` too, where there is no file.
+        """
         return cls(toml.read(source))
 
     def to_toml(self, path: str | Path | None = None) -> str:
-        """The schema as TOML text, written to `path` if given; guesses become comments."""
+        """The schema as TOML text; guesses become comments.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it, whole or not at all.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return toml.write(self.features, self.guesses, path)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Parameters
+        ----------
+        data : mapping
+            Plain data.
+
+        Returns
+        -------
+        Schema
+            What it says.
+        """
         return cls(toml.features_from(data))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as in the TOML file."""
+        """Plain data, as in the TOML file.
+
+        Returns
+        -------
+        dict
+            What JSON can hold.
+        """
         return {"features": {f.name: toml.fields_of(f) for f in self.features}}
 
     def report(self) -> str:
-        """What inference guessed, a line per feature, with the reason and how to correct it."""
+        """What inference guessed, with the reason and how to correct it.
+
+        Returns
+        -------
+        str
+            A line per feature.
+        """
         if not self.guesses:
             return "Nothing was guessed."
         width = max(len(g.feature) for g in self.guesses)
         return "\n".join(f"{g.feature:<{width}}  {g}" for g in self.guesses)
 
     def replace(self, name: str, **changes: Any) -> Schema:
-        """A copy in which one feature's fields are changed."""
+        """A copy in which one feature's fields are changed.
+
+        Parameters
+        ----------
+        name : str
+            The feature.
+        **changes
+            New values by the fields' names, e.g. `high=80`.
+
+        Returns
+        -------
+        Schema
+            The copy.
+        """
         changed = self[name].replace(**changes)
         return Schema(tuple(changed if f.name == name else f for f in self.features), self.guesses)
 
     def freeze(self, *names: str) -> Schema:
-        """A copy in which these features may not change."""
+        """A copy in which these features may not change.
+
+        Parameters
+        ----------
+        *names : str
+            Features.
+
+        Returns
+        -------
+        Schema
+            The copy.
+
+        Raises
+        ------
+        SchemaError
+            If there is no such feature.
+        """
         unknown = [n for n in names if n not in self]
         if unknown:
             faults = [Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown]
@@ -210,42 +330,130 @@ class Schema:
         return Schema(features, self.guesses)
 
     def complete(self, table: pd.DataFrame) -> Schema:
-        """A copy in which bounds, steps and levels that were left open are taken from a table."""
+        """A copy in which bounds, steps and levels that were left open are taken from a table.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Returns
+        -------
+        Schema
+            The copy.
+        """
         if all(f.is_complete for f in self.features):
             return self
         validation.raise_on_faults(validation.column_faults(self.features, table))
         return Schema(inference.complete(self.features, table), self.guesses)
 
     def validate(self, table: pd.DataFrame) -> None:
-        """Raise one `SchemaError` that lists every fault of the table; warn of columns it does not know."""
+        """Refuse a table that does not fit, and warn of columns that the schema does not know.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Raises
+        ------
+        SchemaError
+            That lists every fault of the table.
+        """
         self.checked(table)
         extra = [c for c in table.columns if c not in self]
         if extra:
             warnings.warn(f"columns not in the schema are ignored: {some(extra)}", FcxWarning, stacklevel=2)
 
     def checked(self, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        """What `natural` returns, after the same check as `validate`, for the price of one reading."""
+        """What `natural` returns, after the same check as `validate`, for the price of one reading.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Returns
+        -------
+        dict of arrays
+            Natural columns by name.
+        """
         natural, faults = validation.read(self.features, table)
         validation.raise_on_faults(faults)
         return natural
 
     def columns_of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The features of a table in the schema's order; a table that lacks some is refused."""
+        """The features of a table in the schema's order.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Returns
+        -------
+        DataFrame
+            Without other columns.
+
+        Raises
+        ------
+        SchemaError
+            If a feature is not there.
+        """
         validation.raise_on_faults(validation.column_faults(self.features, table))
         return table if table.columns.tolist() == list(self.names) else table[list(self.names)]
 
     def missing(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Which cells of the schema's columns are missing, row by column."""
+        """Which cells of the schema's columns are missing.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Returns
+        -------
+        DataFrame of bool
+            Row by column.
+        """
         return table[[n for n in self.names if n in table.columns]].isna()
 
     def natural(self, table: pd.DataFrame, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Columns as arrays: numbers in their own units, categories as level codes."""
+        """Columns as arrays: numbers in their own units, categories as level codes.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Rows that fit.
+        names : sequence of str, optional
+            Some features only.
+
+        Returns
+        -------
+        dict of arrays
+            By name.
+        """
         return {n: column.natural(self[n], table[n]) for n in (names if names is not None else self.names)}
 
     def table(
         self, natural: Natural, index: pd.Index | None = None, dtypes: Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
-        """The inverse of `natural`: a table with the schema's columns, of the given dtypes if they fit."""
+        """The inverse of `natural`: a table with the schema's columns.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            Natural columns.
+        index : Index, optional
+            What the rows are called.
+        dtypes : mapping, optional
+            Dtypes by name, kept where they fit.
+
+        Returns
+        -------
+        DataFrame
+            The rows.
+        """
         kept = {} if dtypes is None else dict(dtypes)
         index = pd.RangeIndex(len(natural[self.names[0]])) if index is None else index
         columns = {f.name: column.column_of(f, natural[f.name], index, kept.get(f.name)) for f in self.features}
@@ -255,6 +463,16 @@ class Schema:
         """What one unit of cost is for each number: its median absolute deviation in the table.
 
         A MAD of 0 falls back to the standard deviation, and that to the step.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows.
+
+        Returns
+        -------
+        dict of float
+            By name.
         """
         return {n: _unit(self[n], column.natural(self[n], table[n])) for n in self.numbers}
 

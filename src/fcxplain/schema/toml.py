@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from ..errors import Fault, SchemaError, did_you_mean
+from ..errors import Fault, SchemaError, did_you_mean, reading_error
 from ..files import write_whole
 from .feature import Feature
 from .inference import Guess
@@ -98,7 +98,7 @@ def read(source: str | Path) -> tuple[Feature, ...]:
         try:
             text = Path(source).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
-            raise SchemaError(f"cannot read the schema file {place}: {error}") from error
+            raise reading_error(SchemaError, error)(f"cannot read the schema file {place}: {error}") from error
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -125,7 +125,8 @@ def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Pat
         try:
             write_whole(Path(path), text)
         except OSError as error:
-            raise SchemaError(f"cannot write the schema file {path}: {error.strerror}") from error
+            problem = f"cannot write the schema file {path}: {error.strerror or error}"
+            raise reading_error(SchemaError, error)(problem) from error
     return text
 
 

@@ -24,15 +24,32 @@ Prefer = Literal["fewest", "sparse", "balanced", "plausible"]
 
 @dataclass(frozen=True)
 class CostWeights:
-    """What each part of the cost counts for.
+    """What each part of an answer's cost counts for; see `FCx.explain`.
 
-    several: that more than one feature changes. change: each feature changed; category: each category on top of that,
-    since it has no distance. distance: each unit (MAD of the training rows) that a number moves.
-    density: the logarithm of how much lonelier than its neighbours an answer is.
-    support: categories that stand together in few training rows or none. coherence: each effect in the causal graph
-    that stays as it is although its cause changes.
-    times: more than two changes come behind two, unless numbers then had to move more than so many times as far; with
-    0 the price alone decides.
+    Parameters
+    ----------
+    several : float
+        That more than one feature changes.
+    change : float
+        Each feature changed.
+    category : float
+        Each category changed, on top of that, since it has no distance.
+    distance : float
+        Each unit (MAD of the training rows) that a number moves.
+    density : float
+        The logarithm of how much lonelier than its neighbours an answer is.
+    support : float
+        Categories that stand together in few training rows or none.
+    coherence : float
+        Each effect in the causal graph that stays as it is although its cause changes.
+    times : float
+        More than two changes come behind two, unless numbers then had to move more than so many times as far; with 0
+        the price alone decides.
+
+    Examples
+    --------
+    >>> from fcxplain import CostWeights
+    >>> fcx.explain(rows, cost=CostWeights(change=3.0, density=1.0))  # doctest: +SKIP
     """
 
     several: float = 0.0

@@ -18,8 +18,23 @@ from .space import Bools, Codes
 class Budget:
     """What one row may cost.
 
-    calls: candidates that a model may be asked about which is no network; a network's own layers are asked freely.
-    seconds: time; rows searched together share theirs. None: as long as it takes.
+    Parameters
+    ----------
+    calls : int, default=1000
+        Candidates that a model may be queried about which is no network; a network's own layers are asked freely.
+    seconds : float, optional
+        Time; rows searched together share theirs. None: as long as it takes.
+
+    Raises
+    ------
+    DataError
+        If a limit is not above 0.
+
+    Examples
+    --------
+    >>> from fcxplain import Budget
+    >>> Budget(calls=200, seconds=0.5)
+    Budget(calls=200, seconds=0.5)
     """
 
     calls: int = 1_000

@@ -22,10 +22,23 @@ Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "le
 class Suggestion:
     """A rule for a person to accept or not.
 
-    `support` counts the rows that it speaks of (its condition holds in them), and `broken` how many of these break it:
-    0, but for `moves with`, where both count pairs of rows. What comes from a name alone has no support.
-    `strength` tells how much it forbids that the data does not show: the share of made-up rows, each value drawn by
-    itself from the data, that break it. For rules about change it is the share of pairs of rows.
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+    words : str
+        The same in plain words.
+    kind : str
+        What speaks for it.
+    support : int
+        The rows that it speaks of (its condition holds in them). What comes from a name alone has no support.
+    broken : int
+        How many of these break it: 0, but for `moves with`, where both count pairs of rows.
+    strength : float
+        How much it forbids that the data does not show: the share of made-up rows, each value drawn by itself
+        from the data, that break it. For rules about change it is the share of pairs of rows.
+    why : str
+        The reason, in words.
     """
 
     rule: Rule
@@ -40,7 +53,12 @@ class Suggestion:
         return f"{self.rule.text}  # {self.words}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold."""
+        """Plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+        """
         return vars(self) | {"rule": self.rule.text, "strength": round(self.strength, 6)}
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...errors import DataError, Fault, FormatError, some
+from ...errors import DataError, Fault, FcxError, FormatError, also, some
 from ...overrides import Overrides
 from ...task import Task
 from ..explanation import Effort, Explanation
@@ -48,7 +48,7 @@ def task_of(given: Task | Explainer) -> Task:
 def check_file(path: Path) -> None:
     """Refuse a file that is not there, or is of another kind by its name."""
     if not path.is_file():
-        raise FormatError(f"there is no file {path}")
+        raise also(FormatError, FileNotFoundError)(f"there is no file {path}")
     if path.suffix.lower() in (".csv", ".json"):
         raise FormatError("", [Fault(str(path), "answers are read and verified from .parquet only", AS_PARQUET)])
 
@@ -66,6 +66,8 @@ def reading(path: Path) -> Iterator[None]:
     """Whatever is wrong with a file's content is a `FormatError` that names it."""
     try:
         yield
+    except FcxError:
+        raise
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError, AttributeError) as error:
         problem = f"{path} does not hold answers written by fcxplain ({type(error).__name__}: {some([str(error)])})"
         raise FormatError(f"{problem}. Explain again.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ import pandas as pd
 import pytest
 
 import loans
-from fcxplain import Budget, FCx, answering, read_answers
+from fcxplain import Budget, FCx, explainer, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.generator.training import Schedule
-from fcxplain.search import Search
+from fcxplain.progress import EXPLAINING, WHY_NOT, Progress
+from fcxplain.search import PREFERENCES, Search
 from fcxplain.search import search as pipeline
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
@@ -70,10 +72,10 @@ def test_rows_with_rules_of_their_own_are_said_to_be_cut_short_too(fcx: FCx, ref
     assert "budget of this row ended" in found.to_html()
 
 
-def steps(seen: list[tuple[int, int | None]], rows: int) -> list[int]:
+def steps(seen: list[Progress], rows: int) -> list[float]:
     """Rows done, as they were told; they rise to the last of them."""
-    assert {total for _, total in seen} == {rows}
-    done = [done for done, _ in seen]
+    assert {(event.stage, event.total, event.note) for event in seen} == {(EXPLAINING, rows, "")}
+    done = [event.done for event in seen]
     assert done == sorted(set(done))
     assert done[-1] == rows
     return done
@@ -89,45 +91,48 @@ def test_rows_are_told_batch_by_batch_and_the_answers_stay_the_same(fcx: FCx, mo
     rows, seen = loans.table(60, seed=5), []
     plain = fcx.explain(rows, k=2)
     monkeypatch.setattr(pipeline, "CHUNK_ASKING", 10)
-    same(fcx.explain(rows, k=2, on_rows=lambda *step: seen.append(step)), plain)
+    same(fcx.explain(rows, k=2, on_progress=seen.append), plain)
     fine = int((~plain.asked).sum())
     assert steps(seen, 60) == [fine, *range(fine + 10, 60, 10), 60]
 
 
 def test_rows_with_rules_of_their_own_are_counted_on(fcx: FCx, refused: pd.DataFrame):
     told = pd.DataFrame({"freeze": [["income"], ["job"]]}, index=refused.index[[3, 1]])
-    seen: list[tuple[int, int | None]] = []
-    found = fcx.explain(refused, overrides=told, on_rows=lambda *step: seen.append(step))
+    seen: list[Progress] = []
+    found = fcx.explain(refused, overrides=told, on_progress=seen.append)
     same(found, fcx.explain(refused, overrides=told))
     assert len(steps(seen, len(refused))) == 3
 
 
 def test_a_row_without_an_answer_is_done_when_its_reason_is_known(fcx: FCx, refused: pd.DataFrame):
     told = pd.DataFrame({"rules": [NOT_MORE] * 4}, index=refused.index[:4])
-    seen: list[tuple[int, int | None]] = []
-    found = fcx.explain(refused, overrides=told, why_not=True, on_rows=lambda *step: seen.append(step))
+    seen: list[Progress] = []
+    found = fcx.explain(refused, overrides=told, why_not=True, on_progress=seen.append)
     same(found, fcx.explain(refused, overrides=told, why_not=True))
     assert len(found.reasons) == 4
-    assert steps(seen, len(refused)) == [1, 2, 3, 4, len(refused)]
+    reasons = [event for event in seen if event.stage == WHY_NOT]
+    assert (reasons[0].total, reasons[-1].done) == (4, 4)
+    assert seen[: len(reasons)] == reasons
+    assert steps(seen[len(reasons) :], len(refused)) == [4, len(refused)]
 
 
 def test_rows_that_are_drawn_are_told_too(refused: pd.DataFrame):
     drawing, seen = FCx(schedule=Schedule(epochs=1, steps=5), search=False).fit(loans.task()), []
-    drawing.explain(refused, on_rows=lambda *step: seen.append(step))
-    assert seen == [(len(refused), len(refused))]
+    drawing.explain(refused, on_progress=seen.append)
+    assert seen == [Progress(EXPLAINING, len(refused), len(refused))]
 
 
 def test_rows_of_a_file_are_told_as_they_are_done(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
     refused.to_csv(tmp_path / "rows.csv", index=False)
-    seen: list[tuple[int, int | None]] = []
-    fcx.explain(tmp_path / "rows.csv", out=tmp_path / "a.parquet", chunk=7, on_rows=lambda *step: seen.append(step))
-    assert [done for done, _ in seen] == [*range(7, len(refused), 7), len(refused)]
-    assert {total for _, total in seen} == {None}
+    seen: list[Progress] = []
+    fcx.explain_file(tmp_path / "rows.csv", tmp_path / "a.parquet", chunk=7, on_progress=seen.append)
+    assert sorted({event.done for event in seen}) == [*range(7, len(refused), 7), len(refused)]
+    assert {event.total for event in seen} == {None}
 
 
 def test_a_file_gives_the_answers_of_its_table(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
     refused.to_parquet(tmp_path / "rows.parquet")
-    done = fcx.explain(tmp_path / "rows.parquet", out=tmp_path / "answers.parquet", chunk=7, prefer="sparse")
+    done = fcx.explain_file(tmp_path / "rows.parquet", tmp_path / "answers.parquet", chunk=7, prefer="sparse")
     assert done.counts == {"verified": len(refused)}
     kept = read_answers(tmp_path / "answers.parquet", fcx.task_)
     pd.testing.assert_frame_equal(kept.answers, fcx.explain(refused, prefer="sparse").answers)
@@ -148,7 +153,7 @@ def test_overrides_of_a_file_are_those_of_its_table(kind: str, fcx: FCx, refused
         rows.to_csv(tmp_path / "rows", index=False)
     else:
         rows.to_parquet(tmp_path / "rows")
-    fcx.explain(tmp_path / "rows", out=tmp_path / "answers.parquet", chunk=5, overrides=told)
+    fcx.explain_file(tmp_path / "rows", tmp_path / "answers.parquet", chunk=5, overrides=told)
     kept = read_answers(tmp_path / "answers.parquet", fcx.task_)
     pd.testing.assert_frame_equal(kept.answers, whole.answers, check_dtype=kind != "csv")
     assert [[r.rule for r in c.rules] for c in kept.certificates] == [
@@ -164,7 +169,7 @@ def test_overrides_of_no_row_of_a_file_are_told_before_anything_is_done(
     rows.to_csv(source, index=False) if written == "csv" else rows.to_parquet(source)
     told = pd.DataFrame({"freeze": [["age"], ["agee"], ["age"]]}, index=[999, 1, -3])
     with pytest.raises(DataError) as error:
-        fcx.explain(source, out=tmp_path / "answers.parquet", overrides=told)
+        fcx.explain_file(source, tmp_path / "answers.parquet", overrides=told)
     faults = {fault.place: fault.problem for fault in error.value.faults}
     assert faults["row 999"] == faults["row -3"] == "is not one of the rows to explain"
     assert "row 1, column 'freeze'" in faults
@@ -175,23 +180,37 @@ def test_labels_that_a_file_has_twice_cannot_be_overridden(fcx: FCx, refused: pd
     pd.concat([refused, refused.iloc[:1]]).to_parquet(tmp_path / "rows.parquet")
     told = pd.DataFrame({"freeze": [["age"]]}, index=refused.index[:1])
     with pytest.raises(DataError, match="is the label of 2 of the rows"):
-        fcx.explain(tmp_path / "rows.parquet", out=tmp_path / "answers.parquet", chunk=7, overrides=told)
+        fcx.explain_file(tmp_path / "rows.parquet", tmp_path / "answers.parquet", chunk=7, overrides=told)
 
 
-def test_a_file_needs_a_place_for_its_answers_and_a_table_none(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
-    with pytest.raises(DataError, match="out: is not given"):
-        fcx.explain(tmp_path / "rows.parquet")
-    with pytest.raises(DataError, match="need a file of rows"):
+def test_explain_takes_tables_and_says_where_files_go(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
+    for path in ("rows.parquet", tmp_path / "rows.csv"):
+        with pytest.raises(DataError, match=r"is the path of a file, not a table\. Use explain_file\("):
+            fcx.explain(path)
+    with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'out' any more: use explain_file"):
         fcx.explain(refused, out=tmp_path / "answers.parquet")
 
 
-def test_the_same_search_serves_until_something_else_is_wished(fcx: FCx, refused: pd.DataFrame, monkeypatch):
-    made = []
-    monkeypatch.setattr(answering, "Search", lambda *a, **k: made.append(k["budget"]) or Search(*a, **k))
-    fcx.explain(refused.iloc[:1], budget=Budget(calls=40))
-    fcx.explain(refused.iloc[:2], k=2, budget=Budget(calls=40))
+def test_explain_file_knows_the_options_of_explain(fcx: FCx, tmp_path: Path):
+    with pytest.raises(TypeError, match=r"^FCx\.explain_file has no parameter 'perfer'\. Did you mean 'prefer'\?$"):
+        fcx.explain_file("rows.csv", tmp_path / "answers.parquet", perfer="sparse")
+    with pytest.raises(TypeError, match="use cost"):
+        fcx.explain_file("rows.csv", tmp_path / "answers.parquet", weights={})
+    with pytest.raises(DataError, match="why_not"):
+        fcx.explain_file("rows.csv", tmp_path / "answers.parquet", why_not="some")
+
+
+def test_the_same_search_serves_until_something_else_is_asked(
+    fcx: FCx, refused: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[Search] = []
+    monkeypatch.setattr(
+        explainer, "Search", lambda *args, **settings: made.append(Search(*args, **settings)) or made[-1]
+    )
+    fcx.explain(refused.iloc[:1], draws=3)
+    fcx.explain(refused.iloc[:2], draws=3, k=2)
     assert len(made) == 1
-    fcx.explain(refused.iloc[:1], budget=Budget(calls=50))
+    fcx.explain(refused.iloc[:1], draws=3, budget=Budget(calls=50))
     assert len(made) == 2
 
 
@@ -203,6 +222,13 @@ def test_what_only_the_search_can_do_is_refused_without_it(refused: pd.DataFrame
     drawn = drawing.explain(refused, k=2)
     assert (len(drawn.answers), drawn.method) == (2 * len(refused), "FCx without search")
     assert "2 draws per row" in drawn.notes[0]
+
+
+def test_the_cost_may_be_a_mapping_or_weights(fcx: FCx, refused: pd.DataFrame):
+    weights = replace(PREFERENCES["balanced"], change=7.0)
+    same(fcx.explain(refused, cost={"change": 7.0}), fcx.explain(refused, cost=weights))
+    with pytest.raises(DataError, match="Did you mean 'change'"):
+        fcx.explain(refused, cost={"chnage": 7.0})
 
 
 def test_the_preference_of_the_constructor_counts_where_none_is_named(fcx: FCx, refused: pd.DataFrame):

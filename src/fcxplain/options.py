@@ -1,0 +1,114 @@
+"""What `explain` was asked for, and what a search makes of rows by it: with rules of single rows, and with reasons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from .errors import DataError, Fault
+from .explanation import Explanation, Status, WhyNot, joined
+from .explanation.certificate import labels
+from .overrides import Overrides
+from .progress import EXPLAINING, OnProgress, Progress, RowCount
+from .search import Budget, CostWeights, Search, why_not
+from .search.cost import weights_for
+from .task import Task
+
+# Statuses that deserve a reason.
+WITHOUT = (Status.IMPOSSIBLE, Status.NOT_FOUND)
+UNASKED = "What stands in the way was not looked into, since the budget of the row was spent before."
+DRAWS = 16
+
+
+@dataclass(frozen=True)
+class Options:
+    """How many answers, how they are chosen, and what may be spent on them; see `FCx.explain`."""
+
+    k: int = 1
+    prefer: str = "balanced"
+    budget: Budget = field(default_factory=Budget)
+    cost: CostWeights | Mapping[str, float] | None = None
+    difficulty: Mapping[str, float] | None = None
+    draws: int = DRAWS
+    why_not: bool | Literal["all"] = False
+    best_effort: bool = False
+
+    def __post_init__(self) -> None:
+        if self.why_not not in (False, True, "all"):
+            remedy = 'Give True, or "all" for what is fixed as well.'
+            raise DataError("explain", [Fault("why_not", f"is {self.why_not!r}", remedy)])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for options that the same search serves."""
+        difficulty = tuple(sorted((self.difficulty or {}).items()))
+        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws)
+
+    def refuse_without_search(self, prefer: str, overrides: pd.DataFrame | None) -> None:
+        """Refuse what only the search can do, all of it at once; `prefer` is what nobody asked for."""
+        usual = Options(self.k, prefer)
+        given = [f.name for f in fields(Options) if getattr(self, f.name) != getattr(usual, f.name)]
+        given += [] if overrides is None else ["overrides"]
+        remedy = "Leave it out, or set search=True."
+        faults = [Fault(name, "needs the search, which is off (search=False)", remedy) for name in given]
+        if faults:
+            raise DataError("explain", faults)
+
+
+def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
+    """What the search finds for rows, with reasons where they were asked for."""
+    tell, asked_why = RowCount(len(rows), on_progress).tell, bool(options.why_not)
+    found = search.explain(rows, options.k, best_effort=options.best_effort, reasons=asked_why, on_progress=tell)
+    if asked_why:
+        found = _with_reasons(found, search, options, tell)
+        tell(Progress(EXPLAINING, len(rows), len(rows)))
+    return found
+
+
+def answered_apart(
+    search: Search, rows: pd.DataFrame, options: Options, overrides: pd.DataFrame, on_progress: OnProgress
+) -> Explanation:
+    """The same where single rows have rules, targets or difficulties of their own: those that share them together."""
+    task, parts, done = search.task, [], 0
+    own = Overrides.read(overrides, rows, task)
+    for place, rules, target, difficulty in own.groups():
+        narrowed = task.relaxed(rules=(*task.rules, *rules), target=target)
+        here = replace(options, difficulty={**(options.difficulty or {}), **difficulty})
+        alike, tell = search.narrowed(narrowed, here.difficulty), RowCount(len(rows), on_progress, done).tell
+        parts.append((place, answered(alike, rows.iloc[place], here, tell)))
+        done += len(place)
+    return joined(task, rows, parts, own) if parts else answered(search, rows, options, on_progress)
+
+
+def _with_reasons(found: Explanation, search: Search, options: Options, on_progress: OnProgress) -> Explanation:
+    """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
+    found = replace(found, reasons=_not_looked_into(found))
+    place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
+    if not len(place):
+        return found
+
+    def find(task: Task, rows: pd.DataFrame, depth: int) -> Explanation:
+        return search.narrowed(task, options.difficulty).explain(rows, depth=depth)
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    rows, wanted, every = found.rows.iloc[place], found.wanted[place], options.why_not == "all"
+    reasons = why_not(search.task, rows, wanted, find, fixed=every, on_progress=on_progress)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
+    status = found.row_status.copy()
+    # The inquiry has more time for a proof than a row's budget leaves the search.
+    status[place[[reason.status == Status.IMPOSSIBLE for reason in reasons]]] = Status.IMPOSSIBLE
+    every_reason = {**found.reasons, **dict(zip(place.tolist(), reasons, strict=True))}
+    return replace(found, row_status=status, reasons=dict(sorted(every_reason.items())), effort=spent)
+
+
+def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:
+    """What is said of rows whose budget was spent."""
+    late = np.flatnonzero(found.row_status == Status.TIMED_OUT)
+    names = labels(found.rows.index[late])
+    return {int(i): WhyNot(name, str(Status.TIMED_OUT), (), None, UNASKED) for i, name in zip(late, names, strict=True)}
