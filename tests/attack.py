@@ -30,9 +30,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from fcxplain import Explanation, FCx
-from fcxplain.generator.training import Schedule
 from fcxplain.proof.proof import prove
 from fcxplain.search import Search
+from fcxplain.training_loop import Schedule
 from judge import Finding, Judge
 from random_problems import SHORT, Problem, plain, problem, table_of
 from second_reading import read

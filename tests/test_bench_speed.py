@@ -20,8 +20,8 @@ from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
 from fcxplain.benchmark.speed.timing import this_machine
 from fcxplain.benchmark.speed.training import Growth
 from fcxplain.errors import DataError
-from fcxplain.generator.training import Schedule
 from fcxplain.progress import Progress
+from fcxplain.training_loop import Schedule
 
 NEEDS_DICE = pytest.mark.skipif(not installed(), reason="dice-ml is not installed (pip install 'fcxplain[compare]')")
 OURS = [versus.FLOOR, versus.FAST, versus.DEFAULT, versus.SPARSE]

@@ -13,7 +13,8 @@ from fcxplain.benchmark.speed.training import peak_memory, training_growth, trai
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
-from fcxplain.generator.training import Schedule, TrainingRows
+from fcxplain.generator.training import TrainingRows
+from fcxplain.training_loop import Schedule
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 4)), mutable=(True, True, False))
 STATUS = Path("/proc/self/status")

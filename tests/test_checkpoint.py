@@ -22,10 +22,11 @@ from torch import Tensor
 from fcxplain.errors import FormatError, TrainingError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
-from fcxplain.generator.training import Callback, Schedule, Training
+from fcxplain.generator.training import Callback, Training
 from fcxplain.saving import Checkpoint, read, resume, write
 from fcxplain.saving.checkpoint import KIND
 from fcxplain.saving.container import is_there
+from fcxplain.training_loop import Schedule
 from test_training import objective, rows, training
 
 if sys.platform == "win32":

@@ -17,8 +17,8 @@ from fcxplain import FCx, Task
 from fcxplain.contract import ContractError, ContractReport, check_explainer
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
-from fcxplain.generator.training import Schedule
 from fcxplain.search import Search
+from fcxplain.training_loop import Schedule
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
 

@@ -24,8 +24,8 @@ from torch import nn
 
 import loans
 from fcxplain import Explanation, FCx, Task
-from fcxplain.generator.training import Schedule
 from fcxplain.search import Search
+from fcxplain.training_loop import Schedule
 from random_models import matrix
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")

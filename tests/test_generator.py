@@ -25,10 +25,11 @@ from fcxplain.generator.heads import Heads
 from fcxplain.generator.layout import Layout, Range
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
 from fcxplain.generator.rule_layer import Boxes, hull, nearest_box
-from fcxplain.generator.training import Callback, Schedule, Training
+from fcxplain.generator.training import Callback, Training
 from fcxplain.generator.view import MAX_BOXES, RuleBoxes
 from fcxplain.hashing import row_noise
 from fcxplain.rules import holds
+from fcxplain.training_loop import Schedule
 
 DEFAULT = Architecture(hidden=(32,), latent=4, variance="softplus", skip=True, gates=True)
 TERMS = TermSettings(

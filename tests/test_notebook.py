@@ -17,8 +17,8 @@ import small_problems
 from fcxplain import CausalGraph, FCx, Feature, Schema, Task, evaluate, parse
 from fcxplain.explanation import Explanation, Status
 from fcxplain.explanation.reasons import Obstacle, WhyNot
-from fcxplain.generator.training import Epoch, History, Schedule
 from fcxplain.text import LONGEST, MANY, Glance, Overview, cut
+from fcxplain.training_loop import Epoch, History, Schedule
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"
 TAGS = {"div", "b", "table", "thead", "tbody", "tr", "th", "td"}

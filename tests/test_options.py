@@ -13,10 +13,10 @@ import loans
 from fcxplain import Budget, FCx, explainer, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
-from fcxplain.generator.training import Schedule
 from fcxplain.progress import EXPLAINING, WHY_NOT, Progress
 from fcxplain.search import PREFERENCES, Search
 from fcxplain.search import search as pipeline
+from fcxplain.training_loop import Schedule
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
 

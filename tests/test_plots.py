@@ -23,10 +23,10 @@ from matplotlib.text import Text
 from fcxplain import plots
 from fcxplain.causal import CausalGraph
 from fcxplain.errors import DataError, FcxError
-from fcxplain.generator.training import Epoch, History
 from fcxplain.plots.graph import curve
 from fcxplain.plots.layout import NodeBox, chained, heights, orderings, place
 from fcxplain.plots.style import LONGEST_LINE, name_lines, plain, text_width
+from fcxplain.training_loop import Epoch, History
 from made_answers import made
 
 HOSTILE = (

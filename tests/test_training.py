@@ -15,7 +15,8 @@ from fcxplain.errors import TrainingError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
-from fcxplain.generator.training import Callback, Schedule, Training, TrainingRows
+from fcxplain.generator.training import Callback, Training, TrainingRows
+from fcxplain.training_loop import Schedule
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 5), (5, 6)), mutable=(True, True, True, False))
 

@@ -28,8 +28,8 @@ from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
 from fcxplain.explanation.files.digest import DIGEST, Digest, with_digest
 from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
-from fcxplain.generator.training import Schedule
 from fcxplain.overrides import Overrides, as_table
+from fcxplain.training_loop import Schedule
 
 ROWS = loans.table(60, seed=5)
 TASK = loans.task()

@@ -26,12 +26,12 @@ from fcxplain.explanation import Explanation, Obstacle, Relaxation, WhyNot, chec
 from fcxplain.explanation.page.cards import Deck
 from fcxplain.explanation.reasons import Blocked, blocked
 from fcxplain.explanation.wording import move_line
-from fcxplain.generator.training import Schedule
 from fcxplain.progress import WHY_NOT
 from fcxplain.proof.proof import prove
 from fcxplain.rules import holds
 from fcxplain.search import Search
 from fcxplain.search.why_not import needed, obstacles, why_not, without
+from fcxplain.training_loop import Schedule
 from rule_texts import every_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
