@@ -264,10 +264,10 @@ def test_a_refit_that_fails_leaves_everything_as_it_was(error):
     rows = loans.table(20, seed=5)
     fcx = small().fit(loans.task(gradients=True))
     other = loans.task(rules="age' >= age + 1", rows=120, gradients=True)
-    before, learnt = fcx.explain(rows).frame, (fcx.task_, fcx.stand_in_, fcx.graph_, fcx.model_, fcx.history_)
+    before, learnt = fcx.explain(rows).frame, (fcx.task_, fcx.surrogate_, fcx.graph_, fcx.model_, fcx.history_)
     with pytest.raises(error):
         fcx.fit(other, callbacks=[Fail()])
-    now = (fcx.task_, fcx.stand_in_, fcx.graph_, fcx.model_, fcx.history_)
+    now = (fcx.task_, fcx.surrogate_, fcx.graph_, fcx.model_, fcx.history_)
     assert all(a is b for a, b in zip(now, learnt, strict=True))
     pd.testing.assert_frame_equal(fcx.explain(rows).frame, before)
 
