@@ -674,6 +674,9 @@ def answer_record(answer: Any, keep: Any) -> dict[str, Any]:
 def page_record(text: str) -> dict[str, Any]:
     """A page by its fingerprint, and by those of its lines, so that one sees where it differs."""
     text = re.sub(r'content="fcxplain [^"]*"', 'content="fcxplain"', text)
+    # The page holds certificates by the names of their fields.
+    for name, now in RENAMED.items():
+        text = text.replace(f'"{name}"', f'"{now}"')
     lines = [hashlib.sha256(line.encode()).hexdigest()[:8] for line in text.splitlines()]
     return {"sha256": hashlib.sha256(text.encode()).hexdigest(), "characters": len(text), "lines": lines}
 
@@ -796,6 +799,17 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, 
         yield path, before, after
 
 
+def _first_unlike(one: str, other: str) -> int:
+    """From where on two long texts are shown: a little before they part."""
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return alike - 60 if alike > 200 else 0
+
+
+def _part(value: Any, begin: int) -> str:
+    """A value from a place on, as much as fits."""
+    return ("... " if begin else "") + str(value)[begin : begin + 300]
+
+
 def chosen(only: str | None) -> list[str]:
     """The tasks asked for, without those whose table is not there."""
     patterns = [p.strip() for p in (only or "*").split(",")]
@@ -843,7 +857,8 @@ def compare(path: Path, names: list[str], jobs: int, backwards: bool, whole: boo
         found, total = list(differences(before[name], record)), total + seconds
         print(f"{name:32} {f'{len(found)} differences' if found else 'same'}", flush=True)
         for where, was, now in found[:SHOWN]:
-            print(f"    {where}\n      before {str(was)[:300]}\n      after  {str(now)[:300]}")
+            begin = _first_unlike(str(was), str(now))
+            print(f"    {where}\n      before {_part(was, begin)}\n      after  {_part(now, begin)}")
         other += bool(found)
     missing = [n for n in names if n not in before]
     gone = [n for n in before if n not in TASKS] if whole else []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import loans
@@ -481,12 +481,13 @@ NOBODY = many(loans.task(), 0)
 
 
 @settings(max_examples=50, deadline=None)
+@example("\r\n</title><b>\r&amp;\x00\ud800")
 @given(st.text(max_size=300))
 def test_any_text_is_shown_as_it_is_and_adds_no_markup(text):
     page = Reader(render(replace(NOBODY, notes=(text,)), title=text))
     assert len(page.elements) == 1 + len(Reader(render(NOBODY)).elements)
-    # A parser makes one line end of every kind, and nothing of what ends a text.
-    shown = re.sub("\r\n?", "\n", re.sub("[\ud800-\udfff]", "\ufffd", text))
+    # Half a pair of UTF-16 has no place in a file.
+    shown = re.sub("[\ud800-\udfff]", "\ufffd", text)
     assert page.text.count(shown) >= 3
 
 

@@ -6,6 +6,7 @@ change can do is done with one; and none of it depends on how a row is asked abo
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cache
 
@@ -22,7 +23,10 @@ from second_reading import grid
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-SEED, TRIED = 213, range(42)
+SEED = 213
+# Every kind of model twice or more; the others of the first 42 are tried where there is time.
+LEFT_OUT = () if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (12, 15, 16, 26, 29, 30, 32, 33, 34, 36, 39)
+TRIED = [number for number in range(42) if number not in LEFT_OUT]
 attempt = cache(tried)
 
 

@@ -106,7 +106,9 @@ def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
 
 def show_freedom(data: Dataset, rules: Sequence[Rule], source: Source) -> None:
     """What nobody can change, and what is suggested where nothing was said of that."""
-    fixed = {*data.schema.immutable, *(rule.freezes for rule in rules)}
+    from ..region.groups import frozen_names
+
+    fixed = frozen_names(rules, data.schema)
     fixed_here = [data.schema[name].title for name in data.schema.names if name in fixed]
     if fixed_here:
         _say(escape(f"Nobody can change {', '.join(fixed_here)}; for more: --immutable NAME."))

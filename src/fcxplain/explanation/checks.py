@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ..overrides import Overrides
 
 
+Bools = NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class ChangeCosts:
     """What changes cost.
@@ -36,8 +39,20 @@ class ChangeCosts:
     distance: float = 1.0
     difficulty: Mapping[str, float] = field(default_factory=dict)
 
+    def of_feature(self, task: Task, feature: Feature, now: Any, then: Any) -> tuple[NDArray[np.float64], Bools]:
+        """What a feature's change from one natural value to another costs, and whether it is a change."""
+        changed = feature.changed(now, then)
+        if feature.is_category:
+            cost = (self.change + self.category) * changed.astype(np.float64)
+        else:
+            cost = self.change * changed + self.distance * np.abs(then - now) / task.units[feature.name]
+        return cost * self.difficulty.get(feature.name, 1.0), changed
 
-Bools = NDArray[np.bool_]
+    def total(self, task: Task, before: Natural, after: Natural) -> NDArray[np.float64]:
+        """What it costs rows to become others."""
+        parts = [self.of_feature(task, f, before[f.name], after[f.name]) for f in task.schema]
+        count = np.sum([changed for _, changed in parts], axis=0)
+        return np.asarray(np.sum([cost for cost, _ in parts], axis=0) + self.several * (count > 1))
 
 
 @dataclass(frozen=True, eq=False)

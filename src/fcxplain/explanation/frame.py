@@ -119,7 +119,7 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
 
 def as_trained(column: pd.Series, task: Task) -> pd.Series:
     """A feature's column in the training rows' dtype; in its own, where a value would not survive that."""
-    name, dtype = column.name, task.encoder.dtypes_[column.name]
+    name, dtype = column.name, task.dtypes[column.name]
     if column.dtype == dtype:
         return column
     try:

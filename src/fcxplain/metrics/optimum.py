@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..explanation import ChangeCosts, Explanation
 from ..proof.enumeration import AskedRows
 from ..region.region import Points
-from ..schema import Feature, Natural
+from ..schema import Natural
 from ..task import Task
 from .distance import unit_notes
 from .figure import Figure, Places, absent, first, sampled
@@ -97,7 +97,7 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
         return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
     prices = answer.costs or ChangeCosts()
-    cost = _costs(task, prices, before, task.schema.natural(answer.answers.iloc[solved]))
+    cost = prices.total(task, before, task.schema.natural(answer.answers.iloc[solved]))
     best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)
     necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
     return _gap(cost - necessary, best - necessary, notes + list(unit_notes(task)))
@@ -142,25 +142,6 @@ def _priced(task: Task, prices: ChangeCosts, points: Points, before: Natural, ro
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for choice, table in zip(points.region.choices, points.tables, strict=True):
         (feature,) = (task.schema[name] for name in choice.names)
-        price, changed = _price(task, prices, feature, before[feature.name][row], table[:, 0])
+        price, changed = prices.of_feature(task, feature, before[feature.name][row], table[:, 0])
         total, count = np.add.outer(total, price).ravel(), np.add.outer(count, changed.astype(np.int8)).ravel()
     return np.asarray(total + prices.several * (count > 1))
-
-
-def _costs(task: Task, prices: ChangeCosts, before: Natural, after: Natural) -> Floats:
-    """What it costs each row to become its counterfactual."""
-    parts = [_price(task, prices, f, before[f.name], after[f.name]) for f in task.schema]
-    count = np.sum([changed for _, changed in parts], axis=0)
-    return np.asarray(np.sum([price for price, _ in parts], axis=0) + prices.several * (count > 1))
-
-
-def _price(
-    task: Task, prices: ChangeCosts, feature: Feature, now: NDArray[Any], then: NDArray[Any]
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """What one feature adds, and whether it changes."""
-    changed = feature.changed(now, then)
-    if feature.is_category:
-        price = (prices.change + prices.category) * changed.astype(np.float64)
-    else:
-        price = prices.change * changed + prices.distance * np.abs(then - now) / task.units[feature.name]
-    return price * prices.difficulty.get(feature.name, 1.0), changed

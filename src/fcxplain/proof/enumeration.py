@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ClassifierError
-from ..region.boxes import Floats
+from ..explanation import ChangeCosts
 from ..region.region import Places, Region
 from ..schema import Feature, Natural
 from ..task import Task
@@ -37,7 +37,9 @@ def by_enumeration(batch: ProofBatch) -> None:
             hits = np.flatnonzero(answers == batch.places[rows[i]])
             asked[i], undecided[i], found[i] = len(answers), (answers < 0).any(), len(hits) > 0
             if len(hits):
-                cheapest = hits[_cost(batch.task, batch.region.before, int(rows[i]), natural, hits).argmin()]
+                now = {n: v[rows[i]] for n, v in batch.region.before.items()}
+                cost = ChangeCosts().total(batch.task, now, {n: v[hits] for n, v in natural.items()})
+                cheapest = hits[cost.argmin()]
                 for name, values in natural.items():
                     witness[name][i] = values[cheapest]
     except ClassifierError as error:
@@ -65,17 +67,6 @@ def _batches(region: Region, rows: Places) -> Iterator[Places]:
     part = region.count[rows][order].cumsum() // BATCH
     for one in np.unique(part):
         yield order[part == one]
-
-
-def _cost(task: Task, before: Natural, row: int, natural: Natural, places: Places) -> Floats:
-    """Features changed, plus how far the numbers moved."""
-    total = np.zeros(len(places))
-    for feature in task.schema:
-        now, then = before[feature.name][row], natural[feature.name][places]
-        total += feature.changed(now, then)
-        if feature.is_number:
-            total += np.abs(then - now) / task.units[feature.name]
-    return total
 
 
 class AskedRows:
