@@ -21,6 +21,7 @@ from fcxplain.benchmark.speed.timing import this_machine
 from fcxplain.benchmark.speed.training import Growth
 from fcxplain.errors import DataError
 from fcxplain.generator.training import Schedule
+from fcxplain.progress import Progress
 
 NEEDS_DICE = pytest.mark.skipif(not installed(), reason="dice-ml is not installed (pip install 'fcxplain[compare]')")
 OURS = [versus.FLOOR, versus.FAST, versus.DEFAULT, versus.SPARSE]
@@ -49,18 +50,19 @@ def test_what_cannot_be_measured_is_named_with_every_other_fault():
 
 
 def test_measurements_are_told_by_name_when_they_begin():
-    seen: list[tuple[int, int, str]] = []
-    found = measured("adult", ["tables"], repeat=1, on_job=lambda *job: seen.append(job))
-    assert seen == [(0, 2, "encoding"), (1, 2, "repairing")]
+    seen: list[Progress] = []
+    found = measured("adult", ["tables"], repeat=1, on_progress=seen.append)
+    assert seen == [Progress("encoding", 0, 2), Progress("repairing", 1, 2)]
     assert [t.job for t in found.timings][:2] == ["encode", "decode"]
 
 
 def test_there_are_as_many_measurements_as_are_said(fcx, refused):
-    seen: list[str] = []
-    explaining_speed(fcx, refused.iloc[:2], repeat=1, on_job=seen.append)
-    explaining_growth(fcx, refused, sizes=(5, 10), on_job=seen.append)
-    versus.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_job=seen.append)
-    assert seen == [*JOBS, "file to file, 5 rows", "file to file, 10 rows", *versus.NAMES]
+    seen: list[Progress] = []
+    explaining_speed(fcx, refused.iloc[:2], repeat=1, on_progress=seen.append)
+    explaining_growth(fcx, refused, sizes=(5, 10), on_progress=seen.append)
+    versus.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_progress=seen.append)
+    parts = JOBS, ("file to file, 5 rows", "file to file, 10 rows"), versus.NAMES
+    assert seen == [Progress(job, done, len(part)) for part in parts for done, job in enumerate(part)]
     assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
     assert (jobs(["memory"], 1_000), jobs(["growth"], 100_000), jobs(["training", "growth"], 10_000)) == (1, 3, 3)
 

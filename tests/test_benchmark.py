@@ -24,6 +24,7 @@ from fcxplain.cli import app
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Explanation
+from fcxplain.progress import Progress
 from fcxplain.task import Task
 
 # As small as the classifier learns something from.
@@ -218,7 +219,7 @@ def test_a_method_that_fails_is_a_result_with_its_reason(measured: Measured):
 def test_what_is_there_is_not_done_again(measured: Measured):
     folder, jobs, _ = measured
     before, states = (folder / "adult.jsonl").read_bytes(), []
-    assert list(run(jobs, folder, lambda step: states.append(step.state))) == []
+    assert list(run(jobs, folder, lambda event: states.append(event.note))) == []
     assert (folder / "adult.jsonl").read_bytes() == before
     assert states == ["skipped"] * 3
 
@@ -282,8 +283,8 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path, measured: Measured):
     jobs = [own("Breaks", seed=seed) for seed in (0, 0, 0)]
     jobs = [replace(job, point=str(i)) for i, job in enumerate(jobs)]
 
-    def stop(step: Any) -> None:
-        if step.number == 2:
+    def stop(event: Progress) -> None:
+        if (event.done, event.note) == (1, "running"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

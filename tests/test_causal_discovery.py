@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fcxplain.causal import CausalGraph, Knowledge, chi_square, discover, pc, wilks
 from fcxplain.errors import DataError, SchemaError
+from fcxplain.progress import Progress
 from fcxplain.schema import Feature, Schema
 from test_causal_graph import dags
 
@@ -306,7 +307,9 @@ def test_a_cap_on_the_rows_that_count_drops_trifles():
 
 def test_support_is_a_share_of_resamples_and_follows_the_seed():
     columns, schema, _ = mixed(4, 500, nodes=6)
-    graph = discover(columns, schema, bootstrap=8, seed=1)
+    seen: list[Progress] = []
+    graph = discover(columns, schema, bootstrap=8, seed=1, on_progress=seen.append)
+    assert seen == [Progress("resampling", done, 8) for done in range(1, 9)]
     plain = discover(columns, schema)
     assert (graph.directed, graph.undirected) == (plain.directed, plain.undirected)
     assert plain.support == ()

@@ -31,6 +31,7 @@ from fcxplain.classifier.protocol import SMALL_BATCH, chosen
 from fcxplain.classifier.torch_modules import two_columns
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import ClassifierError, DataError, FcxWarning, SchemaError
+from fcxplain.progress import Progress
 from fcxplain.schema import Feature, Schema
 
 SCHEMA = Schema(
@@ -810,12 +811,12 @@ class TestTraining:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_epochs_of_networks_are_told_and_change_nothing(self, kind):
-        seen: list[tuple[int, int]] = []
-        told = train_classifier(data(), kind=kind, seed=0, on_epoch=lambda *step: seen.append(step))
+        seen: list[Progress] = []
+        told = train_classifier(data(), kind=kind, seed=0, on_progress=seen.append)
         assert np.array_equal(told.probabilities(people()), trained(kind).probabilities(people()))
-        assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
+        assert [event.done for event in seen] == list(range(1, len(seen) + 1))
         if kind in ("paper", "mlp"):
-            (most,) = {total for _, total in seen}
+            (most,) = {event.total for event in seen}
             assert 1 < len(seen) <= most
 
     def test_another_seed_gives_other_weights(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import json
@@ -99,7 +100,7 @@ def test_there_are_the_commands_that_we_document():
     assert {" ".join(words) for words in COMMANDS} == {
         *("demo", "datasets", "schema", "fit", "explain", "verify", "evaluate", "graph"),
         *("rules check", "rules suggest"),
-        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "limits", "graphs")),
+        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs")),
     }
 
 
@@ -243,10 +244,10 @@ class Clock:
 
 def test_the_time_left_follows_from_the_pace_and_leaves_out_what_was_there():
     clock = Clock()
-    work = Work("explaining", 100, console=Console(file=io.StringIO()), clock=clock)
+    work = Work("reading", 100, console=Console(file=io.StringIO()), clock=clock)
     assert work.state() == "0 of 100"
     clock.now = 5.0
-    work.move(40, fresh=False)
+    work.move(40, what="explaining")
     assert work.state() == "40 of 100"
     clock.now = 15.0
     work.move(50)
@@ -381,12 +382,13 @@ def test_fish_completes_names_and_leaves_files_to_itself(bank: Path):
 
 def asked_by_shell(shell: str, line: str, **more: str) -> tuple[int, str]:
     """The exit code and the answer when a shell asks what could stand at the end of a line."""
+    asks, told = {"_FCXPLAIN_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line} | more, io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        asks = {"_FCXPLAIN_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line} | more
         for name, value in asks.items():
             patch.setenv(name, value)
-        done = run(folder=Path.cwd())
-    return done.code, done.out.strip()
+        with contextlib.redirect_stdout(told), pytest.raises(SystemExit) as ended:
+            app(prog_name="fcxplain")
+    return int(ended.value.code or 0), told.getvalue().strip()
 
 
 @pytest.mark.parametrize("line", TYPED)

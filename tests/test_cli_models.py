@@ -23,7 +23,7 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli.progress import TrainingProgress
+from fcxplain.cli.training import TrainingProgress
 from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx

@@ -118,6 +118,10 @@ def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
         FCx().set_params(weights__soft=0)
     with pytest.raises(TypeError, match=r"^FCx\.explain has no parameter 'weights' any more: use cost$"):
         fitted.explain(loans.table(5), weights={"change": 2})
+    for old in ("on_rows", "on_why"):
+        for asked in (fitted.explain, fitted.explain_file):
+            with pytest.raises(TypeError, match=f"{old!r} any more: use on_progress"):
+                asked("rows.csv", "answers.parquet", **{old: print})
 
 
 def test_a_model_saved_under_the_old_names_of_its_settings_is_read(tmp_path: Path, fitted: FCx):

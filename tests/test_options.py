@@ -14,7 +14,7 @@ from fcxplain import Budget, FCx, explainer, read_answers
 from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.generator.training import Schedule
-from fcxplain.progress import Progress
+from fcxplain.progress import EXPLAINING, WHY_NOT, Progress
 from fcxplain.search import PREFERENCES, Search
 from fcxplain.search import search as pipeline
 
@@ -72,10 +72,10 @@ def test_rows_with_rules_of_their_own_are_said_to_be_cut_short_too(fcx: FCx, ref
     assert "budget of this row ended" in found.to_html()
 
 
-def steps(seen: list[tuple[int, int | None]], rows: int) -> list[int]:
+def steps(seen: list[Progress], rows: int) -> list[float]:
     """Rows done, as they were told; they rise to the last of them."""
-    assert {total for _, total in seen} == {rows}
-    done = [done for done, _ in seen]
+    assert {(event.stage, event.total, event.note) for event in seen} == {(EXPLAINING, rows, "")}
+    done = [event.done for event in seen]
     assert done == sorted(set(done))
     assert done[-1] == rows
     return done
@@ -91,32 +91,35 @@ def test_rows_are_told_batch_by_batch_and_the_answers_stay_the_same(fcx: FCx, mo
     rows, seen = loans.table(60, seed=5), []
     plain = fcx.explain(rows, k=2)
     monkeypatch.setattr(pipeline, "CHUNK_ASKING", 10)
-    same(fcx.explain(rows, k=2, on_rows=lambda *step: seen.append(step)), plain)
+    same(fcx.explain(rows, k=2, on_progress=seen.append), plain)
     fine = int((~plain.asked).sum())
     assert steps(seen, 60) == [fine, *range(fine + 10, 60, 10), 60]
 
 
 def test_rows_with_rules_of_their_own_are_counted_on(fcx: FCx, refused: pd.DataFrame):
     told = pd.DataFrame({"freeze": [["income"], ["job"]]}, index=refused.index[[3, 1]])
-    seen: list[tuple[int, int | None]] = []
-    found = fcx.explain(refused, overrides=told, on_rows=lambda *step: seen.append(step))
+    seen: list[Progress] = []
+    found = fcx.explain(refused, overrides=told, on_progress=seen.append)
     same(found, fcx.explain(refused, overrides=told))
     assert len(steps(seen, len(refused))) == 3
 
 
 def test_a_row_without_an_answer_is_done_when_its_reason_is_known(fcx: FCx, refused: pd.DataFrame):
     told = pd.DataFrame({"rules": [NOT_MORE] * 4}, index=refused.index[:4])
-    seen: list[tuple[int, int | None]] = []
-    found = fcx.explain(refused, overrides=told, why_not=True, on_rows=lambda *step: seen.append(step))
+    seen: list[Progress] = []
+    found = fcx.explain(refused, overrides=told, why_not=True, on_progress=seen.append)
     same(found, fcx.explain(refused, overrides=told, why_not=True))
     assert len(found.reasons) == 4
-    assert steps(seen, len(refused)) == [1, 2, 3, 4, len(refused)]
+    reasons = [event for event in seen if event.stage == WHY_NOT]
+    assert (reasons[0].total, reasons[-1].done) == (4, 4)
+    assert seen[: len(reasons)] == reasons
+    assert steps(seen[len(reasons) :], len(refused)) == [4, len(refused)]
 
 
 def test_rows_that_are_drawn_are_told_too(refused: pd.DataFrame):
     drawing, seen = FCx(schedule=Schedule(epochs=1, steps=5), search=False).fit(loans.task()), []
-    drawing.explain(refused, on_rows=lambda *step: seen.append(step))
-    assert seen == [(len(refused), len(refused))]
+    drawing.explain(refused, on_progress=seen.append)
+    assert seen == [Progress(EXPLAINING, len(refused), len(refused))]
 
 
 def test_rows_of_a_file_are_told_as_they_are_done(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):

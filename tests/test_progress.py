@@ -9,7 +9,7 @@ import pytest
 
 import loans
 from fcxplain import FCx
-from fcxplain.progress import EXPLAINING, Progress, ProgressLines
+from fcxplain.progress import EXPLAINING, WHY_NOT, Progress, ProgressLines
 
 
 class Clock:
@@ -38,7 +38,7 @@ def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
     lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     for second, done in ((1, 5), (10, 25), (15, 50), (40, 100)):
         clock.now = second
-        lines.rows(done, 100)
+        lines.tell(Progress(EXPLAINING, done, 100))
     assert stream.getvalue().splitlines() == ["explain: 25 of 100 rows, 0:30 left", "explain: 100 rows done in 0:40"]
 
 
@@ -46,10 +46,10 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
     clock, stream = Clock(), io.StringIO()
     lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     clock.now = 10
-    lines.rows(2_000, None)
-    lines.why(3, 0.1)
+    lines.tell(Progress(EXPLAINING, 2_000))
+    lines.tell(Progress(WHY_NOT, 0.3, 3))
     clock.now = 20
-    lines.why(3, 0.255)
+    lines.tell(Progress(WHY_NOT, 0.765, 3))
     said = ["explain: 2,000 rows", "explain: looking for what stands in the way of 3 rows, 26% done"]
     assert stream.getvalue().splitlines() == said
 
@@ -75,18 +75,18 @@ def test_fit_says_how_far_it_is(fitted: tuple[FCx, list[str]]):
 def test_explain_says_how_far_it_is_and_tells_who_asks_for_more(
     fitted: tuple[FCx, list[str]], capsys: pytest.CaptureFixture[str]
 ):
-    fcx, rows, steps, shares = fitted[0], loans.table(40), [], []
+    fcx, rows, events = fitted[0], loans.table(40), []
     asked = rows[fcx.task_.refused(rows)].iloc[:2]
-    heard = {"on_rows": lambda *step: steps.append(step), "on_why": lambda *step: shares.append(step)}
-    answer = fcx.explain(asked, why_not=True, progress=True, **heard)
+    answer = fcx.explain(asked, why_not=True, progress=True, on_progress=events.append)
     said = capsys.readouterr().err
     assert re.fullmatch(r"explain: 2 rows done in 0:\d\d\n", said.splitlines(keepends=True)[-1])
-    assert steps[-1] == (2, 2)
+    assert events[-1] == Progress(EXPLAINING, 2, 2)
     without = int((answer.row_status != "verified").sum())
     assert without
-    assert {rows for rows, _ in shares} == {without}
-    assert [share for _, share in shares] == sorted(share for _, share in shares)
-    assert shares[-1][1] == pytest.approx(1.0)
+    reasons = [event for event in events if event.stage == WHY_NOT]
+    assert {event.total for event in reasons} == {without}
+    assert [event.done for event in reasons] == sorted(event.done for event in reasons)
+    assert reasons[-1].done == pytest.approx(without)
     fcx.explain(asked)
     assert capsys.readouterr().err == ""
 
@@ -95,8 +95,8 @@ def test_one_row_is_told_in_the_singular():
     clock, stream = Clock(), io.StringIO()
     lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
     clock.now = 10
-    lines.why(1, 0.5)
-    lines.rows(1, 1)
+    lines.tell(Progress(WHY_NOT, 0.5, 1))
+    lines.tell(Progress(EXPLAINING, 1, 1))
     assert [line.partition(": ")[2] for line in stream.getvalue().splitlines()] == [
         "looking for what stands in the way of 1 row, 50% done",
         "1 row done in 0:10",

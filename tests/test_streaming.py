@@ -29,7 +29,7 @@ from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.files.digest import DIGEST
 from fcxplain.explanation.files.parquet import KEY, arrow_table
 from fcxplain.explanation.files.verification import verify
-from fcxplain.progress import EXPLAINING, FOUND, Progress
+from fcxplain.progress import EXPLAINING, FOUND, OnProgress, Progress, nobody
 from fcxplain.streaming import chunk_for, kept_rows, matched, stream
 from fcxplain.streaming.rows import RowFile
 from fcxplain.task import Task
@@ -38,11 +38,9 @@ TASK = loans.task()
 ROWS = loans.table(95, seed=7)
 
 
-def explain(rows: pd.DataFrame, tell: Callable[[int, int], None] | None = None) -> Explanation:
-    half = len(rows) // 2
-    if tell is not None:
-        tell(half, len(rows))
-        tell(len(rows), len(rows))
+def explain(rows: pd.DataFrame, tell: OnProgress = nobody) -> Explanation:
+    for done in (len(rows) // 2, len(rows)):
+        tell(Progress(EXPLAINING, done, len(rows)))
     return plain_answers.explain(TASK, rows, k=2)
 
 

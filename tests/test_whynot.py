@@ -27,6 +27,7 @@ from fcxplain.explanation.page.cards import Deck
 from fcxplain.explanation.reasons import Blocked, blocked
 from fcxplain.explanation.wording import move_line
 from fcxplain.generator.training import Schedule
+from fcxplain.progress import WHY_NOT
 from fcxplain.proof.proof import prove
 from fcxplain.rules import holds
 from fcxplain.search import Search
@@ -211,10 +212,12 @@ def test_how_far_it_is_rises_to_the_whole():
     task, seen = a_task(lambda rows: 3.5 - rows["age"], "abs(age' - age) <= 1"), []
     rows = pd.concat([person(age=6), person(age=2)])
     plain = why_not(task, rows, np.array([1, 0]), brute)
-    assert why_not(task, rows, np.array([1, 0]), brute, on_share=seen.append) == plain
-    assert seen == sorted(seen)
-    assert seen[0] < 0.5 < seen[-2]
-    assert seen[-1] == pytest.approx(1.0)
+    assert why_not(task, rows, np.array([1, 0]), brute, on_progress=seen.append) == plain
+    assert {(event.stage, event.total) for event in seen} == {(WHY_NOT, 2)}
+    done = [event.done for event in seen]
+    assert done == sorted(done)
+    assert done[0] < 1 < done[-2]
+    assert done[-1] == pytest.approx(2)
 
 
 def test_a_model_that_refuses_values_beyond_its_bounds_is_not_asked_about_them():
@@ -547,7 +550,7 @@ def test_reasons_on_a_credit_table_name_nothing_protected(refused, everything):
 
 
 def test_the_page_names_nothing_protected_among_what_stands_in_the_way(refused, everything):
-    panel = re.compile(r"<section class='panel broad obstacles'>.*?</section>", re.DOTALL)
+    panel = re.compile(r'<section class="panel broad obstacles">.*?</section>', re.DOTALL)
     (shown,) = panel.findall(refused.to_html())
     assert "income" in shown
     assert not re.search("race|gender|blue|green", shown)

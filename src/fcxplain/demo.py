@@ -7,7 +7,7 @@ not do what others could is told why there is none.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from .explainer import FCx
 from .explanation import Certificate, Explanation, Status, WhyNot
 from .generator.training import Callback
 from .metrics import evaluate
-from .progress import OnProgress, Progress, counting, nobody
+from .progress import OnProgress, Progress, nobody
 from .rules import in_words
 from .task import Task
 
@@ -85,11 +85,12 @@ def run(
     """
     folder = Path(folder)
     data = load_dataset(DATA, seed=seed)
-    classifier = train_classifier(data, "paper", seed, on_epoch=counting("training the classifier", on_progress))
+    classifier = train_classifier(data, "paper", seed, on_progress=on_progress)
     on_progress(Progress("looking at whom it refuses, and for causes", 0, 0))
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
     fcx = FCx(seed=seed).fit(task, validation=data.validation, callbacks=callbacks)
-    answer = fcx.explain(data.test, on_rows=counting("explaining everybody who is refused", on_progress))
+    told = "explaining everybody who is refused"
+    answer = fcx.explain(data.test, on_progress=lambda event: on_progress(replace(event, stage=told)))
     on_progress(Progress("measuring, and writing the model, the answers and a page", 0, 0))
     refused = data.test[answer.asked]
     measured = evaluate(answer, metrics=list(COMPARED)).values

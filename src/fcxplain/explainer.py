@@ -35,9 +35,9 @@ from .generator.presets import (
 from .generator.training import Callback, Training, TrainingLines
 from .generator.view import Hard, RuleBoxes
 from .hashing import fingerprint
-from .options import DRAWS, Options, RowCount, answered, answered_apart
+from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
-from .progress import OnProgress, OnRows, OnWhy, ProgressLines, both, nobody
+from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     BaseEstimator = object  # scikit-learn has no types
 else:
     from sklearn.base import BaseEstimator
+
+# What parameters of `explain` and `explain_file` were called.
+RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
 
 
 class FCx(BaseEstimator):
@@ -399,7 +402,7 @@ class FCx(BaseEstimator):
 
     # Explaining
 
-    @renamed(weights="cost", **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
+    @renamed(**RENAMED_ASKING, **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
     def explain(
         self,
         rows: pd.DataFrame,
@@ -413,8 +416,7 @@ class FCx(BaseEstimator):
         difficulty: Mapping[str, float] | None = None,
         draws: int = DRAWS,
         best_effort: bool = False,
-        on_rows: OnRows | None = None,
-        on_why: OnWhy | None = None,
+        on_progress: OnProgress = nobody,
         progress: bool = False,
     ) -> Explanation:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
@@ -450,12 +452,10 @@ class FCx(BaseEstimator):
             Proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
         best_effort : bool, default=False
             Give rows without an answer what came nearest, marked as such.
-        on_rows : callable, optional
-            Called now and then with how many rows are done and how many there are. With `why_not`, a row without an
-            answer is done when its reason is known.
-        on_why : callable, optional
-            Called now and then, while it is found out what stands in the way of some rows, with how many they are and
-            how much of that is done, from 0 to 1. `on_rows` then waits until the reasons of all of them are known.
+        on_progress : callable, optional
+            Called now and then with a `Progress`: how many rows are `done`, of how many in `total`. With `why_not`, a
+            row without an answer is done when its reason is known, and the looking for reasons is a `stage` of its own,
+            which counts the rows without an answer.
         progress : bool, default=False
             Say on standard error how far it is, in a line every few seconds.
 
@@ -485,21 +485,18 @@ class FCx(BaseEstimator):
             remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
             raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
         if progress:
-            lines = ProgressLines("explain")
-            on_rows, on_why = both(lines.rows, on_rows), both(lines.why, on_why)
+            on_progress = both(ProgressLines("explain").tell, on_progress)
         own = None if overrides is None else as_table(overrides)
         if not self.search:
             options.refuse_without_search(self.prefer, own)
             drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
-            if on_rows is not None:
-                on_rows(len(rows), len(rows))
+            on_progress(Progress(EXPLAINING, len(rows), len(rows)))
             return drawn
-        search, count = self._search(options), RowCount(len(rows), on_rows, on_why, reasons=bool(why_not))
         if own is None:
-            return answered(search, rows, options, count)
-        return answered_apart(search, rows, options, own, count)
+            return answered(self._search(options), rows, options, on_progress)
+        return answered_apart(self._search(options), rows, options, own, on_progress)
 
-    @renamed(weights="cost", out="target")
+    @renamed(**RENAMED_ASKING, out="target")
     def explain_file(
         self,
         source: str | Path,
@@ -512,7 +509,6 @@ class FCx(BaseEstimator):
         overwrite: bool = False,
         key: bytes | None = None,
         on_progress: OnProgress = nobody,
-        on_why: OnWhy | None = None,
         progress: bool = False,
         **options: Any,
     ) -> Streamed:
@@ -543,9 +539,8 @@ class FCx(BaseEstimator):
             Secret bytes for the digest of the file; see `Explanation.to_parquet`.
         on_progress : callable, optional
             Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
-            earlier run has answered are in a stage of their own, and a note says that it goes on with that run.
-        on_why : callable, optional
-            As in `explain`.
+            earlier run has answered are in a stage of their own, and a note says that it goes on with that run. So is
+            the looking for reasons, as in `explain`.
         progress : bool, default=False
             Say on standard error how far it is, in a line every few seconds.
         **options
@@ -574,14 +569,13 @@ class FCx(BaseEstimator):
         """
         asked = self._options(k, **options)
         if progress:
-            lines = ProgressLines("explain")
-            on_progress, on_why = both(lines.tell, on_progress), both(lines.why, on_why)
+            on_progress = both(ProgressLines("explain").tell, on_progress)
         table = None if overrides is None else as_table(overrides)
         own = None if table is None else matched(table, Path(source), self.task_, index)
 
-        def explain(rows: pd.DataFrame, tell: OnRows) -> Explanation:
+        def explain(rows: pd.DataFrame, tell: OnProgress) -> Explanation:
             here = None if own is None else own[own.index.isin(rows.index)]
-            return self.explain(rows, k, overrides=here, on_rows=tell, on_why=on_why, **options)
+            return self.explain(rows, k, overrides=here, on_progress=tell, **options)
 
         given = [repr(asked), "" if table is None else table.to_csv(), *(rule.text for rule in self.task_.rules)]
         weights = list(self.model_.state_dict().values())

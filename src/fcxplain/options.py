@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from .errors import DataError, Fault
 from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
-from .progress import OnRows, OnWhy
+from .progress import EXPLAINING, OnProgress, Progress, RowCount
 from .search import Budget, CostWeights, Search, why_not
 from .search.cost import weights_for
 from .task import Task
@@ -61,54 +60,32 @@ class Options:
             raise DataError("explain", faults)
 
 
-class RowCount:
-    """Rows done, told to whoever wants to know; if reasons are asked for, a row without an answer waits for its own."""
-
-    def __init__(self, total: int, on_rows: OnRows | None, on_why: OnWhy | None, *, reasons: bool) -> None:
-        self.done, self.total, self.on_rows, self.on_why, self.reasons = 0, total, on_rows, on_why, reasons
-
-    def searched(self, rows: int, without: int) -> None:
-        """So many more were searched, some of them without an answer."""
-        self.reach(self.done + rows - without * self.reasons)
-
-    def reach(self, done: int) -> None:
-        """So many are done; what was told before is never taken back."""
-        if self.on_rows is not None and done > self.done:
-            self.done = done
-            self.on_rows(done, self.total)
-
-    def looked(self, rows: int, share: float, end: int) -> None:
-        """So much is done of finding out what stands in the way of the last rows before `end`."""
-        if self.on_why is None:
-            self.reach(end - rows + int(share * rows))
-        else:
-            self.on_why(rows, share)
-
-
-def answered(search: Search, rows: pd.DataFrame, options: Options, count: RowCount) -> Explanation:
+def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
     """What the search finds for rows, with reasons where they were asked for."""
-    end = count.done + len(rows)
-    found = search.explain(rows, options.k, best_effort=options.best_effort, on_batch=count.searched)
-    if options.why_not:
-        found = _with_reasons(found, search, options, lambda rows, share: count.looked(rows, share, end))
-    count.reach(end)
+    tell, asked_why = RowCount(len(rows), on_progress).tell, bool(options.why_not)
+    found = search.explain(rows, options.k, best_effort=options.best_effort, reasons=asked_why, on_progress=tell)
+    if asked_why:
+        found = _with_reasons(found, search, options, tell)
+        tell(Progress(EXPLAINING, len(rows), len(rows)))
     return found
 
 
 def answered_apart(
-    search: Search, rows: pd.DataFrame, options: Options, overrides: pd.DataFrame, count: RowCount
+    search: Search, rows: pd.DataFrame, options: Options, overrides: pd.DataFrame, on_progress: OnProgress
 ) -> Explanation:
     """The same where single rows have rules, targets or difficulties of their own: those that share them together."""
-    task, parts = search.task, []
+    task, parts, done = search.task, [], 0
     own = Overrides.read(overrides, rows, task)
     for place, rules, target, difficulty in own.groups():
         narrowed = task.relaxed(rules=(*task.rules, *rules), target=target)
         here = replace(options, difficulty={**(options.difficulty or {}), **difficulty})
-        parts.append((place, answered(search.narrowed(narrowed, here.difficulty), rows.iloc[place], here, count)))
-    return joined(task, rows, parts, own) if parts else answered(search, rows, options, count)
+        alike, tell = search.narrowed(narrowed, here.difficulty), RowCount(len(rows), on_progress, done).tell
+        parts.append((place, answered(alike, rows.iloc[place], here, tell)))
+        done += len(place)
+    return joined(task, rows, parts, own) if parts else answered(search, rows, options, on_progress)
 
 
-def _with_reasons(found: Explanation, search: Search, options: Options, on_why: OnWhy) -> Explanation:
+def _with_reasons(found: Explanation, search: Search, options: Options, on_progress: OnProgress) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
     found = replace(found, reasons=_not_looked_into(found))
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
@@ -119,9 +96,8 @@ def _with_reasons(found: Explanation, search: Search, options: Options, on_why: 
         return search.narrowed(task, options.difficulty).explain(rows, depth=depth)
 
     wall, cpu = time.perf_counter(), time.process_time()
-    tell = partial(on_why, len(place))
-    every = options.why_not == "all"
-    reasons = why_not(search.task, found.rows.iloc[place], found.wanted[place], find, fixed=every, on_share=tell)
+    rows, wanted, every = found.rows.iloc[place], found.wanted[place], options.why_not == "all"
+    reasons = why_not(search.task, rows, wanted, find, fixed=every, on_progress=on_progress)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()

@@ -6,14 +6,15 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from .text import clock_time, counted
 
 # Seconds between two lines.
 SILENCE = 10.0
-# The stages of explaining a file: rows that an earlier run has answered, and the others.
+# The stages of explaining: rows that an earlier run has answered, the others, and those that have no answer.
 FOUND, EXPLAINING = "going through the answers that are there", "explaining rows"
+WHY_NOT = "looking for what stands in the way"
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,11 @@ class Progress:
     """How far a long work is: `done` of `total`, which is None where nobody knows.
 
     `stage` is what is being done, for people to read; what comes in another stage has a pace of its own. `note` is
-    something worth knowing that is told once.
+    something worth knowing that is told once. Where rows are worked on together, some of one may be done.
     """
 
     stage: str
-    done: int
+    done: float
     total: int | None = None
     note: str = ""
 
@@ -33,23 +34,41 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 """Told now and then how far it is."""
 
-OnRows = Callable[[int, int | None], None]
-"""Told how many rows are done, and how many there are, if that is known."""
-OnWhy = Callable[[int, float], None]
-"""Told of how many rows it is asked what stands in their way, and how much of that is done, from 0 to 1."""
-
 
 def nobody(_: Progress) -> None:
     """Told, and does nothing with it."""
 
 
-def counting(stage: str, on_progress: OnProgress) -> Callable[[int, int | None], None]:
-    """What is told as two numbers, how much is done and of how much, as events of a stage."""
+def both(first: OnProgress, second: OnProgress) -> OnProgress:
+    """Tell the first, then the second."""
 
-    def tell(done: int, total: int | None = None) -> None:
-        on_progress(Progress(stage, done, total))
+    def tell(event: Progress) -> None:
+        first(event)
+        second(event)
 
     return tell
+
+
+class RowCount:
+    """Rows explained, counted on after those `before`; told when there are more of them than were told already."""
+
+    def __init__(self, total: int | None, on_progress: OnProgress, before: int = 0, *, reasons: bool = False) -> None:
+        self.before = self.done = before
+        self.total, self.on_progress, self.reasons = total, on_progress, reasons
+
+    def add(self, rows: int, without: int = 0) -> None:
+        """So many more were searched; those without an answer are not done yet, where `reasons` are to come."""
+        rows -= without * self.reasons
+        if rows > 0:
+            self.done += rows
+            self.on_progress(Progress(EXPLAINING, self.done, self.total))
+
+    def tell(self, event: Progress) -> None:
+        """What is done of the rows that come after those before; what is no row explained is passed on as it is."""
+        if event.stage == EXPLAINING:
+            self.add(self.before + int(event.done) - self.done)
+        else:
+            self.on_progress(event)
 
 
 class ProgressLines:
@@ -75,23 +94,17 @@ class ProgressLines:
         self.stream.write(f"{self.what}: {text}\n")
         self.stream.flush()
 
-    def rows(self, done: int, total: int | None) -> None:
-        """So many rows are done; None is a number of rows that nobody knows."""
-        self.move(done, total, "row")
-
     def tell(self, event: Progress) -> None:
-        """So many rows of a file are done. What is noted begins anew: rows before it took no time."""
+        """So many rows are done. What is noted begins anew: rows before it took no time."""
         if event.note:
-            self._before = event.done
+            self._before = int(event.done)
             self.say(event.note)
+        elif event.stage == WHY_NOT and event.total:
+            if self._clock() - self._told >= self.silence:
+                self.say(f"{WHY_NOT} of {counted(event.total, 'row')}, {event.done / event.total:.0%} done")
         elif event.done != self._done:
-            self._done = event.done
-            self.rows(event.done, event.total)
-
-    def why(self, rows: int, share: float) -> None:
-        """So much is done of finding out what stands in the way of some rows."""
-        if self._clock() - self._told >= self.silence:
-            self.say(f"looking for what stands in the way of {counted(rows, 'row')}, {share:.0%} done")
+            self._done = int(event.done)
+            self.move(self._done, event.total, "row")
 
     def move(self, done: int, total: int | None, unit: str) -> None:
         """So much is done of so much; the unit in the singular."""
@@ -109,14 +122,3 @@ class ProgressLines:
 
 def _left(passed: float, done: int, total: int) -> str:
     return f", {clock_time(passed / done * (total - done))} left"
-
-
-def both(first: Callable[..., None], second: Callable[..., None] | None) -> Callable[..., None]:
-    """Tell the first and, if there is one, the second."""
-
-    def tell(*what: Any) -> None:
-        for one in (first, second):
-            if one is not None:
-                one(*what)
-
-    return tell

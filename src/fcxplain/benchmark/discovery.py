@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..causal import CausalGraph, discover
+from ..progress import OnProgress, Progress, nobody
 from ..schema import Feature, Schema
 
 LEVELS = 4
@@ -80,11 +81,11 @@ def measure_discovery(
     features: int = 10,
     alpha: float = 0.01,
     seed: int = 0,
-    on_done: Callable[[int], None] = lambda done: None,
+    on_progress: OnProgress = nobody,
 ) -> list[GraphScore]:
-    """Discovery on the same synthetic tables with each effective sample size; `on_done` is told how many are done."""
+    """Discovery on the same synthetic tables with each effective sample size; `on_progress` hears of each."""
     made = [synthetic(features, rows, seed + i) for i in range(tables)]
-    found = list[GraphScore]()
+    caps, found = list(caps), list[GraphScore]()
     for cap in caps:
         start = time.process_time()
         graphs = [discover(one.table, one.schema, significance=alpha, n_effective=cap) for one in made]
@@ -92,5 +93,5 @@ def measure_discovery(
         marks = [graph.compare(one.truth.cpdag()) for graph, one in zip(graphs, made, strict=True)]
         means = {name: float(np.mean([getattr(m, name) for m in marks])) for name in MARKS}
         found.append(GraphScore(cap, alpha, tables, rows, features, seconds=seconds, **means))
-        on_done(len(found))
+        on_progress(Progress("discovering", len(found), len(caps)))
     return found

@@ -12,32 +12,22 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
+from ..progress import OnProgress, Progress, nobody
 from .measuring import measure
 from .plan import Job
 from .results import ROOT, Failure, Result, append, environment, read_results
 
-State = Literal["running", "done", "failed", "skipped", "copied"]
-
-
-@dataclass(frozen=True)
-class JobProgress:
-    """How far a run is: the job at hand, its number from 1, how many there are, and what becomes of it."""
-
-    job: Job
-    number: int
-    of: int
-    state: State
+RUNNING = "running"
 
 
 def run(
     jobs: Iterable[Job],
     folder: str | Path,
-    on_progress: Callable[[JobProgress], None] = lambda progress: None,
+    on_progress: OnProgress = nobody,
     *,
     time_limit: float | None = None,
     retry: bool = False,
@@ -45,7 +35,8 @@ def run(
     """Do the jobs that have no result in the folder yet, and give each result once it is written there.
 
     A job that fails or takes more than `time_limit` seconds has that as its result. `retry` does failed jobs
-    again. What another job has measured already, for another study, is copied.
+    again. What another job has measured already, for another study, is copied. The stage of what `on_progress` hears is
+    the job, and its note what becomes of it: "running" before; "done", "failed" or "copied" after; or just "skipped".
     """
     jobs = list(jobs)
     # Keys are made of the methods' parameters, so that a setting which makes no sense is told before any work.
@@ -55,15 +46,15 @@ def run(
     for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
         before = known.get(key)
         if before is not None and not (retry and before.failure):
-            on_progress(JobProgress(job, number, len(jobs), "skipped"))
+            on_progress(Progress(str(job), number, len(jobs), "skipped"))
             continue
-        on_progress(JobProgress(job, number, len(jobs), "running"))
+        on_progress(Progress(str(job), number - 1, len(jobs), RUNNING))
         same = done.get(job.work)
         result = replace(same, key=key, job=job, copied_from=same.key) if same else carry_out(job, time_limit)
         append(folder, result)
         known[key] = done[job.work] = result
-        state: State = "copied" if result.copied_from else "failed" if result.failure else "done"
-        on_progress(JobProgress(job, number, len(jobs), state))
+        state = "copied" if result.copied_from else "failed" if result.failure else "done"
+        on_progress(Progress(str(job), number, len(jobs), state))
         yield result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, some
+from ..progress import OnProgress, Progress, nobody
 from ..schema import Natural, Schema
 from . import orientation
 from .graph import CausalGraph
@@ -48,7 +49,7 @@ def discover(
     n_effective: int | None = N_EFFECTIVE,
     bootstrap: int = 0,
     seed: int = 0,
-    on_resample: Callable[[int], None] = lambda done: None,
+    on_progress: OnProgress = nobody,
 ) -> CausalGraph:
     """Learn a causal graph over the schema's features, by PC-stable.
 
@@ -75,8 +76,8 @@ def discover(
         How many resamples of the rows give the edges their support: the share of them that has the edge.
     seed : int
         Of the resamples.
-    on_resample : callable
-        Called with how many resamples are done.
+    on_progress : callable, optional
+        Called after each resample with a `Progress`: how many are `done`, of how many in `total`.
 
     Returns
     -------
@@ -104,7 +105,7 @@ def discover(
         # Rows that repeat double a statistic of no dependence, so that a resample counts as half of its rows.
         again = made(columns, schema, np.sort(rng.integers(n, size=n)), min(counted, n // 2))
         seen.update(frozenset(e) for e in learn(again).edges)
-        on_resample(done + 1)
+        on_progress(Progress("resampling", done + 1, bootstrap))
     return replace(graph, support={e: seen[frozenset(e)] / bootstrap for e in graph.edges}) if bootstrap else graph
 
 

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ..progress import OnProgress, Progress, nobody
 from ..training_loop import TrainingLoop, adam, descend
 
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
-
-OnEpoch = Callable[[int, int], None]
-"""Called after each epoch with how many are done, and how many there are at most: a training may stop before."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +160,12 @@ def fit_network(
     validation: Examples,
     generator: torch.Generator,
     fitting: Fitting | None = None,
-    on_epoch: OnEpoch | None = None,
+    on_progress: OnProgress = nobody,
 ) -> None:
-    """Adam on shuffled batches until the validation loss has stopped falling; the best weights are kept."""
+    """Adam on shuffled batches until the validation loss has stopped falling; the best weights are kept.
+
+    `on_progress` hears of each epoch, and how many there are at most: a training may stop before.
+    """
     sized = (fitting or Fitting()).sized(len(train))
     optimiser = adam(model, sized.learning_rate)
 
@@ -174,8 +175,8 @@ def fit_network(
         yield from (rows.take(slice(start, start + sized.batch)) for start in range(0, len(rows), sized.batch))
 
     def notify(hook: str, *_: object) -> None:
-        if hook == "on_epoch_end" and on_epoch is not None:
-            on_epoch(loop.epoch, sized.epochs)
+        if hook == "on_epoch_end":
+            on_progress(Progress("training the classifier", loop.epoch, sized.epochs))
 
     loop = TrainingLoop(
         model,

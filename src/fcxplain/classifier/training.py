@@ -18,10 +18,11 @@ from torch import nn
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, some
+from ..progress import OnProgress, nobody
 from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators, torch_modules
-from .networks import Examples, OnEpoch, fit_network, mlp, paper_network
+from .networks import Examples, fit_network, mlp, paper_network
 from .protocol import AdapterOptions, CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
@@ -70,11 +71,11 @@ class Lesson:
     validation: Labelled
     """May be empty."""
     seed: int
-    on_epoch: OnEpoch | None = None
+    on_progress: OnProgress = nobody
 
 
 def train_classifier(
-    data: SplitTable, kind: str = "paper", seed: int = 0, *, on_epoch: OnEpoch | None = None
+    data: SplitTable, kind: str = "paper", seed: int = 0, *, on_progress: OnProgress = nobody
 ) -> Classifier:
     """Train a classifier on a data set's training part.
 
@@ -86,8 +87,8 @@ def train_classifier(
         Two linear layers with 10 units between them, 32-32 with ReLUs, or scikit-learn's own on raw columns.
     seed : int
         The same seed gives the same model.
-    on_epoch : callable, optional
-        Called after each epoch of a network with how many are done and how many there are at most.
+    on_progress : callable, optional
+        Called after each epoch of a network with a `Progress`: how many are `done`, of at most how many in `total`.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def train_classifier(
     if kind not in KINDS:
         near = did_you_mean(kind, KINDS) or f"Choose one of {', '.join(KINDS)}."
         raise ClassifierError(f"no kind {kind!r} of classifier. {near}")
-    made = KINDS[kind](replace(_lesson(data, seed), on_epoch=on_epoch))
+    made = KINDS[kind](replace(_lesson(data, seed), on_progress=on_progress))
     made.trained_as = kind
     return made
 
@@ -147,7 +148,7 @@ def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClass
     train, validation = (
         Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
-    fit_network(model, train, validation, generator, on_epoch=lesson.on_epoch)
+    fit_network(model, train, validation, generator, on_progress=lesson.on_progress)
     options = AdapterOptions(lesson.schema, encoder, lesson.classes, output="logits")
     return torch_modules.classifier(model, options)
 

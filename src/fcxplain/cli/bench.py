@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
-    from ..benchmark.runner import JobProgress as Step
     from ..benchmark.speed.dice import Contender
     from ..benchmark.speed.timing import Timing
     from ..benchmark.speed.training import Growth
+    from ..progress import Progress
 
 Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=completion.data_sets)]
 Sample = Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")]
@@ -76,7 +76,7 @@ def bench_speed(
     how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
     # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
     with working(f"measuring on {data}", even=False) as work:
-        found = measured(data, chosen, on_job=lambda done, total, job: work.move(done, total, what=job), **how)
+        found = measured(data, chosen, on_progress=work.tell, **how)
     if picture is not None:
         found.draw(picture)
         err.print(escape(f"picture in {picture}"), highlight=False, soft_wrap=True)
@@ -278,16 +278,16 @@ def _data_here() -> list[str]:
 
 def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, as_json: bool) -> None:
     """Do jobs, telling on standard error what is being done, and on standard output what came of it."""
-    from ..benchmark.runner import run
+    from ..benchmark.runner import RUNNING, run
 
     new: list[Result] = []
     with working("reading results", len(jobs)) as work:
 
-        def show(step: Step) -> None:
-            done = step.number - (step.state == "running")
-            work.move(done, what=str(step.job), fresh=step.state != "skipped")
-            if step.state == "running" and not err.is_terminal:
-                err.print(escape(f"{step.number} of {step.of}: {step.job}"), highlight=False, soft_wrap=True)
+        def show(event: Progress) -> None:
+            work.move(event.done, what=event.stage)
+            if event.note == RUNNING and not err.is_terminal:
+                begun = f"{event.done + 1} of {event.total}: {event.stage}"
+                err.print(escape(begun), highlight=False, soft_wrap=True)
 
         try:
             for result in run(jobs, folder, show, time_limit=time_limit, retry=retry):
@@ -376,7 +376,7 @@ def bench_graphs(
     caps = (1_000, 2_000, 5_000, 10_000, 20_000)
     with working("discovering", len(caps)) as work:
         found = measure_discovery(
-            caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed, on_done=work.move
+            caps, tables=tables, rows=rows, features=features, alpha=alpha, seed=seed, on_progress=work.tell
         )
     if as_json:
         return print_json([asdict(one) for one in found])

@@ -30,7 +30,7 @@ def demo(
     Example: fcxplain demo --out fcxplain-demo
     """
     from ..demo import run
-    from .progress import TrainingProgress
+    from .training import TrainingProgress
 
     _check_folder(output)
     with TrainingProgress(err, then="explaining everybody who is refused") as progress:

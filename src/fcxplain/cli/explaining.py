@@ -11,12 +11,12 @@ from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..files import check_output
-from ..progress import EXPLAINING, counting
+from ..progress import EXPLAINING
 from ..text import counted
 from . import console as completion
 from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
 from .models import CalledBy, Model, OwnClassifier, Rows
-from .progress import Work, working
+from .progress import working
 
 if TYPE_CHECKING:
     from ..datasets.source import Source
@@ -250,23 +250,13 @@ def explain(
     with working("loading the rows"):
         table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
     with working(EXPLAINING, len(table)) as work:
-        answer = fcx.explain(table, **watched(work), **asked)
+        answer = fcx.explain(table, on_progress=work.tell, **asked)
     _write(answer, output, html, group, secret)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
         print_answers(answer, output, html, asked_why=bool(why))
     return _end(answer.counts, strict=strict)
-
-
-def watched(work: Work) -> dict[str, Any]:
-    """What to call with how far it is: rows that are done, and how far the looking for reasons is."""
-
-    def on_why(rows: int, share: float) -> None:
-        what = f"looking for what stands in the way of {counted(rows, 'row')}"
-        work.move(int(share * 1000), 1000, what=what, in_percent=True)
-
-    return {"on_rows": counting(EXPLAINING, work.tell), "on_why": on_why}
 
 
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
@@ -341,8 +331,7 @@ def _is_parquet(path: str) -> bool:
 def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Streamed:
     with working(EXPLAINING) as work:
         try:
-            heard = {"on_progress": work.tell, "on_why": watched(work)["on_why"]}
-            return fcx.explain_file(rows, output, **heard, **asked)
+            return fcx.explain_file(rows, output, on_progress=work.tell, **asked)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..datasets.source import Source
     from ..explainer import FCx
     from ..generator.presets import Constraint
+    from ..progress import Progress
     from ..rules import Rule
     from ..task import Task
 
@@ -280,7 +281,11 @@ def _trained(data: Dataset, source: Source) -> Classifier:
 
     # Epochs are counted where there are any; they may be fewer in the end.
     with working(f"training the classifier {source.classifier}") as work:
-        return train_classifier(data, source.classifier, source.seed, on_epoch=work.move)
+
+        def move(event: Progress) -> None:
+            work.move(event.done, event.total)
+
+        return train_classifier(data, source.classifier, source.seed, on_progress=move)
 
 
 def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -> dict[str, Any]:
@@ -301,7 +306,7 @@ def _fitted(
     fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
 ) -> tuple[Task, dict[str, Any]]:
     """Fit, with the progress on standard error; the task, and what there is to tell of it."""
-    from .progress import TrainingProgress
+    from .training import TrainingProgress
 
     task = _task(data, source, _trained(data, source) if own is None else own, asked)
     marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..datasets import Dataset
     from ..explainer import FCx
     from ..metrics import Evaluation
+    from ..progress import OnProgress
 
 
 Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `fcxplain fit`).")]
@@ -87,7 +88,7 @@ def evaluate(
         table = _rows(fcx, model, rows, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
         refused = table[fcx.task_.refused(table)].iloc[:limit]
     with working("explaining rows", len(refused)) as work:
-        answer = fcx.explain(refused, on_rows=work.move)
+        answer = fcx.explain(refused, on_progress=work.tell)
     with working("measuring"):
         found = measure(answer, metrics=names or None, convention=convention)
     if as_json:
@@ -159,14 +160,10 @@ def graph(
     if output is not None:
         check_output(output, (*PICTURES, ".csv", ".dot"), "--out")
     with working("looking for causes") as work:
-
-        def move(done: int) -> None:
-            work.move(done, total=bootstrap, what="resampling")
-
         if data is None:
-            found = _model_graph(Path(str(model)), classifier, bootstrap, move)
+            found = _model_graph(Path(str(model)), classifier, bootstrap, work.tell)
         else:
-            settings: dict[str, Any] = {"bootstrap": bootstrap, "on_resample": move}
+            settings: dict[str, Any] = {"bootstrap": bootstrap, "on_progress": work.tell}
             settings |= {} if significance is None else {"significance": significance}
             settings |= {} if n_effective is None else {"n_effective": n_effective or None}
             found = _discovered(data, label, schema_file, ignore or [], seed, settings)
@@ -215,9 +212,7 @@ def _check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any
         raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
 
 
-def _model_graph(
-    folder: Path, classifier: str | None, bootstrap: int, on_resample: Callable[[int], None]
-) -> CausalGraph:
+def _model_graph(folder: Path, classifier: str | None, bootstrap: int, on_progress: OnProgress) -> CausalGraph:
     """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
     from ..causal import CausalGraph, discover
     from ..explainer import FCx
@@ -231,7 +226,7 @@ def _model_graph(
     fcx = FCx.load(folder, classifier)
     settings: dict[str, Any] = {"significance": fcx.significance, "n_effective": fcx.n_effective, "seed": fcx.seed}
     found = discover(
-        _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_resample=on_resample, **settings
+        _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_progress=on_progress, **settings
     )
     if replace(found, support=()) != replace(kept, support=()):
         problem = "its graph was given, or its data has changed: resamples say nothing about it"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -15,9 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from ..generator.training import Callback, Training
-from ..progress import Progress
-from ..text import clock_time
+from ..progress import WHY_NOT, Progress
+from ..text import clock_time, counted
 from .console import err, note, out
 
 # Where nobody watches, a line so many seconds after the last.
@@ -80,24 +78,15 @@ class Work:
         """How far it is, from whatever does it."""
         if event.note:
             note(event.note)
-        self.move(event.done, event.total, what=event.stage)
+        reasons = event.stage == WHY_NOT
+        what = f"{WHY_NOT} of {counted(event.total or 0, 'row')}" if reasons else event.stage
+        self.move(event.done, event.total, what=what, in_percent=reasons)
 
-    def move(
-        self,
-        done: float,
-        total: int | None = None,
-        *,
-        what: str | None = None,
-        fresh: bool = True,
-        in_percent: bool = False,
-    ) -> None:
-        """So much is done now; of a `total` of 0, nothing is counted.
-
-        What was there already is not `fresh`, and says nothing of the time that is left.
-        """
+    def move(self, done: float, total: int | None = None, *, what: str | None = None, in_percent: bool = False) -> None:
+        """So much is done now; of a `total` of 0, nothing is counted."""
         task, now, self._in_percent = self._display.tasks[0], self._clock(), in_percent
         # What is done next may have another pace.
-        if not fresh or what not in (None, self.what) or done < task.completed or total not in (None, task.total):
+        if what not in (None, self.what) or done < task.completed or total not in (None, task.total):
             self._anew(done, total)
         self.what = what or self.what
         named = None if what is None else escape(what)
@@ -174,69 +163,3 @@ class _Display(Bars):
         yield from super().get_renderables()
         if self.detail:
             yield Text(self.detail)
-
-
-PREPARING = "preparing: whom the model refuses, its gradients, the causal graph"
-
-
-class TrainingProgress(Callback):
-    """Epoch x of n, the time left, the loss and its terms, moved on with every batch.
-
-    A context manager, so that the display ends however the training does. After the training, `rows` is how
-    many rows it saw each epoch, and `resumed` how many epochs were there already. `then` is what comes after it.
-    """
-
-    def __init__(self, console: Console, then: str = "") -> None:
-        self.console, self.rows, self.resumed, self.then = console, 0, 0, then
-        self._work, self._batch = Work(PREPARING, console=console), 0
-
-    def __enter__(self) -> Self:
-        self._work.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._work.stop()
-
-    def tell(self, event: Progress) -> None:
-        """How far it is with what comes before the training, or after it."""
-        self._work.tell(event)
-
-    def on_train_begin(self, training: Training) -> None:
-        """Say where it goes on, if it does, and how much there is to do."""
-        self.rows, self.resumed = len(training.train), training.epoch
-        total = training.schedule.epochs
-        if training.epoch:
-            self.console.print(f"going on after epoch {training.epoch}", highlight=False)
-        if not self.console.is_terminal:
-            told = f"learning from {self.rows:,} refused rows, in at most {total:,} epochs"
-            self.console.print(told, highlight=False, soft_wrap=True)
-        self._work.move(training.epoch, total, what="learning, epoch")
-
-    def on_epoch_begin(self, training: Training) -> None:
-        """Name the epoch."""
-        self._batch = 0
-        self._work.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
-
-    def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
-        """Move the bar on by a batch and show its terms."""
-        self._batch += 1
-        batches = max(1, round(len(training.train) / training.schedule.batch))
-        if self.console.is_terminal:
-            self._work.describe(detail=worded(terms))
-            self._work.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
-
-    def on_epoch_end(self, training: Training) -> None:
-        """Where there is no bar, a line if the last is long ago."""
-        self._work.move(training.epoch, in_percent=self.console.is_terminal)
-
-    def on_train_end(self, training: Training) -> None:
-        """Give way to what comes next."""
-        self._work.describe(detail="")
-        if self.then:
-            self._work.move(0, 0, what=self.then)
-
-
-def worded(terms: dict[str, float]) -> str:
-    """The loss, and the terms that it is the weighted sum of."""
-    parts = [f"{name} {value:.3g}" for name, value in terms.items() if name != "total"]
-    return f"loss {terms['total']:.3g} of {', '.join(parts)}"

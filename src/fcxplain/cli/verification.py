@@ -60,7 +60,7 @@ def verify(
         task, source = fcx.task_, Source.remembered(fcx.source_)
         table = read_rows(rows, task, source, index=index, skip_missing=skip_missing)
     with working("checking answers", len(table)) as work:
-        found = verified(task, table, answers, overrides=own, key=secret, on_rows=work.move)
+        found = verified(task, table, answers, overrides=own, key=secret, on_progress=work.tell)
     if as_json:
         print_json(found.to_dict())
     else:

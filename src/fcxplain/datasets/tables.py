@@ -235,6 +235,8 @@ class TextRows:
     def __init__(self, path: Path, schema: Schema, index: str | None = None) -> None:
         self.schema, self.index = schema, index
         self.file = DelimitedFile(path, expected=schema.names, largest=None)
+        # An index that is not there is refused before any row is read.
+        called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
         self.features = [n for n in self.file.header if n in schema]
         self.levels = _categories(schema, self.features)
 

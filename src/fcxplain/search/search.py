@@ -20,6 +20,7 @@ from ..causal import CausalGraph
 from ..classifier.distillation import Differentiable
 from ..errors import ClassifierError, DataError, Fault, whole
 from ..explanation import Effort, Explanation, Status
+from ..progress import OnProgress, RowCount, nobody
 from ..schema import Natural
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
@@ -37,9 +38,6 @@ CHUNK, CHUNKS = 512, 16
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
 # The place of a class that a model could not say.
 UNKNOWN = -1
-
-OnBatch = Callable[[int, int], None]
-"""Told that so many more rows were searched, and how many of them have no answer."""
 
 
 class Search:
@@ -98,16 +96,17 @@ class Search:
         *,
         best_effort: bool = False,
         depth: int = DEEPEST,
-        on_batch: OnBatch | None = None,
+        reasons: bool = False,
+        on_progress: OnProgress = nobody,
     ) -> Explanation:
         """At most `k` verified counterfactuals for each row that does not have the class wanted.
 
         With `best_effort`, rows without one get what came nearest, marked as such. An answer depends on its row, the
         model, the rules and the seed, never on the rows beside it. With less `depth` (see `StepRunner`), rows are
-        given up earlier. `on_batch` hears of each batch when it was searched.
+        given up earlier. `on_progress` hears of each batch when it was searched; its rows without an answer are not
+        done yet where `reasons` are looked for afterwards.
         """
         _refuse("explain", whole("k", k, 1))
-        tell = on_batch or _nobody
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
         classes, failures = classes_by_halves(self.context.oracle, table, natural)
@@ -115,9 +114,10 @@ class Search:
         wanted = self.task.wanted(known[classes])
         asked = np.flatnonzero((known[classes] != wanted) & (classes != UNKNOWN))
         inquiry = Inquiry(table, wanted, asked, failures)
-        tell(len(table) - len(asked), 0)
+        count = RowCount(len(table), on_progress, reasons=reasons)
+        count.add(len(table) - len(asked))
         runner = StepRunner(self.context, k, depth)
-        parts = self._in_parts(runner, self._question(inquiry, natural), tell, best_effort=best_effort)
+        parts = self._in_parts(runner, self._question(inquiry, natural), count, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
@@ -133,14 +133,14 @@ class Search:
         present = self.context.space.present(natural, self.task.class_places(wanted))
         return Question(present, wanted)
 
-    def _in_parts(self, runner: StepRunner, question: Question, tell: OnBatch, *, best_effort: bool) -> list[Part]:
+    def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
         k, cheap = runner.k, self.context.oracle.cheap
         size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
         parts = []
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
-            found = self._searched(runner, part.rows, tell)
+            found = self._searched(runner, part.rows, count)
             found, answers = self._snapped(runner, part, found, checked(self.context.space, part, found, k))
             lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.rows)) == 0)
             if best_effort and len(lacking):
@@ -172,28 +172,24 @@ class Search:
             found = found.continued(more, rows)
         return found, answers
 
-    def _searched(self, runner: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+    def _searched(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
         if not self.settings.is_quick(runner.k):
-            found = self._in_batches(runner, present, tell)
+            found = self._in_batches(runner, present, count)
         else:
             found = found_by_halves(runner.quick, present)
             left = np.flatnonzero(~found.pool.has(len(present)))
-            tell(len(present) - len(left), 0)
-            found = found.completed(self._in_batches(runner, present.take(left), tell), left)
+            count.add(len(present) - len(left))
+            found = found.completed(self._in_batches(runner, present.take(left), count), left)
         return replace(found, pool=runner.ordered(present, found.pool))
 
-    def _in_batches(self, runner: StepRunner, present: Rows, tell: OnBatch) -> SearchResult:
+    def _in_batches(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
         size, found = CHUNK if self.context.oracle.cheap else CHUNK_ASKING, []
         for start in range(0, max(len(present), 1), size):
             batch = present.take(slice(start, start + size))
             found.append(found_by_halves(runner.run, batch))
-            tell(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
+            count.add(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
         return one_after_the_other(found, present.codes.shape[1])
-
-
-def _nobody(rows: int, without: int) -> None:
-    """Where nobody wants to know."""
 
 
 def _refuse(what: str, faults: list[Fault]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, islice
 from math import comb
 from typing import Any
@@ -17,6 +16,7 @@ from ..errors import ClassifierError, SchemaError
 from ..explanation import Explanation, Status
 from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
+from ..progress import WHY_NOT, OnProgress, Progress, nobody
 from ..proof.proof import Proof, prove
 from ..rules import Rule, holds, in_words
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
@@ -127,9 +127,6 @@ def _widened(feature: Feature, side: Side) -> float | None:
 Find = Callable[[Task, pd.DataFrame, int], Explanation]
 """A search: verified counterfactuals of rows under a task; the last is how deep it goes, 1 to 3."""
 
-OnShare = Callable[[float], None]
-"""Told how much of the work is done, from 0 to 1."""
-
 # Looser tasks that are tried at most, with one obstacle gone and with several.
 TRIES, TRIES_TOGETHER = 200, 60
 # So many sets of obstacles are told of a row.
@@ -144,26 +141,21 @@ def why_not(
     *,
     most: int = 2,
     fixed: bool = False,
-    on_share: OnShare | None = None,
+    on_progress: OnProgress = nobody,
 ) -> list[WhyNot]:
     """Say for each row what stands in the way of the class wanted.
 
     At most `most` obstacles, 1 or 2, are taken away at once. Features that may not change are among them only if it is
-    asked what is `fixed`.
+    asked what is `fixed`. `on_progress` hears of rows done; some of each, since they are looked at together.
     """
     (rows, _), wanted = task.read(rows), np.asarray(wanted)
     answers: dict[int, WhyNot] = {}
     for name in dict.fromkeys(wanted.tolist()):
         own = np.flatnonzero(wanted == name)
         inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find, fixed=fixed)
-        before, here = len(answers) / len(rows), len(own) / len(rows)
-        tell = None if on_share is None else partial(_tell_part, on_share, before, here)
-        answers |= dict(zip(own.tolist(), inquiry.run(most, tell), strict=True))
+        begun = Progress(WHY_NOT, len(answers), len(rows))
+        answers |= dict(zip(own.tolist(), inquiry.run(most, begun, on_progress), strict=True))
     return [answers[i] for i in range(len(rows))]
-
-
-def _tell_part(on_share: OnShare, before: float, here: float, share: float) -> None:
-    on_share(before + here * share)
 
 
 class _Inquiry:
@@ -178,7 +170,7 @@ class _Inquiry:
         self.unasked: list[Obstacle] = []
         """Bounds beyond which the model does not answer."""
 
-    def run(self, most: int, on_share: OnShare | None) -> list[WhyNot]:
+    def run(self, most: int, begun: Progress, on_progress: OnProgress) -> list[WhyNot]:
         every, tried, turns = self.every, 0, _turns(most)
         tries = [min(_tries(size), comb(len(every), size)) for size, _ in turns]
         self.all_tried = all(comb(len(every), size) <= _tries(size) for size, _ in turns)
@@ -190,8 +182,7 @@ class _Inquiry:
                 if len(left):
                     self._try(taken, left, depth)
                 tried += 1
-                if on_share is not None:
-                    on_share(tried / sum(tries))
+                on_progress(replace(begun, done=begun.done + len(self.rows) * tried / sum(tries)))
         return [self._told(i, most) for i in range(len(self.rows))]
 
     def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:

@@ -33,7 +33,6 @@ class RowFile:
         self.total: int | None = None
         self.text = None if is_parquet(self.path) else TextRows(self.path, task.schema, index)
         if self.text is not None:
-            self._check_index(self.text.file.header)
             layout = f"{self.text.file.encoding} {self.text.file.separator} {self.text.file.header}"
         else:
             with reading_parquet(self.path):
@@ -72,7 +71,8 @@ class RowFile:
         self.levels: list[Any] = [c for c in described if isinstance(c, dict) or c in names]
         self.levels = self.levels or [{"start": 0, "step": 1}]
         if self.index is not None and self.levels != [self.index]:
-            self._check_index(names)
+            # A column that is not there is refused before any row is explained.
+            called_by(pd.DataFrame(columns=names), self.index, self.task.schema, str(self.path))
             self.levels = [self.index]
         return str(schema.remove_metadata())
 
@@ -98,10 +98,6 @@ class RowFile:
             for level in self.levels
         ]
         return frame.set_axis(_indexed(levels), axis=0)
-
-    def _check_index(self, columns: Sequence[str]) -> None:
-        """Refuse a column that is not there before any row is explained."""
-        called_by(pd.DataFrame(columns=list(columns)), self.index, self.task.schema, str(self.path))
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Text that was read, in the dtypes of the task's rows where they can hold it."""

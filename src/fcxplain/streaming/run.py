@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table
 from ..explanation.frame import column_named
 from ..files import only_run, replacing, write_whole
 from ..hashing import fingerprint
-from ..progress import EXPLAINING, FOUND, OnProgress, OnRows, Progress, nobody
+from ..progress import EXPLAINING, FOUND, OnProgress, Progress, RowCount, nobody
 from ..task import Task
 from .rows import RowFile
 
@@ -173,8 +172,8 @@ def _writing(path: Path) -> Iterator[None]:
 # is not kept yet is lost when a run is stopped.
 CHUNK, DEAR = 20_000, 1_000
 
-Explain = Callable[[pd.DataFrame, OnRows], Explanation]
-"""Answers for some rows; told as well whom to tell how many of them are done, and how many there are."""
+Explain = Callable[[pd.DataFrame, OnProgress], Explanation]
+"""Answers for some rows; told as well whom to tell how many of them are done."""
 
 
 @dataclass(frozen=True)
@@ -318,16 +317,11 @@ def _explained(
                 kept = "the answers before it are kept from the run that was stopped"
                 on_progress(Progress(EXPLAINING, done, total, f"going on after row {done:,}: {kept}"))
             resuming, stage = False, EXPLAINING
-            answers = explain(table, partial(_tell, on_progress, done, total))
+            answers = explain(table, RowCount(total, on_progress, done).tell)
             part = parts.keep(number, arrow_table(answers))
         done += len(table)
         on_progress(Progress(stage, done, total))
         yield part
-
-
-def _tell(on_progress: OnProgress, before: int, total: int | None, done: int, _: int | None) -> None:
-    """What is done of a chunk, as what is done of the file."""
-    on_progress(Progress(EXPLAINING, before + done, total))
 
 
 def _together(abouts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -24,10 +24,11 @@ from ...explanation import Explanation
 from ...generator.view import class_indices
 from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
+from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from ...training_loop import one_thread
 from .explaining import bare_draw
-from .timing import OnJob, cpu_seconds, nobody
+from .timing import cpu_seconds
 
 REMEDY = "pip install 'fcxplain[compare]'"
 Way = Literal["random", "genetic"]
@@ -187,7 +188,7 @@ def compared(
     rows: int = ROWS,
     repeat: int = 5,
     seed: int = 0,
-    on_job: OnJob = nobody,
+    on_progress: OnProgress = nobody,
 ) -> list[Contender]:
     """Explain the same rows in every way. Ours and the bare work count by their best turn; dice-ml has one turn.
 
@@ -195,11 +196,14 @@ def compared(
     """
     some = refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:rows])]
     with one_thread(), threadpool_limits(limits=1):
-        found = []
+        found = list[Contender]()
         for name, explain in _ours(fcx, some).items():
-            on_job(name)
+            on_progress(Progress(name, len(found), len(NAMES)))
             found.append(_timed(name, fcx.task_, some, explain, fitting, repeat))
-        return found + list(_packages(fcx.task_, some, seed, on_job))
+        for way, name in PACKAGES.items():
+            on_progress(Progress(name, len(found), len(NAMES)))
+            found.append(_package(way, name, fcx.task_, some, seed))
+    return found
 
 
 def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
@@ -211,15 +215,12 @@ def _ours(fcx: FCx, some: pd.DataFrame) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _packages(task: Task, some: pd.DataFrame, seed: int, on_job: OnJob) -> Iterator[Contender]:
-    for way, name in PACKAGES.items():
-        on_job(name)
-        if not installed():
-            yield Contender(name, len(some), note=f"not installed: {REMEDY}")
-            continue
-        package = DicePackage(way, seed=seed)
-        fitting = cpu_seconds(partial(package.fit, task))
-        yield _timed(name, task, some, partial(package.explain, some), fitting, repeat=1)
+def _package(way: Way, name: str, task: Task, some: pd.DataFrame, seed: int) -> Contender:
+    if not installed():
+        return Contender(name, len(some), note=f"not installed: {REMEDY}")
+    package = DicePackage(way, seed=seed)
+    fitting = cpu_seconds(partial(package.fit, task))
+    return _timed(name, task, some, partial(package.explain, some), fitting, repeat=1)
 
 
 def _timed(

@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 from ...explainer import FCx
 from ...generator.draws import Proposer
 from ...generator.view import class_indices
+from ...progress import OnProgress, Progress, nobody
 from ...search import PREFERENCES
 from ...training_loop import one_thread
-from .timing import OnJob, Timing, cpu_seconds, nobody
+from .timing import Timing, cpu_seconds
 from .training import Growth, peak_memory
 
 # Rows that are explained one at a time.
@@ -33,20 +34,22 @@ ONE_DRAW = "one draw, a batch"
 JOBS = (*BATCHES, *ROWS, ONE_DRAW)
 
 
-def explaining_speed(fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_job: OnJob = nobody) -> list[Timing]:
+def explaining_speed(
+    fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_progress: OnProgress = nobody
+) -> list[Timing]:
     """CPU seconds for all rows by each preference, for one row, and with one draw against the bare work."""
-    found = []
+    found = list[Timing]()
     with one_thread(), threadpool_limits(limits=1):
         for prefer, job in zip(PREFERENCES, BATCHES, strict=True):
-            on_job(job)
+            on_progress(Progress(job, len(found), len(JOBS)))
             found.append(Timing(job, len(refused), _best(partial(fcx.explain, refused, prefer=prefer), repeat)))
         for prefer, job in zip(PREFERENCES, ROWS, strict=True):
-            on_job(job)
+            on_progress(Progress(job, len(found), len(JOBS)))
             # The median over rows that are explained one at a time; the first of all is not counted.
             ways = [partial(fcx.explain, refused.iloc[[i]], prefer=prefer) for i in range(min(SINGLE, len(refused)))]
             ways[0]()
             found.append(Timing(job, 1, statistics.median(map(cpu_seconds, ways))))
-        on_job(ONE_DRAW)
+        on_progress(Progress(ONE_DRAW, len(found), len(JOBS)))
         floor = _best(bare_draw(fcx, refused), repeat)
         fast = _best(partial(fcx.explain, refused, draws=1), repeat)
         found.append(Timing(ONE_DRAW, len(refused), fast, floor))
@@ -60,20 +63,20 @@ def explaining_growth(
     sizes: Sequence[int] = SIZES,
     prefer: str = "sparse",
     seed: int = 0,
-    on_job: OnJob = nobody,
+    on_progress: OnProgress = nobody,
 ) -> list[Growth]:
     """File to file with ever more rows, drawn from these with replacement.
 
     A small file goes first and is not counted: what is loaded and learnt at the first use is no cost of a row.
     """
-    generator, found = np.random.default_rng(seed), []
+    generator, found = np.random.default_rng(seed), list[Growth]()
     with tempfile.TemporaryDirectory() as folder, one_thread(), threadpool_limits(limits=1):
         source, target = Path(folder) / "rows.parquet", Path(folder) / "answers.parquet"
         work = partial(fcx.explain_file, source, target, prefer=prefer, overwrite=True)
         refused.iloc[:SINGLE].reset_index(drop=True).to_parquet(source)
         work()
         for size in sorted(sizes):
-            on_job(f"file to file, {size:,} rows")
+            on_progress(Progress(f"file to file, {size:,} rows", len(found), len(sizes)))
             refused.iloc[generator.integers(0, len(refused), size)].reset_index(drop=True).to_parquet(source)
             before = peak_memory()
             seconds = cpu_seconds(work)

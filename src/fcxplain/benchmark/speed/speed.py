@@ -3,8 +3,8 @@ network, answers against dice-ml's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from ...classifier import train_classifier
 from ...datasets import Dataset, load_dataset
 from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
+from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from . import dice as versus
 from . import explaining, training
 from .dice import Contender, compared
 from .tables import encoding, repairing
-from .timing import Machine, OnJob, Timing, cpu_seconds, this_machine
+from .timing import Machine, Timing, cpu_seconds, this_machine
 from .training import Growth, peak_memory, training_growth, training_speed
 
 MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare")
@@ -83,18 +84,18 @@ def measured(
     up_to: int = UP_TO,
     rows: int = versus.ROWS,
     seed: int = 0,
-    on_job: Callable[[int, int, str], None] | None = None,
+    on_progress: OnProgress = nobody,
 ) -> Speed:
     """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`.
 
     up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare".
-    on_job: called when a measurement begins, with how many are done, how many there are, and what this one is.
+    on_progress: told when a measurement begins; the stage is what it is.
     """
     chosen = _checked(what, up_to)
-    tell = _Count(jobs(chosen, up_to), on_job)
+    tell = _Count(jobs(chosen, up_to), on_progress)
     machine, loaded = this_machine(), load_dataset(data, seed=seed, sample=sample)
     if ALONE in chosen:
-        tell("fit, one epoch")
+        tell(Progress("fit, one epoch", 0))
         # The whole fit of the published preset, but with one epoch.
         task, fcx = _task(loaded, seed), FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
         rows_trained = int(task.refused(task.train).sum())
@@ -126,12 +127,11 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
 class _Count:
     """Measurements that have begun, told to whoever wants to know."""
 
-    def __init__(self, total: int, on_job: Callable[[int, int, str], None] | None) -> None:
-        self.begun, self.total, self.on_job = 0, total, on_job
+    def __init__(self, total: int, on_progress: OnProgress) -> None:
+        self.begun, self.total, self.on_progress = 0, total, on_progress
 
-    def __call__(self, job: str) -> None:
-        if self.on_job is not None:
-            self.on_job(self.begun, self.total, job)
+    def __call__(self, event: Progress) -> None:
+        self.on_progress(replace(event, done=self.begun, total=self.total))
         self.begun += 1
 
 
@@ -152,47 +152,47 @@ def _sizes(sizes: Sequence[int], up_to: int) -> list[int]:
 
 
 def _training(
-    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, seed: int, tell: OnJob
+    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, seed: int, tell: OnProgress
 ) -> tuple[list[Timing], list[Growth]]:
     if not TRAINS & set(chosen):
         return [], []
-    tell("getting the training ready")
+    tell(Progress("getting the training ready", 0))
     run = FCx.as_published("binary", loaded.name, seed).training(_task(loaded, seed), validation=loaded.validation)
     parts, schedule = (run.objective, run.model, run.train), run.schedule
     how: dict[str, Any] = {"schedule": schedule, "seed": seed}
     timings = []
     if "training" in chosen:
-        tell("training, term by term")
+        tell(Progress("training, term by term", 0))
         timings = training_speed(*parts, repeat=repeat, **how)
     sizes = _sizes(training.SIZES, up_to) if "growth" in chosen else []
-    return timings, training_growth(*parts, sizes=sizes, repeat=min(repeat, 3), on_job=tell, **how)
+    return timings, training_growth(*parts, sizes=sizes, repeat=min(repeat, 3), on_progress=tell, **how)
 
 
 def _explaining(
-    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, rows: int, seed: int, tell: OnJob
+    loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, rows: int, seed: int, tell: OnProgress
 ) -> tuple[list[Timing], list[Growth], list[Contender]]:
     if not EXPLAINS & set(chosen):
         return [], [], []
-    tell("fitting")
+    tell(Progress("fitting", 0))
     task = _task(loaded, seed)
     fcx = FCx(seed=seed)
     fitting = cpu_seconds(partial(fcx.fit, task, validation=loaded.validation))
     refused = loaded.test[list(task.schema.names)][task.refused(loaded.test)]
     timings, growth, others, sizes = [], [], [], _sizes(explaining.SIZES, up_to)
     if "explaining" in chosen:
-        timings = explaining.explaining_speed(fcx, refused, repeat=repeat, on_job=tell)
+        timings = explaining.explaining_speed(fcx, refused, repeat=repeat, on_progress=tell)
     if "streaming" in chosen:
-        growth = explaining.explaining_growth(fcx, refused, sizes=sizes, seed=seed, on_job=tell)
+        growth = explaining.explaining_growth(fcx, refused, sizes=sizes, seed=seed, on_progress=tell)
     if "compare" in chosen:
-        others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_job=tell)
+        others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_progress=tell)
     return timings, growth, others
 
 
-def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnJob) -> list[Timing]:
+def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnProgress) -> list[Timing]:
     table = pd.concat([loaded.train, loaded.validation, loaded.test])
-    tell("encoding")
+    tell(Progress("encoding", 0))
     encoded = encoding(table, loaded.schema, repeat=repeat)
-    tell("repairing")
+    tell(Progress("repairing", 0))
     return encoded + repairing(table, loaded.schema, loaded.rules["binary"], seed=seed, repeat=repeat)
 
 

@@ -12,9 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-OnJob = Callable[[str], None]
-"""Told of each job when it begins."""
-
 
 @dataclass(frozen=True)
 class Timing:
@@ -34,10 +31,6 @@ class Timing:
     def ratio(self) -> float | None:
         """Our time over the plain work's."""
         return None if self.floor is None else self.seconds / self.floor
-
-
-def nobody(job: str) -> None:
-    """Where nobody wants to know what is measured now."""
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:

@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 from ...generator.cvae import ConditionalVAE, Draw
 from ...generator.objective import LossWeights, Objective
 from ...generator.training import Callback, Training, TrainingRows
+from ...progress import OnProgress, Progress, nobody
 from ...training_loop import Schedule, one_thread
-from .timing import OnJob, Timing, cpu_seconds, nobody
+from .timing import Timing, cpu_seconds
 
 Batch = tuple[TrainingRows, torch.Tensor]
 """Rows, and the noise that their latent points are drawn with."""
@@ -78,14 +79,14 @@ def training_growth(
     schedule: Schedule | None = None,
     repeat: int = 3,
     seed: int = 0,
-    on_job: OnJob = nobody,
+    on_progress: OnProgress = nobody,
 ) -> list[Growth]:
     """One epoch on ever more rows, drawn from these with replacement; the best of several epochs counts."""
     schedule = replace(schedule or Schedule(), epochs=repeat)
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    found = list[Growth]()
     for size in sorted(sizes):
-        on_job(f"one epoch, {size:,} rows")
+        on_progress(Progress(f"one epoch, {size:,} rows", len(found), len(sizes)))
         before = peak_memory()
         places = torch.randint(len(rows), (size,), generator=generator)
         resampled = rows.take(places, rows.x.device)

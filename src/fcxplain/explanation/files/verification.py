@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...overrides import Overrides, as_table
+from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from ...text import counted
 from ..certificate import model_id, rules_id
@@ -184,7 +185,7 @@ def verify(
     *,
     overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
     key: bytes | None = None,
-    on_rows: Callable[[int], None] = lambda done: None,
+    on_progress: OnProgress = nobody,
 ) -> Verification:
     """Hold a file of answers against its rows, model and rules, and against its digest.
 
@@ -204,8 +205,8 @@ def verify(
     key : bytes, optional
         What the file was written with. A digest without a key detects accidental damage and careless edits; only a key
         proves who wrote the file.
-    on_rows : callable, optional
-        Called with how many rows of the file are done.
+    on_progress : callable, optional
+        Called now and then with a `Progress`: how many rows are `done`, of how many in `total`.
 
     Returns
     -------
@@ -227,7 +228,7 @@ def verify(
     audit = _Audit(AnswerFile(Path(path), task), rows, own)
     for table in audit.file.batches():
         audit.look_at(table)
-        on_rows(audit.done)
+        on_progress(Progress("checking answers", audit.done, len(rows)))
     return audit.result(key)
 
 
