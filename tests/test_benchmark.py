@@ -193,7 +193,7 @@ def test_a_line_has_all_that_a_reader_needs(measured: Measured):
     assert [epoch["number"] for epoch in first.history] == [1, 2]
     assert set(first.history[0]["train"]) == {
         "total",
-        *(t for t, w in METHODS["fcx-u"].make("adult", "unary", 0).weights if w),
+        *(t for t, w in METHODS["fcx-u"].make("adult", "unary", 0).loss_weights if w),
     }
     figures = {"validity", "validity_soft", "success", "sparsity", "feasibility_unary", "feasibility_binary_soft"}
     assert figures <= set(first.figures) | set(first.absent)
