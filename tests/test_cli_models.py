@@ -29,6 +29,7 @@ from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
 from fcxplain.generator.objective import LossWeights
+from fcxplain.generator.training import Callback, Training
 from fcxplain.metrics import METRICS
 from fcxplain.progress import Progress
 from fcxplain.settings import read_settings
@@ -293,8 +294,14 @@ def write_onnx(onnx, layers, path: Path, scale: float = 1.0) -> None:
 def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: Path):
     fcx = FCx.load(shop / "model")
     screen = io.StringIO()
+
+    class Slow(Callback):
+        def on_epoch_begin(self, training: Training) -> None:
+            # Two epochs may be over before the screen is drawn again.
+            time.sleep(0.3)
+
     with TrainingProgress(Console(file=screen, force_terminal=True, width=200)) as progress:
-        fcx.fit(fcx.task_, callbacks=[progress])
+        fcx.fit(fcx.task_, callbacks=[progress, Slow()])
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "epoch 2 of 2" in shown
     assert re.search(r"epoch 2 of 2 .*%, 0:0\d left", shown)
