@@ -168,7 +168,10 @@ class StepRunner:
         return self._result(batch, self._shortlisted(batch, found.pool), found)
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
-        rows = np.flatnonzero(np.logical_and.reduce([applies(batch, found) for applies in step.rows]))
+        wanted = np.ones(len(batch), dtype=bool)
+        for applies in step.rows:
+            wanted = wanted & applies(batch, found) if wanted.any() else wanted
+        rows = np.flatnonzero(wanted)
         if len(rows):
             part, known = batch.of(rows), found.of(rows)
             pool = step.propose(part, known)

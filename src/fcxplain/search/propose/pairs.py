@@ -86,4 +86,8 @@ def without_few_changes(batch: Batch, found: Found) -> Bools:
 
 def has_start(batch: Batch, found: Found, turn: int) -> Bools:
     """Of these, rows that have another single change to look around from."""
-    return np.asarray(without_few_changes(batch, found) & (found.singles.starts[:, turn] >= 0))
+    wanted = without_few_changes(batch, found)
+    rows = np.flatnonzero(wanted)
+    if len(rows):
+        wanted[rows] = found.of(rows).singles.starts[:, turn] >= 0
+    return wanted
