@@ -92,7 +92,8 @@ def test_a_name_loads_no_library_that_it_does_not_need():
     )
     assert set(tables) == {"pandas", "pyarrow"}
     assert set(graphs) == {"pandas", "pyarrow", "scipy"}
-    assert set(search) == {"pandas", "pyarrow", "scipy", "torch"}
+    # An estimator of scikit-learn needs scikit-learn.
+    assert set(search) == {"pandas", "pyarrow", "scipy", "sklearn", "torch"}
 
 
 def test_rules_and_schemas_are_looked_at_without_torch(tmp_path: Path):

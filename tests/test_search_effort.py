@@ -263,7 +263,7 @@ def test_a_narrower_search_answers_as_one_made_anew():
         found = search.narrowed(other, difficulty).explain(rows)
         assert found.row_status.tolist() == expected.row_status.tolist()
         pd.testing.assert_frame_equal(found.answers, expected.answers)
-    assert search.narrowed(stricter).parts.common is search.parts.common
+    assert search.narrowed(stricter).context.shared is search.context.shared
 
 
 def test_a_search_for_other_bounds_shares_nothing_it_should_not():
@@ -271,5 +271,5 @@ def test_a_search_for_other_bounds_shares_nothing_it_should_not():
     search = Search(task, prefer="sparse")
     wider = task.relaxed(schema=task.schema.replace("hours", high=70))
     answer = search.narrowed(wider).explain(refused(task, 6))
-    assert search.narrowed(wider).parts.common is not search.parts.common
+    assert search.narrowed(wider).context.shared is not search.context.shared
     assert answer.checks.passed.all()

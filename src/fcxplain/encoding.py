@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .errors import DataError, Fault, NotFittedError
+from .errors import DataError, Fault
 from .schema import Feature, Natural, Schema, fitting_dtype
 
 # Grids with more values than this cannot be told apart in single precision.
@@ -370,5 +370,8 @@ class TableEncoder:
 
     def _fitted(self) -> Schema:
         if not hasattr(self, "schema_"):
+            # Loads scikit-learn, whose error it also is.
+            from .errors import NotFittedError
+
             raise NotFittedError("this TableEncoder is not fitted yet; call fit(schema, train) first")
         return self.schema_
