@@ -13,7 +13,7 @@ import pytest
 import loans
 from fcxplain import FCx, evaluate, plots
 from fcxplain.benchmark.discovery import measure_discovery, synthetic
-from fcxplain.benchmark.speed import dice as versus
+from fcxplain.benchmark.speed import dice
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
@@ -24,7 +24,7 @@ from fcxplain.progress import Progress
 from fcxplain.training_loop import Schedule
 
 NEEDS_DICE = pytest.mark.skipif(not installed(), reason="dice-ml is not installed (pip install 'fcxplain[compare]')")
-OURS = [versus.FLOOR, versus.FAST, versus.DEFAULT, versus.SPARSE]
+OURS = [dice.FLOOR, dice.FAST, dice.DEFAULT, dice.SPARSE]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def refused(fcx: FCx) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def contenders(fcx: FCx, refused: pd.DataFrame) -> list[versus.Contender]:
-    return versus.compared(fcx, refused, fitting=2.0, rows=4, repeat=1)
+def contenders(fcx: FCx, refused: pd.DataFrame) -> list[dice.Contender]:
+    return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1)
 
 
 def test_what_cannot_be_measured_is_named_with_every_other_fault():
@@ -60,8 +60,8 @@ def test_there_are_as_many_measurements_as_are_said(fcx, refused):
     seen: list[Progress] = []
     explaining_speed(fcx, refused.iloc[:2], repeat=1, on_progress=seen.append)
     explaining_growth(fcx, refused, sizes=(5, 10), on_progress=seen.append)
-    versus.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_progress=seen.append)
-    parts = JOBS, ("file to file, 5 rows", "file to file, 10 rows"), versus.NAMES
+    dice.compared(fcx, refused, fitting=2.0, rows=2, repeat=1, on_progress=seen.append)
+    parts = JOBS, ("file to file, 5 rows", "file to file, 10 rows"), dice.NAMES
     assert seen == [Progress(job, done, len(part)) for part in parts for done, job in enumerate(part)]
     assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
     assert (jobs(["memory"], 1_000), jobs(["growth"], 100_000), jobs(["training", "growth"], 10_000)) == (1, 3, 3)
@@ -84,8 +84,8 @@ def test_the_bare_work_is_one_unchecked_draw_of_the_network_for_each_row(fcx, re
 
 
 def test_where_nothing_is_verified_there_is_no_cost_of_a_verified_answer():
-    assert versus.Contender("one", 10, seconds=3.0).seconds_per_verified is None
-    assert versus.Contender("one", 10, seconds=3.0, verified=6).seconds_per_verified == 0.5
+    assert dice.Contender("one", 10, seconds=3.0).seconds_per_verified is None
+    assert dice.Contender("one", 10, seconds=3.0, verified=6).seconds_per_verified == 0.5
 
 
 @pytest.mark.skipif(installed(), reason="dice-ml is installed")
@@ -117,7 +117,7 @@ def test_streaming_has_a_line_for_each_number_of_rows_the_smallest_first(fcx, re
 
 def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
     sizes = (Growth(1_000, 0.5, 0), Growth(10_000, 4.0, 1_000))
-    speed = Speed(this_machine(), growth=sizes[:1], streaming=sizes, contenders=(versus.Contender("one", 3),))
+    speed = Speed(this_machine(), growth=sizes[:1], streaming=sizes, contenders=(dice.Contender("one", 3),))
     told = speed.to_dict()
     assert [g["seconds_per_row"] for g in told["streaming"]] == [0.0005, 0.0004]
     assert told["compare"][0]["seconds_per_verified"] is None

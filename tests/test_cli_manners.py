@@ -28,8 +28,7 @@ from fcxplain.benchmark.plan import METHODS
 from fcxplain.benchmark.speed.speed import ALONE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
-from fcxplain.cli import app
-from fcxplain.cli import console as completion
+from fcxplain.cli import app, console
 from fcxplain.cli.manners import FAULT_OF_OURS, STOPPED, App, as_options, end
 from fcxplain.cli.progress import SILENCE, Work
 from fcxplain.datasets import DATASETS, load_table
@@ -337,14 +336,14 @@ def test_one_event_tells_a_bar_all_that_it_shows(capsys: pytest.CaptureFixture[s
 
 
 def test_completed_values_are_those_that_there_are():
-    assert set(completion.DATA_SETS) == set(DATASETS)
-    assert set(completion.METHODS) == set(METHODS)
-    assert set(completion.METRICS) == set(METRICS)
-    assert set(completion.CONVENTIONS) == set(CONVENTIONS)
-    assert set(completion.CLASSIFIERS) == set(KINDS)
-    assert set(completion.PREFERENCES) == set(PREFERENCES)
-    assert set(completion.STUDIES) == set(STUDIES)
-    assert set(completion.SPEEDS) == {*MEASURED, ALONE}
+    assert set(console.DATA_SETS) == set(DATASETS)
+    assert set(console.METHODS) == set(METHODS)
+    assert set(console.METRICS) == set(METRICS)
+    assert set(console.CONVENTIONS) == set(CONVENTIONS)
+    assert set(console.CLASSIFIERS) == set(KINDS)
+    assert set(console.PREFERENCES) == set(PREFERENCES)
+    assert set(console.STUDIES) == set(STUDIES)
+    assert set(console.SPEEDS) == {*MEASURED, ALONE}
 
 
 TYPED = {

@@ -17,8 +17,7 @@ import loans
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import TrainingError
 from fcxplain.explanation import Checks, check
-from fcxplain.generator import losses
-from fcxplain.generator import view as model_view
+from fcxplain.generator import losses, view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from fcxplain.generator.draws import Proposer
 from fcxplain.generator.heads import Heads
@@ -59,7 +58,7 @@ def encoded(n: int = 64, seed: int = 0) -> torch.Tensor:
 
 def untrained(task: Task, seed: int = 0, architecture: Architecture = DEFAULT) -> ConditionalVAE:
     """A generator whose outputs are as wild as they can be, so that nothing but the layer keeps the rules."""
-    model = ConditionalVAE(model_view.layout(task), architecture, generator(seed))
+    model = ConditionalVAE(view.layout(task), architecture, generator(seed))
     with torch.no_grad():
         model.output.weight.mul_(20)
     return model.eval()
@@ -93,19 +92,19 @@ class Chance(torch.nn.Module):
 
 
 def training(task: Task, seed: int = 0, callbacks: tuple[Callback, ...] = (), **schedule: Any) -> Training:
-    shape, boxes = model_view.layout(task), RuleBoxes(task)
+    shape, boxes = view.layout(task), RuleBoxes(task)
     joined = torch.zeros((shape.width, shape.width), dtype=torch.bool)
     objective = Objective(
         Chance(task),
-        model_view.rule_penalty(task, "layer", 0.0, 1.0),
+        view.rule_penalty(task, "layer", 0.0, 1.0),
         joined,
         ~joined.fill_diagonal_(True),
         weights=WEIGHTS,
         settings=TERMS,
-        scale=model_view.proximity_scale(task, "mad"),
-        expected=model_view.expected_correlation(task),
+        scale=view.proximity_scale(task, "mad"),
+        expected=view.expected_correlation(task),
     )
-    train, held = model_view.parted(model_view.refused_rows(task, task.train, boxes), 0)
+    train, held = view.parted(view.refused_rows(task, task.train, boxes), 0)
     random = generator(seed)
     model = ConditionalVAE(shape, DEFAULT, random)
     return Training(model, objective, train, held, Schedule(**{"epochs": 3, "batch": 64} | schedule), random, callbacks)
@@ -278,7 +277,7 @@ def test_the_hull_is_what_some_possible_box_allows():
 def test_a_change_that_forces_another_counts_for_both():
     task = loans.task("degree' > degree => age' > age\ndegree' >= degree")
     rows = loans.table(40, 1).assign(degree="none", age=30)
-    layer = Heads(model_view.layout(task), 1.0, generator()).eval()
+    layer = Heads(view.layout(task), 1.0, generator()).eval()
     outputs = torch.zeros((len(rows), layer.width))
     # Only the degree's gate is open by itself.
     outputs[:, :4] = torch.tensor([-2.0, -2.0, 1.5, -2.0])
@@ -296,7 +295,7 @@ def test_a_change_that_forces_another_counts_for_both():
 def test_a_closed_gate_learns_from_all_boxes_what_opening_it_would_bring():
     task = loans.task("degree' > degree => age' > age\ndegree' >= degree")
     rows = loans.table(10, 1).assign(degree="none", age=30)
-    layer = Heads(model_view.layout(task), 1.0, generator()).eval()
+    layer = Heads(view.layout(task), 1.0, generator()).eval()
     outputs = torch.full((len(rows), layer.width), -2.0, requires_grad=True)
     x_cf, _ = layer(outputs, task.encoder.encode(rows), RuleBoxes(task).of(task.schema.natural(rows)))
     assert torch.equal(x_cf, task.encoder.encode(rows))
@@ -427,7 +426,7 @@ def test_rules_on_several_numbers_are_left_to_their_penalty():
     assert [rule.text for rule in layer.rest] == ["income' <= 50 * age'"]
     assert sorted(name for g in layer.groups for name in g.names) == ["age", "degree"]
     x = task.encoder.encode(loans.table(50).assign(age=20, income=4000.0))
-    assert (model_view.rule_penalty(task, "layer", 0.0, 1.0)(x, x) > 0).all()
+    assert (view.rule_penalty(task, "layer", 0.0, 1.0)(x, x) > 0).all()
 
 
 def test_rules_with_too_many_alternatives_are_left_to_their_penalty():
@@ -442,7 +441,7 @@ def test_the_ranges_of_numbers_are_those_of_the_training_rows_on_the_grid():
     schema = Schema((Feature("a", "continuous", low=0, high=10, step=0.5), Feature("b", "categorical", levels=("u",))))
     train = pd.DataFrame({"a": [1.2, 3.0, 5.1], "b": ["u", "u", "u"]})
     task = Task(train, lambda rows: rows["a"].to_numpy() / 10, schema=schema, classes=(0, 1), target=1)
-    found = model_view.layout(task).ranges
+    found = view.layout(task).ranges
     assert found[1] is None
     natural = [v * (5.1 - 1.2) + 1.2 for v in (found[0].low, found[0].high)]
     assert natural == pytest.approx([1.5, 5.0])
@@ -511,7 +510,7 @@ def test_few_rows_get_smaller_batches_and_more_epochs():
 def test_the_data_itself_costs_nothing_in_the_relative_causal_term(task):
     x = task.encoder.encode(task.train)
     joined = torch.rand((x.shape[1], x.shape[1]), generator=generator()) > 0.5
-    expected = model_view.expected_correlation(task)
+    expected = view.expected_correlation(task)
     cost = losses.soft_causal(x, joined, ~joined, theta=0.9 * expected, tolerated=expected)
     assert cost.item() == pytest.approx(0, abs=1e-9)
     assert losses.soft_causal(x.flip(1), joined, ~joined, theta=0.9 * expected, tolerated=expected) > 0.01

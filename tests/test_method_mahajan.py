@@ -13,7 +13,7 @@ from torch.nn.functional import relu
 import small_problems
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.explanation import Status
-from fcxplain.generator import view as model_view
+from fcxplain.generator import view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.methods.mahajan import PUBLISHED, Mahajan, Terms
 
@@ -33,7 +33,7 @@ def method(**settings: object) -> Mahajan:
 
 
 def terms_of(mahajan: Mahajan, network: ConditionalVAE) -> dict[str, float]:
-    rows = model_view.refused_rows(TASK, TASK.train)
+    rows = view.refused_rows(TASK, TASK.train)
     terms = Terms.of(mahajan, TASK, mahajan.surrogate_)
     with torch.no_grad():
         found = terms.each(network.eval(), rows.x, rows.y_target, torch.Generator().manual_seed(3))
@@ -54,7 +54,7 @@ def test_each_term_is_what_the_paper_says():
     mahajan = Mahajan(**QUICK | {"number_unit": "own", "draws": 1})
     surrogate = method().surrogate_
     network = method().network_.eval()
-    rows = model_view.refused_rows(TASK, TASK.train)
+    rows = view.refused_rows(TASK, TASK.train)
     x, y_target = rows.x, rows.y_target
     with torch.no_grad():
         terms = Terms.of(mahajan, TASK, surrogate).each(network, x, y_target, torch.Generator().manual_seed(3))

@@ -129,17 +129,17 @@ _ALSO: dict[tuple[type, type], Any] = {}
 def also(kind: type[E], builtin: type[Exception]) -> type[E]:
     """The same kind of error, which is a built-in one too, for those who catch that."""
     if (kind, builtin) not in _ALSO:
-        about = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _pickled}
+        about = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _reduced}
         _ALSO[kind, builtin] = type(kind.__name__, (kind, builtin), about)
     made: type[E] = _ALSO[kind, builtin]
     return made
 
 
-def _pickled(error: FcxError) -> tuple[Any, ...]:
-    return _unpickled, (*type(error).__bases__, error.message, error.faults)
+def _reduced(error: FcxError) -> tuple[Any, ...]:
+    return _made_again, (*type(error).__bases__, error.message, error.faults)
 
 
-def _unpickled(kind: type[FcxError], builtin: type[Exception], message: str, faults: tuple[Fault, ...]) -> FcxError:
+def _made_again(kind: type[FcxError], builtin: type[Exception], message: str, faults: tuple[Fault, ...]) -> FcxError:
     return also(kind, builtin)(message, faults)
 
 
@@ -250,6 +250,3 @@ def refuse(what: str, *faults: list[Fault]) -> None:
     found = [fault for some in faults for fault in some]
     if found:
         raise TrainingError(f"{what} cannot be used", found)
-
-
-__all__ = ["between", "one_of", "refuse", "whole"]

@@ -17,7 +17,7 @@ from .classifier.distillation import Differentiable
 from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator import view as model_view
+from .generator import view
 from .generator.cvae import Architecture, ConditionalVAE
 from .generator.draws import Proposer, drawn_answers
 from .generator.objective import LossWeights, Objective, TermSettings
@@ -364,17 +364,17 @@ class FCx(BaseEstimator):
         callbacks: Iterable[Callback],
     ) -> Training:
         boxes = RuleBoxes(task) if self.hard == "layer" else None
-        rows = model_view.refused_rows(task, task.train, boxes)
-        held = None if validation is None else model_view.refused_rows(task, validation, boxes)
-        train, held = model_view.parted(rows, self.seed) if held is None else (rows, held)
+        rows = view.refused_rows(task, task.train, boxes)
+        held = None if validation is None else view.refused_rows(task, validation, boxes)
+        train, held = view.parted(rows, self.seed) if held is None else (rows, held)
         objective = self._objective(task, surrogate, graph)
         generator = torch.Generator().manual_seed(self.seed)
-        model = ConditionalVAE(model_view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
+        model = ConditionalVAE(view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
-        joined, apart = model_view.causal_masks(graph, task, model_view.layout(task))
-        penalty = model_view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
+        joined, apart = view.causal_masks(graph, task, view.layout(task))
+        penalty = view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
             surrogate.module,
             penalty,
@@ -382,8 +382,8 @@ class FCx(BaseEstimator):
             apart,
             weights=self.loss_weights,
             settings=self.terms,
-            scale=model_view.proximity_scale(task, self.terms.number_unit),
-            expected=model_view.expected_correlation(task) if self.terms.standardised else None,
+            scale=view.proximity_scale(task, self.terms.number_unit),
+            expected=view.expected_correlation(task) if self.terms.standardised else None,
         )
 
     def _graph(self, task: Task) -> CausalGraph:
@@ -471,7 +471,7 @@ class FCx(BaseEstimator):
         SchemaError
             If the rows do not fit the schema; every fault is named.
         DataError
-            If an option makes no sense, or an override does.
+            If an option or an override makes no sense.
         ClassifierError
             If the model fails on every row.
 
@@ -698,7 +698,7 @@ class FCx(BaseEstimator):
         fcx = cls(**found.params)
         if faults := fcx._faults():
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
-        fcx.task_, fcx.graph_, fcx.surrogate_ = found.task, found.graph, found.stand_in
+        fcx.task_, fcx.graph_, fcx.surrogate_ = found.task, found.graph, found.surrogate
         fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
         return fcx
 

@@ -44,8 +44,8 @@ def measure_classifier(data: str, kind: str, *, seed: int = 0, rows: int | None 
         seconds = time.process_time() - start
     marks = score(model, parts.test, parts.label)
     task = Task(parts.train, model, schema=parts.schema, target=parts.target, label=parts.label, seed=seed)
-    stand_in = differentiable(model, task, seed=seed)
-    chosen = stand_in.module(task.encoder.encode(parts.test)).argmax(dim=1).numpy()
+    surrogate = differentiable(model, task, seed=seed)
+    chosen = surrogate.module(task.encoder.encode(parts.test)).argmax(dim=1).numpy()
     same = np.asarray(model.classes)[chosen] == model.predict(parts.test)
     return ClassifierResult(
         data=data,

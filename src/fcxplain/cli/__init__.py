@@ -9,11 +9,10 @@ import typer
 
 from .. import __version__
 from . import demo, explaining, fitting, models, tables, verification
-from . import rules as suggesting
 from .bench import bench_app
 from .console import err, out
 from .manners import MANNER, App, Debug, end, listen_to_warnings
-from .rules import rules_app
+from .rules import rules_app, rules_suggest
 
 EXAMPLE = "Example: fcxplain demo. Then fcxplain COMMAND --help: each has an example of its own."
 
@@ -32,7 +31,7 @@ app.command()(explaining.explain)
 app.command()(verification.verify)
 app.command()(models.evaluate)
 app.command()(models.graph)
-rules_app.command("suggest")(suggesting.rules_suggest)
+rules_app.command("suggest")(rules_suggest)
 app.add_typer(rules_app, name="rules")
 app.add_typer(bench_app, name="bench")
 

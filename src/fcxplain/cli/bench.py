@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..files import check_output
-from . import console as completion
+from . import console
 from .console import PICTURES, Json, Seed, err, out, print_json, split, table_of
 from .manners import App
 from .progress import working
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ..benchmark.speed.training import Growth
     from ..progress import Progress
 
-Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=completion.data_sets)]
+Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=console.data_sets)]
 Sample = Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")]
 What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
         help="tables, training, growth, explaining, streaming, compare; all by default. Or memory.",
-        autocompletion=completion.speeds,
+        autocompletion=console.speeds,
     ),
 ]
 Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
@@ -131,7 +131,7 @@ DataSets = Annotated[
     typer.Option(
         "--data",
         help="Data sets with commas between them; all that are here by default.",
-        autocompletion=completion.some_data_sets,
+        autocompletion=console.some_data_sets,
     ),
 ]
 Methods = Annotated[
@@ -141,7 +141,7 @@ Methods = Annotated[
         "--method",
         help="Names with commas between them (fcx, fcx-u, revise, ...), all, or a class of your own as "
         "package.module:Class; FCx and its variants by default.",
-        autocompletion=completion.methods,
+        autocompletion=console.methods,
     ),
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
@@ -152,7 +152,7 @@ Box = Annotated[
     typer.Option(
         "--classifier",
         help="The kind of black box: paper, mlp, logistic or boosting.",
-        autocompletion=completion.classifiers,
+        autocompletion=console.classifiers,
     ),
 ]
 Results = Annotated[Path, typer.Option("--out", help="The folder of results; what it has already is not done again.")]
@@ -203,7 +203,7 @@ def bench_ablation(
         typer.Option(
             "--study",
             help="latent, lof-k, pc-alpha, hyperparameters, components or curves; all by default.",
-            autocompletion=completion.studies,
+            autocompletion=console.studies,
         ),
     ] = None,
     data: DataSets = None,
@@ -243,7 +243,7 @@ def bench_report(
     folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("docs/reproduction"),
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="Of these data sets only.", autocompletion=completion.some_data_sets),
+        typer.Option("--data", help="Of these data sets only.", autocompletion=console.some_data_sets),
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw pictures; they need matplotlib.")] = True,
     pages: Annotated[
@@ -323,7 +323,7 @@ def bench_classifiers(
     data: DataSets = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Kinds of classifier; all by default.", autocompletion=completion.some_classifiers),
+        typer.Option("--kind", help="Kinds of classifier; all by default.", autocompletion=console.some_classifiers),
     ] = None,
     rows: Rows = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the table as Markdown.")] = None,

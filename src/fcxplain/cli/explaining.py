@@ -13,7 +13,7 @@ from ..errors import DataError, Fault
 from ..files import check_output
 from ..progress import EXPLAINING
 from ..text import counted
-from . import console as completion
+from . import console
 from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .progress import working
@@ -142,7 +142,7 @@ Prefer = Annotated[
     str | None,
     typer.Option(
         help="fewest (changes), sparse (few, none large), balanced, or plausible (like rows that there are).",
-        autocompletion=completion.preferences,
+        autocompletion=console.preferences,
     ),
 ]
 WhyNot = Annotated[

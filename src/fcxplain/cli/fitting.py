@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..files import check_output, only_run
-from . import console as completion
+from . import console
 from .console import PICTURES, Data, Ignore, Index, Json, Label, SchemaFile, Seed, err, note, out, print_json, split
 from .progress import working
 
@@ -32,7 +32,7 @@ Output = Annotated[Path, typer.Option("--out", help="The folder to save the mode
 Rules = Annotated[
     str | None,
     typer.Option(
-        help="A rule file, or the name of the data set's own rules (unary, binary).", autocompletion=completion.rules
+        help="A rule file, or the name of the data set's own rules (unary, binary).", autocompletion=console.rules
     ),
 ]
 Target = Annotated[
@@ -51,7 +51,7 @@ ToExplain = Annotated[
     typer.Option(
         "--classifier",
         help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute.",
-        autocompletion=completion.classifiers,
+        autocompletion=console.classifiers,
     ),
 ]
 Classes = Annotated[
@@ -73,7 +73,7 @@ Constrained = Annotated[
     typer.Option(
         "--constraint",
         help="With --as-published: the settings for unary or binary rules; by --rules if not given.",
-        autocompletion=completion.rules,
+        autocompletion=console.rules,
     ),
 ]
 MostRows = Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")]

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from ..errors import DataError, Fault
 from ..files import check_output
-from . import console as completion
+from . import console
 from .console import PICTURES, Ignore, Json, Label, SchemaFile, Seed, SkipMissing, out, print_json, table_of
 from .progress import working
 
@@ -30,7 +30,7 @@ Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `f
 Rows = Annotated[
     str,
     typer.Argument(
-        help="A CSV or parquet file, or a data set's name (its test part).", autocompletion=completion.data_sets
+        help="A CSV or parquet file, or a data set's name (its test part).", autocompletion=console.data_sets
     ),
 ]
 OwnClassifier = Annotated[
@@ -38,7 +38,7 @@ OwnClassifier = Annotated[
     typer.Option(
         "--classifier",
         help="The classifier, if it is your own: model.onnx or module:attribute.",
-        autocompletion=completion.classifiers,
+        autocompletion=console.classifiers,
     ),
 ]
 CalledBy = Annotated[
@@ -55,17 +55,17 @@ def evaluate(
         str | None,
         typer.Option(
             help="A file or a data set's name; the test part of the model's own data by default.",
-            autocompletion=completion.data_sets,
+            autocompletion=console.data_sets,
         ),
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Names with commas between them; all by default.", autocompletion=completion.metrics),
+        typer.Option(help="Names with commas between them; all by default.", autocompletion=console.metrics),
     ] = None,
     convention: Annotated[
         str,
         typer.Option(
-            help="How to measure: ours, or authors (as the paper's code does).", autocompletion=completion.conventions
+            help="How to measure: ours, or authors (as the paper's code does).", autocompletion=console.conventions
         ),
     ] = "ours",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many refused rows.")] = None,
@@ -129,7 +129,7 @@ def graph(
     output: Annotated[Path | None, typer.Option("--out", help="Write it (.svg, .png, .pdf, .csv, .dot).")] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="A data set's name or a file, to discover a graph in.", autocompletion=completion.data_sets),
+        typer.Option(help="A data set's name or a file, to discover a graph in.", autocompletion=console.data_sets),
     ] = None,
     label: Label = None,
     schema_file: SchemaFile = None,

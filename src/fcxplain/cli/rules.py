@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from ..errors import DataError, Fault
-from . import console as completion
+from . import console
 from .console import Data, Ignore, Json, Label, SchemaFile, Seed, err, note, out, print_json, table_of, written
 from .manners import App
 from .progress import working
@@ -30,7 +30,7 @@ def rules_check(
     rules: Annotated[
         str,
         typer.Argument(
-            help="A rule file, or the name of a data set's own rules (unary, binary).", autocompletion=completion.rules
+            help="A rule file, or the name of a data set's own rules (unary, binary).", autocompletion=console.rules
         ),
     ],
     data: Data,

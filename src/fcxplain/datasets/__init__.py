@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import DataError, also
 from ..progress import OnProgress, nobody
-from . import base as splitting
+from . import base
 from .adult import ADULT, ADULT_AUTHORS
 from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
 from .census import CENSUS
@@ -90,8 +90,8 @@ def load_dataset(
     rng, table, notes = np.random.default_rng(seed), cleaned.table, cleaned.notes
     if rows is not None and rows < len(table):
         notes = (*notes, f"A stratified sample of {rows:,} of {len(table):,} rows, seed {seed}.")
-        table = splitting.sample(table, spec.label, rows, rng)
-    parts = splitting.split(table, spec.label, rng)
+        table = base.sample(table, spec.label, rows, rng)
+    parts = base.split(table, spec.label, rng)
     return Dataset(
         name=spec.name,
         train=parts.train,

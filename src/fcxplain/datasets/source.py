@@ -17,8 +17,7 @@ from ..progress import OnProgress, nobody
 from ..schema import Schema
 from ..schema.roles import without_ignored
 from ..schema.validation import EMPTY
-from . import DATASETS, load_dataset
-from . import base as splitting
+from . import DATASETS, base, load_dataset
 from .base import Dataset
 from .delimited import Marks, named_in
 from .tables import TextRows, columns_of, existing, is_parquet, load_table, read_marked, read_table
@@ -144,7 +143,7 @@ def _sampled(data: Dataset, rows: int, seed: int) -> Dataset:
         raise DataError(f"rows is {rows}; ask for at least 1, or leave it out for all")
     rng, share = np.random.default_rng(seed), min(1.0, rows / len(data))
     parts = {
-        name: splitting.sample(part, data.label, max(1, round(len(part) * share)), rng)
+        name: base.sample(part, data.label, max(1, round(len(part) * share)), rng)
         for name, part in (("train", data.train), ("validation", data.validation), ("test", data.test))
     }
     return replace(data, **parts)

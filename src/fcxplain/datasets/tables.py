@@ -23,8 +23,7 @@ from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_e
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
-from . import base as splitting
-from . import numerals
+from . import base, numerals
 from .base import Dataset
 from .delimited import MISSING, DelimitedFile, Marks, marks_in, without_missing
 from .numerals import Notation, NumberColumn
@@ -149,13 +148,13 @@ def load_table(
     table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own)
     if dropped:
         warnings.warn(" ".join(dropped), FcxWarning, stacklevel=2)
-    wanted = None if target is None else _class(target, label, splitting.classes(table[label]))
+    wanted = None if target is None else _class(target, label, base.classes(table[label]))
     if own is None:
         known = Schema.infer(table, label=label, immutable=sure)
     else:
         known = own.freeze(*sure).complete(table)
         known.validate(table[[n for n in known.names if n in table.columns]])
-    parts = splitting.split(table, label, np.random.default_rng(seed))
+    parts = base.split(table, label, np.random.default_rng(seed))
     return Dataset(
         name=path.name.split(".")[0] or path.name,
         train=parts.train,
@@ -401,9 +400,9 @@ def _cleaned(
 
 
 def _check_classes(label: str, column: pd.Series) -> None:
-    found = splitting.classes(column)
-    if len(column) < splitting.MIN_ROWS:
-        raise splitting.too_few(len(column))
+    found = base.classes(column)
+    if len(column) < base.MIN_ROWS:
+        raise base.too_few(len(column))
     if len(found) == 1:
         problem = f"has one class only, {found[0]!r}, in {len(column):,} rows"
         raise DataError("", [Fault(f"label {label!r}", problem, "Two are needed.")])

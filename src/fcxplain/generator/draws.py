@@ -20,7 +20,7 @@ from ..explanation import Effort, Explanation, Status
 from ..hashing import row_noise
 from ..schema import Natural
 from ..task import Task
-from . import view as model_view
+from . import view
 from .cvae import ConditionalVAE
 from .inference import Inference
 from .view import RuleBoxes
@@ -75,7 +75,7 @@ class _Drawn:
 @torch.no_grad()
 def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
     """One draw for each row; what may not change is put back as it was."""
-    x, y_target = task.encoder.encode(asked.rows), model_view.class_indices(task, asked.wanted)
+    x, y_target = task.encoder.encode(asked.rows), view.class_indices(task, asked.wanted)
     noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
     present = task.schema.natural(asked.rows)
     x_cf = _generated(model, task, x, y_target, noise, present)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..classifier import differentiable
 from ..errors import ClassifierError, DataError, Fault, NotFittedError, one_of, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
-from ..generator import view as model_view
+from ..generator import view
 from ..generator.layout import Layout
 from ..schema import Natural
 from ..task import Task
@@ -181,8 +181,8 @@ def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     wanted = task.wanted(predicted)
     place = np.flatnonzero(predicted != wanted)
     x = task.encoder.encode(table.iloc[place])
-    y, y_target = (model_view.class_indices(task, classes[place]) for classes in (predicted, wanted))
-    return RowsAsked(task, table, wanted, place, x, y, y_target, model_view.layout(task))
+    y, y_target = (view.class_indices(task, classes[place]) for classes in (predicted, wanted))
+    return RowsAsked(task, table, wanted, place, x, y, y_target, view.layout(task))
 
 
 def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.Module | None = None) -> Explanation:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..generator import view as model_view
+from ..generator import view
 from ..generator.layout import Layout
 from ..task import Task
 
@@ -23,7 +23,7 @@ class ColumnLayout:
     """
 
     def __init__(self, task: Task) -> None:
-        self.layout = model_view.layout(task)
+        self.layout = view.layout(task)
         self.mutable = torch.zeros(self.layout.width, dtype=torch.bool)
         self.mutable[self.layout.mutable_columns] = True
         ranges = self.layout.ranges

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation, Status
-from ..generator import view as model_view
+from ..generator import view
 from ..generator.cvae import Architecture, ConditionalVAE
 from ..generator.losses import kl, proximity, validity
 from ..generator.objective import Penalty
@@ -117,7 +117,7 @@ class Mahajan(BaseMethod):
         """Train on the training rows that have another class than the one wanted."""
         self._check()
         self.surrogate_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
-        rows, self.task_ = model_view.refused_rows(task, task.train), task
+        rows, self.task_ = view.refused_rows(task, task.train), task
         if len(rows) < 2:
             few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
             raise DataError(f"{self._name} learns from rows without the class wanted, but {few}")
@@ -152,7 +152,7 @@ class Mahajan(BaseMethod):
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
         """A network, and its loss in each epoch."""
         generator = torch.Generator().manual_seed(seed)
-        layout = model_view.layout(self.task_)
+        layout = view.layout(self.task_)
         # The original's encoder reads the whole row, immutable columns too.
         network = ConditionalVAE(replace(layout, mutable=(True,) * len(layout.mutable)), self.architecture, generator)
         terms = Terms.of(self, self.task_, self.surrogate_)
@@ -198,7 +198,7 @@ class Terms:
         """The terms for a task with a method's settings, or the published ones where it leaves them open."""
         chosen = {name: getattr(method, name) for name in ("margin", "validity", "feasibility")}
         weights = replace(PUBLISHED[method.constraint], **{n: v for n, v in chosen.items() if v is not None})
-        penalty = model_view.rule_penalty(task, "hinge", 0.0, method.slope)
+        penalty = view.rule_penalty(task, "hinge", 0.0, method.slope)
         return cls(classifier, ColumnLayout(task), penalty, _scale(task, method.number_unit), weights, method.draws)
 
     def each(
@@ -228,7 +228,7 @@ class Terms:
 
 def _scale(task: Task, unit: Unit) -> Tensor | None:
     if unit != "own":
-        return model_view.proximity_scale(task, unit)
+        return view.proximity_scale(task, unit)
     scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
     for name, (_, spread) in task.encoder.scale_.items():
         scale[task.encoder.spans_[name].start] = spread

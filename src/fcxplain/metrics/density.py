@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from sklearn.neighbors import LocalOutlierFactor
 
 from ..explanation import Explanation
-from ..explanation.lof import MOST_POINTS, NEIGHBOURS, encoded, points, reference
+from ..explanation.lof import MOST_POINTS, NEIGHBOURS, alike, encoded, points, reference, sampled, taken
 from ..task import Task
 from .distance import NO_ANSWER
-from .figure import Figure, Places, absent, alike, first, natural_answers, sampled, taken
+from .figure import Figure, Places, absent, first, natural_answers
 
 OUTLIER = 1.5
 # A combination of categories that occurs in more training rows than this is supported.

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Explanation
+from ..explanation.lof import alike
 from ..task import Task
-from .figure import Figure, absent, alike, first, handed_out, natural_answers
+from .figure import Figure, absent, first, handed_out, natural_answers
 
 NO_ANSWER = "no row asked has an answer"
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Explanation
-from ..explanation.lof import alike, sampled, taken
 from ..task import Task
 
 Metric = Callable[[Explanation, Task], float]
@@ -44,8 +43,6 @@ def absent(reason: str, notes: Iterable[str] = ()) -> Figure:
     """The figure of a metric that does not exist for these answers, and why, in words."""
     return Figure(math.nan, reason=reason, notes=notes)
 
-
-__all__ = ["alike", "first", "handed_out", "natural_answers", "rows_with", "sampled", "taken"]
 
 Bools = NDArray[np.bool_]
 Places = NDArray[np.int64]

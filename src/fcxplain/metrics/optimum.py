@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import ChangeCosts, Explanation
+from ..explanation.lof import sampled
 from ..proof.enumeration import AskedRows
 from ..region.region import Points
 from ..schema import Natural
 from ..task import Task
 from .distance import unit_notes
-from .figure import Figure, Places, absent, first, sampled
+from .figure import Figure, Places, absent, first
 
 # Legal rows held against the rules at a time.
 CHUNK = 65_536
@@ -112,12 +113,12 @@ def _left_out(asked: int, solved: int, rows: int) -> Iterator[str]:
 
 def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
     # Only a row that needs no change has an optimum of 0, as when another model is asked than before.
-    dear = best > 0
-    if not dear.all():
-        notes.append(f"optimality_gap: left out {(~dear).sum():,} of {len(dear):,} rows, which need no change")
-    if not dear.any():
+    moves = best > 0
+    if not moves.all():
+        notes.append(f"optimality_gap: left out {(~moves).sum():,} of {len(moves):,} rows, which need no change")
+    if not moves.any():
         return absent("no row needs a change", notes)
-    return Figure(100 * float(np.mean((cost[dear] - best[dear]) / best[dear])), notes=notes)
+    return Figure(100 * float(np.mean((cost[moves] - best[moves]) / best[moves])), notes=notes)
 
 
 def _cheapest(

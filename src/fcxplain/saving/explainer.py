@@ -16,7 +16,7 @@ from ..classifier import KINDS, Differentiable, train_classifier
 from ..classifier.named import OWN_CLASSIFIER, is_onnx, named_classifier
 from ..datasets.source import Source
 from ..errors import ClassifierError, Fault, FcxError, FormatError
-from ..generator import view as model_view
+from ..generator import view
 from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from ..generator.objective import LossWeights, TermSettings
 from ..schema import Schema
@@ -25,7 +25,7 @@ from ..task import Task
 from ..training_loop import History, Schedule
 from . import Saved, read, write
 from .manifest import below
-from .task import restored_stand_in, restored_task, stand_in_content, task_content
+from .task import restored_surrogate, restored_task, surrogate_content, task_content
 
 KIND = "fcx"
 PARTS: dict[str, type[Any]] = {
@@ -44,7 +44,7 @@ class Fitted:
     params: Mapping[str, Any]
     task: Task
     graph: CausalGraph
-    stand_in: Differentiable
+    surrogate: Differentiable
     model: ConditionalVAE
     history: History
     source: Mapping[str, Any]
@@ -58,7 +58,7 @@ def settings_data(params: Mapping[str, Any]) -> dict[str, Any]:
 def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None:
     """Write everything to a folder, whole or not at all."""
     task, tensors = task_content(fitted.task)
-    layers, stand_in = stand_in_content(fitted.stand_in)
+    layers, surrogate = surrogate_content(fitted.surrogate)
     content = {
         "settings": settings_data(fitted.params),
         "task": task,
@@ -68,7 +68,7 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
         "source": dict(fitted.source),
     }
     weights = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
-    write(folder, KIND, content, tensors | stand_in | weights, overwrite=overwrite)
+    write(folder, KIND, content, tensors | surrogate | weights, overwrite=overwrite)
 
 
 def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
@@ -127,7 +127,7 @@ def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
         params,
         task,
         graph,
-        restored_stand_in(content["stand_in"], tensors, task),
+        restored_surrogate(content["stand_in"], tensors, task),
         _restored_model(below(tensors, "model."), task, params["architecture"], params["seed"]),
         History.from_list(content["history"]),
         dict(content["source"]),
@@ -135,7 +135,7 @@ def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
 
 
 def _restored_model(weights: dict[str, Tensor], task: Task, architecture: Architecture, seed: int) -> ConditionalVAE:
-    shape = model_view.layout(task)
+    shape = view.layout(task)
     # Before anything is built: a manifest may declare any size.
     expected = weight_shapes(shape, architecture)
     if {name: tuple(tensor.shape) for name, tensor in weights.items()} != expected:

@@ -211,7 +211,7 @@ def _check_answers(task: Task, probes: pd.DataFrame, known: NDArray[np.float64],
         raise ClassifierError("", [Fault("classifier", problem, remedy)])
 
 
-def stand_in_content(found: Differentiable) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
+def surrogate_content(found: Differentiable) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
     """The network with the classifier's answers; None where it has layers that are the user's own."""
     known = described(found.module, "stand_in")
     if known is None:
@@ -220,12 +220,12 @@ def stand_in_content(found: Differentiable) -> tuple[dict[str, Any] | None, dict
     return {"layers": known[0], **about}, known[1]
 
 
-def restored_stand_in(content: Any, tensors: Mapping[str, Tensor], task: Task) -> Differentiable:
-    """The inverse of `stand_in_content`; what was not saved is made again."""
+def restored_surrogate(content: Any, tensors: Mapping[str, Tensor], task: Task) -> Differentiable:
+    """The inverse of `surrogate_content`; what was not saved is made again."""
     if content is None:
         return differentiable(task.classifier, task)
     module = rebuilt(content["layers"], tensors, "stand_in").to(task.encoder.dtype_)
     answers = module(task.encoder.encode(task.train.iloc[:2]))
     if answers.shape[1] != len(task.classes):
-        raise FormatError("the classifier's stand-in answers other classes than the task's")
+        raise FormatError("the classifier's surrogate answers other classes than the task's")
     return Differentiable(module, float(content["agreement"]), int(content["rows"]), bool(content["distilled"]))

@@ -171,7 +171,7 @@ class SearchResult:
         status, spent, cut_short = self.status.copy(), self.spent.copy(), self.cut_short.copy()
         status[rows], cut_short[rows] = part.status, part.cut_short
         spent[rows] += part.spent
-        pool, nearly = (replace(p, row=rows[p.row]) for p in (part.pool, part.nearly))
+        pool, nearly = part.pool.at(rows), part.nearly.at(rows)
         failures = {row: message for row, message in self.failures.items() if row not in set(rows.tolist())}
         failures |= {int(rows[row]): message for row, message in part.failures.items()}
         pool, nearly = joined([self.pool, pool]), joined([self.nearly, nearly])

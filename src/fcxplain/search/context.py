@@ -62,7 +62,7 @@ class SharedContext:
 
     @cached_property
     def slope(self) -> nn.Module | None:
-        """The model, or its stand-in, for gradients; in double precision, so that no batch shows after rounding."""
+        """The model, or its surrogate, for gradients; in double precision, so that no batch shows after rounding."""
         return None if self._surrogate is None else copy.deepcopy(self._surrogate.module).double().eval()
 
     @cached_property

@@ -17,7 +17,7 @@ from .space import Bools, Codes, Floats, Rows, SearchSpace
 
 # Candidates of each row whose loneliness is measured, and up to which LOF none is lonely.
 LOOKED_AT, DENSE = 8, 1.0
-# What is dearer than anything else.
+# What costs more than anything else.
 MOST = 1e6
 Prefer = Literal["fewest", "sparse", "balanced", "plausible"]
 
@@ -129,7 +129,7 @@ def supported(weights: CostWeights, density: Density, pool: Candidates) -> Candi
 def measured(weights: CostWeights, density: Density, pool: Candidates, k: int) -> Candidates:
     """Candidates with the price of loneliness on top; they come in order of price, row by row.
 
-    The cheapest are measured first. Loneliness only adds to a price, so that a candidate which is dearer without it
+    The cheapest are measured first. Loneliness only adds to a price, so that a candidate which costs more without it
     than the k-th best is with it need not be measured; such ones come last.
     """
     if not weights.density or not len(pool):

@@ -63,9 +63,9 @@ class PartFiles:
 
     def _enter(self, identity: str, *, overwrite: bool) -> None:
         """Take over what an earlier run has left, if it was the same run, or may be thrown away."""
-        strange = [f.name for f in self._content() if not f.name.startswith((".", "part-")) and f.name != IDENTITY]
-        if not self.folder.is_dir() or strange:
-            problem = f"is not a folder of ours ({some(strange or ['a file'])})"
+        foreign = [f.name for f in self._content() if not f.name.startswith((".", "part-")) and f.name != IDENTITY]
+        if not self.folder.is_dir() or foreign:
+            problem = f"is not a folder of ours ({some(foreign or ['a file'])})"
             raise DataError("", [Fault(str(self.folder), problem, "Move it away, or choose another name.")])
         for file in self._content():
             # What a killed run was writing when it ended; and all of it, if asked.
@@ -246,7 +246,7 @@ class Streamed:
 
 
 def chunk_for(task: Task) -> int:
-    """How many rows are answered and kept at a time where nobody says: fewer, if the model is dear to ask."""
+    """How many rows are answered and kept at a time where nobody says: fewer, if the model is expensive to query."""
     return DEAR if task.classifier.module is None else CHUNK
 
 

@@ -17,8 +17,7 @@ from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
 from ...progress import OnProgress, Progress, nobody
 from ...task import Task
-from . import dice as versus
-from . import explaining, training
+from . import dice, explaining, training
 from .dice import Contender, compared
 from .tables import encoding, repairing
 from .timing import Machine, Timing, cpu_seconds, this_machine
@@ -82,7 +81,7 @@ def measured(
     sample: str | None = None,
     repeat: int = 5,
     up_to: int = UP_TO,
-    rows: int = versus.ROWS,
+    rows: int = dice.ROWS,
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> Speed:
@@ -118,7 +117,7 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
         "growth": len(_sizes(training.SIZES, up_to)),
         "explaining": len(explaining.JOBS),
         "streaming": len(_sizes(explaining.SIZES, up_to)),
-        "compare": len(versus.NAMES),
+        "compare": len(dice.NAMES),
     }
     ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
     return ready + sum(parts[name] for name in set(chosen))
