@@ -58,15 +58,18 @@ def _unknown(constraint: str, dataset: str) -> list[Fault]:
 
 
 def glance(
-    settings: tuple[Architecture, Schedule, int],
+    network: tuple[Architecture, Schedule] | None,
+    seed: int,
     fitted: tuple[Task, CausalGraph, History] | None,
     preference: str,
 ) -> Glance:
     """A line of settings; of a fitted explainer also the task, the graph and the losses."""
-    network, schedule, seed = settings
-    rate = f"{schedule.epochs} epochs at {schedule.learning_rate:g}"
+    kind = "no generator"
+    if network is not None:
+        shape, schedule = network
+        kind = f"latent {shape.latent}, {schedule.epochs} epochs at {schedule.learning_rate:g}"
     state = "not fitted" if fitted is None else "fitted"
-    headline = f"FCx({state}, latent {network.latent}, {rate}, seed {seed})"
+    headline = f"FCx({state}, {kind}, seed {seed})"
     return Glance(headline) if fitted is None else Glance(headline, facts=_facts(*fitted, preference))
 
 
@@ -78,6 +81,6 @@ def _facts(task: Task, graph: CausalGraph, history: History, preference: str) ->
         ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),
-        ("training", history.summary),
+        *((("training", history.summary),) if history.epochs else ()),
         ("answers", preference),
     )

@@ -34,7 +34,7 @@ PARTS: dict[str, type[Any]] = {
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = (*PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
+PARAMETERS = ("generator", *PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Fitted:
     params: Mapping[str, Any]
     task: Task
     graph: CausalGraph
-    surrogate: Differentiable
-    model: ConditionalVAE
+    surrogate: Differentiable | None
+    model: ConditionalVAE | None
     history: History
     source: Mapping[str, Any]
 
@@ -58,7 +58,7 @@ def settings_data(params: Mapping[str, Any]) -> dict[str, Any]:
 def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None:
     """Write everything to a folder, whole or not at all."""
     task, tensors = task_content(fitted.task)
-    layers, surrogate = surrogate_content(fitted.surrogate)
+    layers, surrogate = (None, {}) if fitted.surrogate is None else surrogate_content(fitted.surrogate)
     content = {
         "settings": settings_data(fitted.params),
         "task": task,
@@ -67,7 +67,8 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
         "stand_in": layers,
         "source": dict(fitted.source),
     }
-    weights = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
+    learnt = {} if fitted.model is None else fitted.model.state_dict()
+    weights = {f"model.{name}": tensor for name, tensor in learnt.items()}
     write(folder, KIND, content, tensors | surrogate | weights, overwrite=overwrite)
 
 
@@ -118,20 +119,18 @@ def _describing(folder: str | Path) -> Iterator[None]:
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    settings = {RENAMED.get(name, name): value for name, value in content["settings"].items()}
+    # Before there was a choice, there was a generator.
+    settings = {"generator": True} | {RENAMED.get(name, name): value for name, value in content["settings"].items()}
     parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
     params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
     graph = CausalGraph.from_dict(content["graph"])
     task = restored_task(content["task"], tensors, classifier, graph, any_classifier=any_classifier)
-    return Fitted(
-        params,
-        task,
-        graph,
-        restored_surrogate(content["stand_in"], tensors, task),
-        _restored_model(below(tensors, "model."), task, params["architecture"], params["seed"]),
-        History.from_list(content["history"]),
-        dict(content["source"]),
-    )
+    history, source = History.from_list(content["history"]), dict(content["source"])
+    if params["generator"] is False:
+        return Fitted(params, task, graph, None, None, history, source)
+    surrogate = restored_surrogate(content["stand_in"], tensors, task)
+    model = _restored_model(below(tensors, "model."), task, params["architecture"], params["seed"])
+    return Fitted(params, task, graph, surrogate, model, history, source)
 
 
 def _restored_model(weights: dict[str, Tensor], task: Task, architecture: Architecture, seed: int) -> ConditionalVAE:
