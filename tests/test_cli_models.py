@@ -28,7 +28,7 @@ from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
-from fcxplain.generator.objective import LossWeights
+from fcxplain.generator.settings import LossWeights
 from fcxplain.generator.training import Callback, Training
 from fcxplain.metrics import METRICS
 from fcxplain.progress import Progress

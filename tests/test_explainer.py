@@ -18,7 +18,7 @@ import loans
 from fcxplain import CausalGraph, FCx, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FormatError, NotFittedError, SchemaError, TrainingError
 from fcxplain.generator.cvae import weight_shapes
-from fcxplain.generator.objective import LossWeights
+from fcxplain.generator.settings import LossWeights
 from fcxplain.generator.training import Callback
 from fcxplain.saving import manifest
 from fcxplain.training_loop import Schedule

@@ -10,18 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pandas as pd
-import torch
 
 from .causal import CausalGraph, as_graph, discover
-from .classifier import differentiable
-from .classifier.distillation import Differentiable
 from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator import view
-from .generator.cvae import Architecture, ConditionalVAE
-from .generator.draws import Proposer, drawn_answers
-from .generator.objective import LossWeights, Objective, TermSettings
+from .generator.layout import refuse_frozen
 from .generator.presets import (
     ARCHITECTURE,
     PUBLISHED_DATASET,
@@ -33,13 +27,11 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Training, TrainingLines
-from .generator.view import Hard, RuleBoxes
+from .generator.settings import Architecture, Hard, LossWeights, TermSettings
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
-from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
 from .settings import RENAMED
@@ -49,6 +41,12 @@ from .text import Glance
 from .training_loop import History, Schedule
 
 if TYPE_CHECKING:
+    # What a generator is made of is loaded where it is trained or asked: it needs torch.
+    from .classifier import Differentiable
+    from .generator.cvae import ConditionalVAE
+    from .generator.objective import Objective
+    from .generator.training import Callback, Training
+
     BaseEstimator = object  # scikit-learn has no types
 else:
     from sklearn.base import BaseEstimator
@@ -299,15 +297,20 @@ class FCx(BaseEstimator):
         if not self.generator:
             if progress:
                 lines.say("looking for causes")
-            view.layout(task)
+            refuse_frozen(task)
             self._learnt(task, self._graph(task))
             return self
+        from .classifier import differentiable
+        from .generator.training import TrainingLines
+
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
         surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
         training = self._training(task, surrogate, graph, validation, callbacks)
         if checkpoint is not None:
+            from .saving.checkpoint import Checkpoint, resume
+
             identity = self._identity(task, graph, training)
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
@@ -392,6 +395,8 @@ class FCx(BaseEstimator):
         """
         if not self.generator:
             refuse("this explainer", [_needs_generator("training")])
+        from .classifier import differentiable
+
         surrogate = differentiable(task.classifier, task, seed=self.seed)
         return self._training(task, surrogate, self._graph(task), validation, ())
 
@@ -403,7 +408,13 @@ class FCx(BaseEstimator):
         validation: pd.DataFrame | None,
         callbacks: Iterable[Callback],
     ) -> Training:
-        boxes = RuleBoxes(task) if self.hard == "layer" else None
+        import torch
+
+        from .generator import view
+        from .generator.cvae import ConditionalVAE
+        from .generator.training import Training
+
+        boxes = view.RuleBoxes(task) if self.hard == "layer" else None
         rows = view.refused_rows(task, task.train, boxes)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
@@ -413,6 +424,9 @@ class FCx(BaseEstimator):
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
+        from .generator import view
+        from .generator.objective import Objective
+
         joined, apart = view.causal_masks(graph, task, view.layout(task))
         penalty = view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
@@ -529,6 +543,8 @@ class FCx(BaseEstimator):
             on_progress = both(ProgressLines("explain").tell, on_progress)
         own = None if overrides is None else as_table(overrides)
         if self.model_ is not None and self.surrogate_ is not None and not self.search:
+            from .generator.draws import drawn_answers
+
             options.refuse_without_search(self.prefer, own)
             drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
             on_progress(Progress(EXPLAINING, len(rows), len(rows)))
@@ -661,13 +677,18 @@ class FCx(BaseEstimator):
         state = (self.model_, self.task_, self.surrogate_, self.graph_)
         kept = self.__dict__.get("_kept")
         if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
+            draws = None
+            if self.model_ is not None:
+                from .generator.draws import Proposer
+
+                draws = Proposer(self.model_, self.task_, seed=self.seed).draws
             made = Search(
                 self.task_,
                 prefer=options.prefer,
                 weights=options.cost,
                 difficulty=options.difficulty,
                 budget=options.budget,
-                draws=None if self.model_ is None else Proposer(self.model_, self.task_, seed=self.seed).draws,
+                draws=draws,
                 n_draws=options.draws,
                 seed=self.seed,
                 surrogate=self.surrogate_,
@@ -766,6 +787,8 @@ def _needs_generator(name: str) -> Fault:
 
 
 def _device_faults(device: object) -> list[Fault]:
+    import torch
+
     try:
         torch.empty(0, device=torch.device(str(device)))
     except (RuntimeError, AssertionError) as error:

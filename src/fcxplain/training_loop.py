@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from .errors import TrainingError, between, refuse, whole
+
+if TYPE_CHECKING:
+    # Loaded where something is trained, so that schedules and histories are known without it.
+    import torch
+    from torch import Tensor, nn
 
 # Batches are not made smaller than this for the sake of more steps.
 SMALLEST_BATCH = 64
@@ -244,6 +246,8 @@ def minimise(
 
 def adam(module: nn.Module, learning_rate: float, weight_decay: float = 0.0, **more: Any) -> torch.optim.Adam:
     """Adam in one piece, on devices for which torch has that."""
+    import torch
+
     parameters = list(module.parameters())
     fused = not parameters or parameters[0].device.type in ("cpu", "cuda")
     return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=fused, **more)
@@ -269,6 +273,8 @@ def means(parts: Iterable[tuple[Values, int]]) -> Values:
 
 def shuffled(rows: int, size: int, generator: torch.Generator) -> list[Tensor]:
     """The places of all rows in random order, in even batches of about this size."""
+    import torch
+
     return even_batches(torch.randperm(rows, generator=generator), size)
 
 
@@ -299,6 +305,8 @@ def one_thread() -> Iterator[None]:
 
     Networks as small as these also train faster so.
     """
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

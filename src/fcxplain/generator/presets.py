@@ -11,8 +11,7 @@ from ..errors import DataError, Fault, did_you_mean
 from ..task import Task
 from ..text import Glance, counted
 from ..training_loop import History, Schedule
-from .cvae import Architecture
-from .objective import LossWeights, TermSettings
+from .settings import Architecture, LossWeights, TermSettings
 
 Constraint = Literal["unary", "binary"]
 Rate = float | Literal["paper"]
