@@ -75,7 +75,7 @@ class Objective:
             case "sparsity":
                 return losses.sparsity_threshold(x, drawn.x_cf, s.threshold)
             case "density":
-                return losses.density(drawn.z, s.lof_k, s.lof_chunk)
+                return losses.density(drawn.z[: s.lof_rows], s.lof_k, s.lof_chunk)
         raise ValueError(f"no term {name!r}")
 
     def _soft(self, x_cf: Tensor) -> Tensor:

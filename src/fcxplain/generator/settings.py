@@ -130,6 +130,8 @@ class TermSettings:
         Neighbours in the LOF.
     lof_chunk : int, optional
         Rows that LOF is taken over; by default 256, or 4 k where that is more.
+    lof_rows : int, optional
+        Rows of a batch whose LOF counts; by default all.
 
     Raises
     ------
@@ -151,6 +153,7 @@ class TermSettings:
     threshold: float = 0.05
     lof_k: int = 20
     lof_chunk: int | None = None
+    lof_rows: int | None = None
 
     def __post_init__(self) -> None:
         refuse(
@@ -166,4 +169,5 @@ class TermSettings:
             *(between(n, getattr(self, n), -math.inf) for n in ("alpha", "beta")),
             whole("lof_k", self.lof_k, 1),
             [] if self.lof_chunk is None else whole("lof_chunk", self.lof_chunk, 2),
+            [] if self.lof_rows is None else whole("lof_rows", self.lof_rows, 2),
         )
