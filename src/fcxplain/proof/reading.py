@@ -6,12 +6,12 @@ What was read is kept as long as it agrees with the model, since nothing may be 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from ..classifier.checking import PROBE_ROWS
-from ..classifier.reading.networks import ReluNetwork, read_network
 from ..classifier.reading.trees import TreeModel, agrees, compare, read_trees
 from ..classifier.rows import legal_codes
 from ..encoding import TableEncoder
@@ -19,6 +19,9 @@ from ..errors import ClassifierError
 from ..hashing import fingerprint
 from ..task import Task
 from .tree_cells import cell_trees
+
+if TYPE_CHECKING:
+    from ..classifier.reading.networks import ReluNetwork
 
 # Training rows, and legal rows beside them, on which a module must answer as its classifier does.
 PROBES = 64
@@ -58,6 +61,8 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
     if classifier.module is None or classifier.parts or source.names != encoder.names:
         return None, encoder, ()
     import torch
+
+    from ..classifier.reading.networks import read_network
 
     numbers = [t.detach().double() for t in (*classifier.module.parameters(), *classifier.module.buffers())]
     mark = fingerprint(numbers, classifier.threshold, torch.get_float32_matmul_precision())
