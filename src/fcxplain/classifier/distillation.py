@@ -31,7 +31,7 @@ from .torch_modules import fixed_linear
 REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 24_000, 4_000, 24_000, 8_000
 RAMPS = 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=1024, learning_rate=4e-3, epochs=50, patience=8, steps=800)
+FITTING = Fitting(batch=1024, learning_rate=6e-3, epochs=12, patience=8, steps=400, decay=1.0)
 # Teachers that are certain would ask for infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9
