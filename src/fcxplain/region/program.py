@@ -98,7 +98,7 @@ class Program:
     def keep(self, ref: Ref, value: float) -> None:
         """Let a number have one value off the grid, too; to be said before the number is spoken of."""
         code = int(ref.feature.codes(np.asarray([value]))[0])
-        number, (start, step) = self._number(ref), _grid(ref.feature)
+        number, (start, step) = self._number(ref), grid_of(ref.feature)
         beside = Fraction(repr(value)) - start - code * step
         if abs(beside) <= 2 * ROUNDING * abs(value):
             return
@@ -139,7 +139,7 @@ class Program:
             for code, variable in enumerate(self._choice(ref)):
                 self._cost[variable] = 0.0 if code == int(value) else 1.0
             return
-        start, step = _grid(feature)
+        start, step = grid_of(feature)
         distance = self._variable(0, math.inf, whole=False, cost=float(step) / unit)
         offset = (value - float(start)) / float(step)
         place = {v: float(w / step) for v, w in self._value(ref).items()}
@@ -241,7 +241,7 @@ class Program:
 
     def _value(self, ref: Ref) -> dict[int, Fraction]:
         """A number less its grid's origin, as weights of variables."""
-        weights = {self._number(ref): _grid(ref.feature)[1]}
+        weights = {self._number(ref): grid_of(ref.feature)[1]}
         if ref in self._kept:
             kept, _, beside = self._kept[ref]
             weights[kept] = beside
@@ -263,7 +263,7 @@ class Program:
 
     def _unit(self, weights: Mapping[int, Fraction]) -> tuple[Fraction, bool]:
         """What a row is divided by: the step of its lattice, or, where that is too fine for the solver, its largest."""
-        divisor = _divisor(w * self._grain[v] for v, w in weights.items())
+        divisor = divisor_of(w * self._grain[v] for v, w in weights.items())
         largest = max((abs(w) for w in weights.values()), default=Fraction(1))
         is_lattice = divisor > FINEST * largest
         return (divisor if is_lattice else largest), is_lattice
@@ -290,7 +290,7 @@ class Program:
             value = float(measure(atom.feature, np.asarray([_given(atom, self.known)]))[0])
             return LinearSum({}, Fraction(repr(value)), abs(value))
         if atom.feature.is_number:
-            start = _grid(atom.feature)[0]
+            start = grid_of(atom.feature)[0]
             return LinearSum(self._value(atom), start, abs(float(start)))
         pairs = zip(self._choice(atom), atom.feature.ranks, strict=True)
         return LinearSum({variable: Fraction(rank) for variable, rank in pairs}, Fraction(0), 0.0)
@@ -306,7 +306,7 @@ class Program:
             constant = float(inside.constant / unit)
             largest = max(abs(least + constant), abs(most + constant))
             steps = [*(w * self._grain[v] for v, w in inside.weights.items()), inside.constant]
-            variable = self._variable(0, largest, whole=False, grain=_divisor(steps) / unit)
+            variable = self._variable(0, largest, whole=False, grain=divisor_of(steps) / unit)
             self._folds[fold] = variable, unit, set()
         variable, unit, done = self._folds[fold]
         row, constant = {v: float(w / unit) for v, w in inside.weights.items()}, float(inside.constant / unit)
@@ -374,13 +374,13 @@ def _given(ref: Ref, known: Known) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _grid(feature: Feature) -> tuple[Fraction, Fraction]:
+def grid_of(feature: Feature) -> tuple[Fraction, Fraction]:
     """Origin and step of a number's grid, exactly."""
     first, second = (Fraction(repr(float(v))) for v in feature.at(np.asarray([0, 1])))
     return first, second - first
 
 
-def _divisor(weights: Iterable[Fraction]) -> Fraction:
+def divisor_of(weights: Iterable[Fraction]) -> Fraction:
     """The greatest number of which all weights are multiples."""
     divisor = Fraction(0)
     for weight in weights:
