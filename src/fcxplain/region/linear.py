@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -21,12 +20,10 @@ from ..rules.nodes import Abs, Affine, Atom, Compare, Ref
 from ..schema import Feature, Natural
 from .boxes import Box, BoxSearch, Codes, Floats, Interval, Nearest
 from .knapsack import Knapsack, cheapest
-from .program import divisor_of, grid_of
+from .program import divisor_of, fraction_of, grid_of
 
 # A part of a step that is smaller than this is rounding.
 SLIGHT = 1e-9
-# A weight such as 1 / 3 is taken for that fraction, if its denominator is no larger.
-DENOMINATOR = 10_000
 # Gains, needs and sums of them, in units, up to which whole numbers are exact.
 MOST_GAIN, MOST_NEED, MOST_SUM = 1 << 31, 1 << 45, 1 << 61
 # Of how many present values off the grid every part is tried as it is, the others on the grid.
@@ -268,19 +265,13 @@ def sum_of(atom: Atom) -> Sum | None:
         return None
     # What brings most for a step comes first, so that among equals the finest is left for the rest.
     found = tuple(sorted(found, key=lambda p: -abs(p.slope) * float(p.feature.step or 1)))
-    exact = [abs(_fraction(p.slope) * grid_of(p.feature)[1]) for p in found]
+    exact = [abs(fraction_of(p.slope) * grid_of(p.feature)[1]) for p in found]
     unit = divisor_of(exact)
     is_exact = max(exact) <= MOST_GAIN * unit
     if not is_exact:
         unit = max(exact) / MOST_GAIN
     gains = np.array([max(int(own / unit), 1) for own in exact], dtype=np.int64)
     return Sum(left, found, gains, float(unit), is_exact, strict, equal)
-
-
-def _fraction(weight: float) -> Fraction:
-    """The fraction that a weight was meant to be: no further from it than sums are compared."""
-    near = Fraction(weight).limit_denominator(DENOMINATOR)
-    return near if abs(near - Fraction(weight)) <= ROUNDING / 8 * abs(weight) else Fraction(repr(weight))
 
 
 def _part(weight: float, atom: Ref | Abs) -> SumPart | None:

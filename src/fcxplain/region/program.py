@@ -34,9 +34,13 @@ REACH = 10**6
 FINEST = 1e-6
 # What a row without a lattice is narrowed or widened by, in shares of its largest weight: above the solver's tolerance.
 NUDGE = 1e-6
+# A weight that differs from a fraction with no larger denominator by rounding alone is taken for it.
+DENOMINATOR = 10_000
 # Past this many alternatives one program with indicators is quicker than a program for each.
 FEW = 32
 SECONDS = 10.0
+# What the solver says where it broke down.
+FAILED = 4
 
 Known = Mapping[Ref, float]
 """Natural values that are given: a number, or a level's code."""
@@ -171,13 +175,17 @@ class Program:
             return UNDECIDED
         from scipy.optimize import Bounds, milp
 
-        result = milp(
-            np.asarray(self._cost),
-            integrality=np.asarray(self._whole),
-            bounds=Bounds(np.asarray(self._low), np.asarray(self._high)),
-            constraints=self._constraints(room),
-            options={"time_limit": seconds, "mip_rel_gap": 0.0},
-        )
+        # HiGHS fails on some small programs that it simplifies first, and solves them as they are.
+        for presolve in (True, False):
+            result = milp(
+                np.asarray(self._cost),
+                integrality=np.asarray(self._whole),
+                bounds=Bounds(np.asarray(self._low), np.asarray(self._high)),
+                constraints=self._constraints(room),
+                options={"time_limit": seconds, "mip_rel_gap": 0.0, "presolve": presolve},
+            )
+            if result.status != FAILED:
+                break
         if result.status == 2:
             return NONE
         if result.status != 0 or result.x is None:
@@ -276,7 +284,7 @@ class Program:
         weights: dict[int, Fraction] = {}
         constant, size = Fraction(repr(affine.constant)), abs(affine.constant)
         for weight, atom in affine.terms:
-            exact = Fraction(repr(weight))
+            exact = fraction_of(weight)
             part = self._part(atom, tuple(side if weight > 0 else -side for side in sides))
             constant, size = constant + exact * part.constant, size + abs(weight) * part.size
             for variable, own in part.weights.items():
@@ -378,6 +386,13 @@ def grid_of(feature: Feature) -> tuple[Fraction, Fraction]:
     """Origin and step of a number's grid, exactly."""
     first, second = (Fraction(repr(float(v))) for v in feature.at(np.asarray([0, 1])))
     return first, second - first
+
+
+@lru_cache(maxsize=4096)
+def fraction_of(weight: float) -> Fraction:
+    """The fraction that a weight was meant to be: 1 / 3, or 0.37 where it was 1.37 - 1."""
+    near = Fraction(weight).limit_denominator(DENOMINATOR)
+    return near if abs(near - Fraction(weight)) <= ROUNDING / 2 * abs(weight) else Fraction(repr(weight))
 
 
 def divisor_of(weights: Iterable[Fraction]) -> Fraction:
