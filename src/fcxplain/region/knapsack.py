@@ -54,28 +54,33 @@ class Knapsack:
         first = np.where(steps > 0, self.first_up, self.first_down)
         return np.where(steps == 0, 0.0, first + self.each * (np.abs(steps) - 1))
 
+    def rank(self, price: Floats, moved: Codes) -> Floats:
+        """Prices to be compared: what differs by rounding only is as good, and then few parts moved are better."""
+        return np.asarray(np.round(price / self.each.max(), 9) + moved * 1e-10)
+
     @cached_property
     def fill(self) -> Fill:
         """The parts that cost least for what they bring, as far as they are needed."""
-        parts, rows = len(self.gains), len(self.need)
+        rows, parts = self.up.shape
         once = np.minimum(self.up, 1)
-        room = np.concatenate([once, self.up - once], axis=1)
-        rate = np.concatenate([self.first_up, np.broadcast_to(self.each, self.up.shape)], axis=1)
-        gains = np.tile(self.gains, 2)
-        rate = rate / gains
+        # The first step of a part and the others stand beside each other, so that among equals few parts are moved.
+        room = np.stack([once, self.up - once], axis=2).reshape(rows, -1)
+        price = np.stack([self.first_up, np.broadcast_to(self.each, self.up.shape)], axis=2).reshape(rows, -1)
+        gains = np.repeat(self.gains, 2)
+        rate = price / gains
         order = np.argsort(rate, axis=1, kind="stable")
         gain, own = gains[order], np.take_along_axis(room, order, axis=1)
         reached = np.cumsum(gain * own, axis=1)
         missing = self.need[:, None] - (reached - gain * own)
-        taken = np.zeros((rows, 2 * parts), dtype=np.int64)
+        taken = np.zeros_like(room)
         np.put_along_axis(taken, order, np.clip(missing // gain, 0, own), axis=1)
-        steps = taken[:, :parts] + taken[:, parts:]
+        steps = taken.reshape(rows, parts, 2).sum(axis=2)
         is_last = reached >= self.need[:, None]
         last = np.take_along_axis(order, is_last.argmax(axis=1)[:, None], axis=1)[:, 0]
-        price = rate[np.arange(rows), last]
+        unit_price = rate[np.arange(rows), last]
         rest = self.need - steps @ self.gains
-        bound = self.cost(steps).sum(axis=1) + price * rest
-        return Fill(steps, rest, last % parts, price, np.where(is_last[:, -1], bound, np.inf))
+        bound = self.cost(steps).sum(axis=1) + unit_price * rest
+        return Fill(steps, rest, last // 2, unit_price, np.where(is_last[:, -1], bound, np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +134,14 @@ def _rounded(sack: Knapsack) -> tuple[Codes, Floats]:
         ],
         axis=1,
     )
-    best = price.argmin(axis=1)
+    moved, there = (steps != 0).sum(axis=1, keepdims=True), (one_more != 0).sum(axis=1, keepdims=True)
+    moved = np.concatenate([moved + (steps == 0), there - (one_more == fewer) * (fewer > 0)], axis=1)
+    best = sack.rank(price, moved).argmin(axis=1)
     part, add = best % len(gains), best < len(gains)
     found = np.where(add[:, None], steps, one_more)
     found[line, part] += np.where(add, more[line, part], -fewer[line, part])
-    there = np.isfinite(price[line, best]) & np.isfinite(fill.bound)
-    return found, np.where(there, sack.cost(found).sum(axis=1), np.inf)
+    is_found = np.isfinite(price[line, best]) & np.isfinite(fill.bound)
+    return found, np.where(is_found, sack.cost(found).sum(axis=1), np.inf)
 
 
 def _enumerate(sack: Knapsack, rows: Codes, steps: Codes, cost: Floats, bound: Floats) -> None:
@@ -156,7 +163,7 @@ def _enumerate(sack: Knapsack, rows: Codes, steps: Codes, cost: Floats, bound: F
             bound[own] = cost[own]
             continue
         tried, least = _tried(sack.take(own), sack.fill.steps[own] + low[block], width[block], filler[block])
-        better = least < cost[own]
+        better = least < cost[own] * (1 - SAME)
         steps[own[better]], cost[own[better]] = tried[better], least[better]
         bound[own] = cost[own]
 
@@ -215,9 +222,10 @@ def _tried(sack: Knapsack, start: Codes, width: Codes, filler: Codes) -> tuple[C
         kept &= (filled >= lowest) & (filled * gain == lacks)
     steps[line, own] = np.maximum(filled, lowest)
     price = np.where(kept, sack.take(row).cost(steps).sum(axis=1), np.inf)
+    rank = sack.rank(price, (steps != 0).sum(axis=1))
     some = np.flatnonzero(count)
     starts = (np.cumsum(count) - count)[some]
     least, first = np.full(len(count), np.inf), np.zeros(len(count), dtype=np.int64)
-    least[some] = np.minimum.reduceat(price, starts)
-    first[some] = np.minimum.reduceat(np.where(price == least[row], line, len(row)), starts)
-    return steps[first], least
+    least[some] = np.minimum.reduceat(rank, starts)
+    first[some] = np.minimum.reduceat(np.where(rank == least[row], line, len(row)), starts)
+    return steps[first], np.where(np.isfinite(least), price[first], np.inf)

@@ -233,6 +233,7 @@ class _Part:
             up = down = np.zeros(rows, dtype=np.int64)
         # Where the wanted value lies off the grid, the first step away from the nearest on it costs less.
         beside = (self.wanted - self.now) * sign / self.step
+        beside = np.where(np.abs(beside) < SLIGHT, 0.0, beside)
         first_up, first_down = (self.each * (1 - 2 * np.clip(way * beside, 0.0, 0.5)) for way in (1, -1))
         up, down = np.maximum(up, 0).astype(np.int64), np.maximum(down, 0)
         return _Way(sign.astype(np.int64), up, down, first_up, first_down, is_sure)

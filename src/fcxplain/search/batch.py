@@ -67,7 +67,7 @@ class Legal:
         return codes, kept
 
     def _repair(self, present: Rows, row: Codes, codes: Codes, kept: Bools, broken: Codes, seconds: float) -> Bools:
-        """Put candidates, where they are, at near codes that keep the rules; which of them only a program could tell."""
+        """Put candidates, where they are, at near codes that keep the rules; of which only a program could tell."""
         before = {n: v[row[broken]] for n, v in present.natural.items()}
         wanted = self.space.natural(present, row[broken], codes[broken])
         result = self.repairer.nearest(before, wanted, seconds=seconds, exact=False)
