@@ -20,8 +20,8 @@ from .boxes import Codes, Floats
 SAME = 1e-9
 # Combinations of steps that are tried for a row, and for how many at a time.
 MOST, AT_A_TIME = 4096, 1 << 19
-# Stands for a window without end.
-ANY = 1 << 40
+# How many steps from the fill are tried first, and what stands for any number of them.
+NEAR, ANY = 2, 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +105,12 @@ def cheapest(sack: Knapsack, *, exact: bool = True) -> tuple[Codes, Floats, Floa
     fill = sack.fill
     steps, cost = _rounded(sack)
     bound = np.where(fill.bound >= cost * (1 - SAME), cost, fill.bound)
-    open_ = np.isfinite(bound) & ((bound < cost) if exact else np.isinf(cost))
-    if open_.any():
-        _enumerate(sack, np.flatnonzero(open_), steps, cost, bound)
+    # What is known first saves much of what would be tried otherwise.
+    for reach in (NEAR, ANY):
+        is_open = np.isinf(cost) if reach == NEAR or not exact else bound < cost
+        rows = np.flatnonzero(is_open & np.isfinite(bound))
+        if len(rows):
+            _enumerate(sack, rows, reach, steps, cost, bound)
     return steps, cost, bound
 
 
@@ -144,12 +147,14 @@ def _rounded(sack: Knapsack) -> tuple[Codes, Floats]:
     return found, np.where(is_found, sack.cost(found).sum(axis=1), np.inf)
 
 
-def _enumerate(sack: Knapsack, rows: Codes, steps: Codes, cost: Floats, bound: Floats) -> None:
-    """Try all that may be cheaper than what is known, where that is not too many, and change what is known."""
+def _enumerate(sack: Knapsack, rows: Codes, reach: int, steps: Codes, cost: Floats, bound: Floats) -> None:
+    """Try all within reach that may be cheaper than what is known, unless it is too many, and change what is known."""
     low, high = _windows(sack, rows, cost[rows] - bound[rows])
-    # One part makes up for what the others leave, so that it need not be tried; best the one with most to try.
+    is_all = np.logical_and.reduce((low >= -reach) & (high <= reach), axis=1)
+    low, high = np.maximum(low, -reach), np.minimum(high, reach)
+    # One part makes up for what the others leave, so that it need not be tried: the finest of those with most to try.
     width = np.maximum(high - low + 1, 0)
-    line, filler = np.arange(len(rows)), width.argmax(axis=1)
+    line, filler = np.arange(len(rows)), width.shape[1] - 1 - width[:, ::-1].argmax(axis=1)
     width[line, filler] = np.minimum(width[line, filler], 1)
     low[line, filler] = 0
     # As floats, since the product may be larger than any whole number.
@@ -158,14 +163,11 @@ def _enumerate(sack: Knapsack, rows: Codes, steps: Codes, cost: Floats, bound: F
     ends = np.cumsum(count[few].astype(np.int64))
     for block in np.split(few, np.flatnonzero(np.diff(ends // AT_A_TIME)) + 1):
         own = rows[block]
-        if not count[block].any():
-            # Nothing else can be cheaper.
-            bound[own] = cost[own]
-            continue
-        tried, least = _tried(sack.take(own), sack.fill.steps[own] + low[block], width[block], filler[block])
-        better = least < cost[own] * (1 - SAME)
-        steps[own[better]], cost[own[better]] = tried[better], least[better]
-        bound[own] = cost[own]
+        if count[block].any():
+            tried, least = _tried(sack.take(own), sack.fill.steps[own] + low[block], width[block], filler[block])
+            better = least < cost[own] * (1 - SAME)
+            steps[own[better]], cost[own[better]] = tried[better], least[better]
+        bound[own] = np.where(is_all[block], cost[own], np.minimum(bound[own], cost[own]))
 
 
 def _windows(sack: Knapsack, rows: Codes, gap: Floats) -> tuple[Codes, Codes]:

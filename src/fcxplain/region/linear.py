@@ -70,9 +70,14 @@ class BoxRows:
         before, after = ({n: side[n][rows] for n in names} for side in (search.before, search.after))
         return cls(before, after, search.units, {n: i.take(rows) for n, i in box.intervals.items()})
 
-    def at(self, natural: Natural) -> BoxRows:
-        """The same rows, where other values are wanted."""
-        return replace(self, after={**self.after, **natural})
+    def at(self, natural: Natural, fixed: Iterable[Feature] = ()) -> BoxRows:
+        """The same rows, where other values are wanted, and some of these may not be left."""
+        intervals = dict(self.intervals)
+        for feature in (f for f in fixed if f.is_number):
+            value = natural[feature.name]
+            code, on_grid = feature.codes(value), feature.on_grid(value)
+            intervals[feature.name] = Interval(code, np.where(on_grid, code, code - 1), ~on_grid)
+        return replace(self, after={**self.after, **natural}, intervals=intervals)
 
     def take(self, rows: NDArray[Any]) -> BoxRows:
         """Some of them."""

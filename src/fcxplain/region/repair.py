@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..errors import DataError, Fault
 from ..rules.check import Bools, truth
 from ..rules.nodes import And, Atom, Formula, Ref, refs_of
 from ..rules.rule import Rule
-from ..schema import Natural, Schema, natural_column
+from ..schema import Feature, Natural, Schema, natural_column
 from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest
 from .groups import Disjunct, Group, frozen_names, grouped
 from .knapsack import SAME
@@ -28,8 +29,8 @@ from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
-# How often sums that share values are kept in turn, before a program is asked.
-ROUNDS = 8
+# Sums that share values are kept one after the other: so many in every order, and how often all of them in turn.
+FEW_SUMS, ROUNDS = 3, 8
 
 
 @dataclass(frozen=True)
@@ -215,23 +216,42 @@ def _keeping_all(
 
 
 def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest) -> Nearest:
-    """From the start to the nearest point that keeps one atom, from there to the next, until all are kept."""
-    natural, open_ = {n: v.copy() for n, v in start.natural.items()}, start.found.copy()
-    for atom in tuple(wide) * ROUNDS:
-        point = Nearest(natural, np.zeros(len(open_)), open_)
-        broken = np.flatnonzero(open_ & ~_truth(atom, box, point))
+    """Points that keep sums which share values: from the nearest that keeps one of them to the next, in any order.
+
+    Values of a sum that is kept already stay as they are. Where that leaves nothing, the sums are kept in turn.
+    """
+    nobody = np.zeros(len(start.cost), dtype=bool)
+    best = Nearest(start.natural, np.full(len(nobody), np.inf), nobody)
+    orders = list(permutations(wide) if len(wide) <= FEW_SUMS else ([*wide[i:], *wide[:i]] for i in range(FEW_SUMS)))
+    for order in orders:
+        best = best.improve(_one_by_one(formula, order, box, start, stay=True))
+    left = np.flatnonzero(~best.found)
+    if len(left):
+        turns = _one_by_one(formula, tuple(wide) * ROUNDS, box.take(left), start.take(left), stay=False)
+        best = best.put(left, turns)
+    return best
+
+
+def _one_by_one(formula: Formula, atoms: Sequence[Atom], box: BoxRows, start: Nearest, *, stay: bool) -> Nearest:
+    """From the start to the nearest point that keeps the first atom, and so on; `stay`: without moving it again."""
+    natural, found, done = {n: v.copy() for n, v in start.natural.items()}, start.found.copy(), list[Feature]()
+    for atom in atoms:
+        point = Nearest(natural, np.zeros(len(found)), found)
+        broken = np.flatnonzero(found & ~_truth(atom, box, point))
         if len(broken):
-            moved, _ = slide(box.at(natural).take(broken), atom, point.take(broken), exact=False)
-            open_[broken] = moved.found
+            here = point.take(broken)
+            moved, _ = slide(box.take(broken).at(here.natural, done), atom, here, exact=False)
+            found[broken] = moved.found
             for name, values in natural.items():
                 values[broken] = moved.natural[name]
-    kept = open_ & _truth(formula, box, Nearest(natural, start.cost, open_))
+        done += atom.primed if stay else ()
+    found &= _truth(formula, box, Nearest(natural, start.cost, found))
     cost = start.cost + sum(
         (np.abs(v - box.after[n]) - np.abs(start.natural[n] - box.after[n])) / box.units[n]
         for n, v in natural.items()
         if n in box.intervals
     )
-    return Nearest(natural, np.where(kept, cost, np.inf), kept)
+    return Nearest(natural, np.where(found, cost, np.inf), found)
 
 
 def _truth(formula: Formula, box: BoxRows, point: Nearest) -> Bools:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PROGRAMS = 4
 # Steps that a value off the grid is moved at most, where a rule asks for another one.
 ASIDE = 32
-# Seconds for one such program.
-SECONDS = 0.5
+# Seconds for one such program, and for that of a row itself.
+SECONDS, BASE_SECONDS = 0.5, 10.0
 
 
 class Legal:
@@ -88,12 +88,19 @@ class Legal:
         codes, found = present.codes.copy(), kept.copy()
         broken = np.flatnonzero(~kept)
         if len(broken):
-            now = {n: v[broken] for n, v in present.natural.items()}
-            result = self.repairer.nearest(now, now)
-            codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
-            found[broken] = result.found & self.keeps(present, broken, codes[broken])
+            left = broken[self._nearest_base(present, broken, codes, found, 0.0)]
+            if len(left):
+                self._nearest_base(present, left, codes, found, BASE_SECONDS)
             self._step_aside(present, np.flatnonzero(~found & ~kept), codes, found)
         return codes, found
+
+    def _nearest_base(self, present: Rows, rows: Codes, codes: Codes, found: Bools, seconds: float) -> Bools:
+        """Put rows, where they are, at near codes that keep the rules; of which only a program could tell."""
+        now = {n: v[rows] for n, v in present.natural.items()}
+        result = self.repairer.nearest(now, now, seconds=seconds)
+        codes[rows] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+        found[rows] = result.found & self.keeps(present, rows, codes[rows])
+        return result.undecided
 
     def _step_aside(self, present: Rows, rows: Codes, codes: Codes, found: Bools) -> None:
         """Where a value off the grid must change, and the nearest on it has the same code: the next one that does."""
