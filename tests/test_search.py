@@ -306,7 +306,7 @@ def test_what_is_difficult_changes_less_often():
 
 def test_rows_whose_budget_ends_are_timed_out_not_given_up():
     rows = refused(task("boosting"), 10)
-    answer = Search(task("boosting"), prefer="sparse", budget=3).explain(rows)
+    answer = Search(task("boosting"), prefer="sparse", budget=3, oracle="model").explain(rows)
     assert set(answer.counts) <= {"timed_out", "verified"}
     assert answer.counts["timed_out"] > 0
     assert answer.checks.passed.all()

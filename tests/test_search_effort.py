@@ -43,7 +43,7 @@ def test_a_budget_is_read_from_all_that_stands_for_one():
 
 def test_who_is_answered_before_the_budget_ends_is_said_to_be_cut_short():
     task, rows = loans.task(), loans.table(60, seed=5)
-    little, plenty = (Search(task, budget=calls).explain(rows) for calls in (20, 1_000))
+    little, plenty = (Search(task, budget=calls, oracle="model").explain(rows) for calls in (20, 1_000))
     assert little.counts == plenty.counts == {"verified": 33, "already": 27}
     assert np.array_equal(little.cut_short, little.asked)
     assert not plenty.cut_short.any()
@@ -91,7 +91,7 @@ def test_a_row_whose_calls_end_keeps_what_was_verified_and_else_is_timed_out(kin
 def test_more_calls_never_lose_an_answer():
     rows, answered = refused(trained("boosting"), 15), []
     for calls in (5, 50, 500):
-        answer = Search(trained("boosting"), prefer="sparse", budget=calls).explain(rows)
+        answer = Search(trained("boosting"), prefer="sparse", budget=calls, oracle="model").explain(rows)
         answered.append(set(answer.place.tolist()))
     assert answered[0] <= answered[1] <= answered[2]
     assert answered[0] < answered[2]

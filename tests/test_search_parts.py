@@ -16,7 +16,7 @@ from fcxplain.search.batch import Legal
 from fcxplain.search.candidates import Candidates, diverse, undominated, within
 from fcxplain.search.cost import PREFERENCES, incoherence, price
 from fcxplain.search.density import Density
-from fcxplain.search.oracles import NetworkOracle
+from fcxplain.search.network_codes import NetworkCodes
 from fcxplain.search.propose.combine import first_at_least
 from fcxplain.search.propose.few import few_first
 from fcxplain.search.space import Grids, SearchSpace, moves_of
@@ -66,7 +66,7 @@ def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
     problem = trained(kind)
     space = SearchSpace(problem)
     oracle = Search(problem).context.oracle
-    assert isinstance(oracle, NetworkOracle)
+    assert isinstance(oracle.model, NetworkCodes)
     rows = problem.train.head(200)
     present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
     asked = oracle.query(present, np.arange(200), present.codes, Spending.start(np.full(200, 10)))

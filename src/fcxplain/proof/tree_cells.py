@@ -5,13 +5,16 @@ leave to a row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from ..classifier.reading.pipeline import column_values
 from ..classifier.reading.trees import Questions, TreeModel, Trees
 from ..errors import ClassifierError
 from ..hashing import distinct
@@ -23,8 +26,7 @@ from ..rules.nodes import Affine
 from ..schema import Feature, Natural
 from ..task import Task
 
-# Rows shown to the preprocessing at a time, and the most of all.
-SHOWN = 16_384
+# Most legal values of all features.
 MOST_VALUES = 2**19
 # Numbers in the largest array that is made.
 MOST_CELLS = 2**27
@@ -73,17 +75,19 @@ class CellSides:
     cuts: tuple[Bools, ...]
 
 
-def sides_of(task: Task, model: TreeModel, before: Natural) -> CellSides:
-    """The cells of a task's features for a model; values of rows that are off their grids are among them."""
-    values, questions = [_values(f, before[f.name]) for f in task.schema], model.trees.questions
-    if sum(map(len, values)) > MOST_VALUES:
+def cell_sides(
+    task: Task, questions: Questions, columns: Callable[[pd.DataFrame], Floats], before: Natural
+) -> CellSides:
+    """The cells of a task's features for questions about a model's `columns`; values off the grid are among them."""
+    values = {f.name: _values(f, before[f.name]) for f in task.schema}
+    if sum(map(len, values.values())) > MOST_VALUES:
         raise ClassifierError(f"the features have more than {MOST_VALUES:,} legal values together")
-    base, x = _shown(task, model, values)
+    known = column_values(task.table, columns, values)
     every = np.arange(len(questions.column))
     feature, cut, grids, cuts = np.full(len(every), -1), np.zeros(len(every), dtype=np.int64), [], []
-    for i, (own, columns) in enumerate(zip(x, _owned(base, x), strict=True)):
-        grid, place = _grid(task.schema.features[i], questions, own, columns, values[i])
-        which = np.flatnonzero(np.isin(questions.column, columns))
+    for i, (own, owned) in enumerate(zip(known.values, known.owned, strict=True)):
+        grid, place = _grid(task.schema.features[i], questions, own, owned, values[task.schema.names[i]])
+        which = np.flatnonzero(np.isin(questions.column, owned))
         if len(which) * len(grid) > MOST_CELLS:
             raise ClassifierError("there are too many questions for this many cells")
         goes = questions.goes_left(which[:, None], own[place][:, questions.column[which]].T)
@@ -91,46 +95,13 @@ def sides_of(task: Task, model: TreeModel, before: Natural) -> CellSides:
         feature[which], cut[which] = i, back
         grids.append(grid)
         cuts.append(goes[first])
-    same = questions.goes_left(every, base[questions.column])
+    same = questions.goes_left(every, known.base[questions.column])
     return CellSides(tuple(grids), feature, cut, same, tuple(cuts))
 
 
 def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
     grid = feature.at(np.arange((feature.top or 0) + 1))
     return grid if feature.is_category else np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
-
-
-def _shown(task: Task, model: TreeModel, values: list[NDArray[Any]]) -> tuple[Floats, list[Floats]]:
-    """What the trees see of the first values of all features, and with each feature at each of its values."""
-    ends = np.cumsum([len(v) for v in values])
-    natural = {}
-    for feature, own, end in zip(task.schema, values, ends, strict=True):
-        natural[feature.name] = np.full(ends[-1], own[0])
-        natural[feature.name][end - len(own) : end] = own
-    table, parts = task.table(natural), []
-    for start in range(0, len(table), SHOWN):
-        parts.append(_columns(model, table.iloc[start : start + SHOWN]))
-        if parts[0].shape[1] * len(table) > MOST_CELLS:
-            raise ClassifierError("the model's columns are too many for this many legal values")
-    x = np.concatenate(parts)
-    # With every feature at its first value, these rows are all the same.
-    return x[0], np.split(x, ends[:-1])
-
-
-def _columns(model: TreeModel, rows: Any) -> Floats:
-    try:
-        return model.columns(rows)
-    except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise ClassifierError(f"the model's preprocessing failed on legal values. {told}") from error
-
-
-def _owned(base: Floats, x: list[Floats]) -> list[Places]:
-    """The columns that change with each feature; a column that changes with two is no ground for a proof."""
-    changed = np.stack([((own != base) & ~(np.isnan(own) & np.isnan(base))).any(axis=0) for own in x])
-    if (changed.sum(axis=0) > 1).any():
-        raise ClassifierError("a column that the model reads depends on several features")
-    return [np.flatnonzero(own) for own in changed]
 
 
 def _grid(
@@ -193,7 +164,7 @@ class CellTrees:
 
 def cell_trees(task: Task, model: TreeModel, before: Natural) -> CellTrees:
     """The model over the cells of a task's features; values of rows that are off their grids are among them."""
-    sides = sides_of(task, model, before)
+    sides = cell_sides(task, model.trees.questions, model.columns, before)
     leaves, own, masks = _grown(model.trees, sides)
     uses = np.zeros(own.shape, dtype=np.int64)
     blocks, kept, start = [], [], 1

@@ -52,6 +52,8 @@ class Answers:
     failures: dict[int, str]
     """What the model said instead of an answer when it was asked again, by row."""
     calls: int
+    shown: Codes
+    """How many candidates of each row the model was asked about."""
 
     def completed(self, more: Answers, rows: Codes, count: int) -> Answers:
         """With answers to some of the `count` rows, which had none."""
@@ -61,6 +63,8 @@ class Answers:
         order = np.argsort(row, kind="stable")
         has = np.bincount(row, minlength=count) > 0
         failures = {r: message for a in parts for r, message in a.failures.items() if not has[r]}
+        shown = self.shown.copy()
+        shown[rows] += more.shown
         return Answers(
             row[order],
             pd.concat([a.table for a in parts], ignore_index=True).iloc[order].reset_index(drop=True),
@@ -69,6 +73,7 @@ class Answers:
             np.unique(np.concatenate([a.unsteady for a in parts])),
             failures,
             sum(a.calls for a in parts),
+            shown,
         )
 
 
@@ -101,7 +106,7 @@ class _Checker:
         self.kept: list[tuple[Candidates, pd.DataFrame, Checks]] = []
         self.unsteady: list[Codes] = []
         self.failures: dict[int, str] = {}
-        self.calls = 0
+        self.calls, self.shown = 0, np.zeros(len(question.rows), dtype=np.int64)
 
     def keep(self, pool: Candidates, *, everything: bool) -> Codes:
         """Check candidates and keep those that pass, or all of them; whose those are."""
@@ -113,6 +118,7 @@ class _Checker:
         except ClassifierError as error:
             return self._halves(pool, str(error), everything=everything)
         self.calls += len(pool)
+        self.shown += np.bincount(pool.row, minlength=len(self.shown))
         passed = np.ones(len(pool), dtype=bool) if everything else found.passed & found.firm
         if not passed.all():
             self.unsteady.append(pool.row[~passed])
@@ -149,7 +155,7 @@ class _Checker:
         how = np.asarray(HOW)[pool.how]
         if not table.index.equals(pd.RangeIndex(len(table))):
             table = table.reset_index(drop=True)
-        return Answers(pool.row, table, found, how, unsteady, failures, self.calls)
+        return Answers(pool.row, table, found, how, unsteady, failures, self.calls, self.shown)
 
     def _nothing(self) -> tuple[Candidates, pd.DataFrame, Checks]:
         none = Candidates.empty(len(self.space.names))

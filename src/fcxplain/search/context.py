@@ -9,23 +9,27 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from ..causal import CausalGraph
-from ..classifier import differentiable
-from ..classifier.distillation import Differentiable
 from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
+from .code_models import read_code_model
 from .cost import CostWeights, effects_of
 from .density import Density
-from .oracles import NetworkOracle, Oracle, TableOracle, is_exact
+from .oracles import CodeOracle, Oracle, TableOracle, seen_rounding
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
 from .propose.draws import Draws
 from .space import Bools, Codes, Grids, Moves, SearchSpace, moves_of
 from .spending import Budget
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..classifier.distillation import Differentiable
+
+ORACLES = ("auto", "model")
 # Single changes asked about where queries are cheap; elsewhere half of the budget.
 MOVES = 1_200
 
@@ -41,6 +45,7 @@ class Settings:
     seed: int
     surrogate: Differentiable | None
     graph: CausalGraph | None
+    oracle: str = "auto"
 
     def is_quick(self, k: int) -> bool:
         """Whether each row has a single draw, and needs no search if that is good."""
@@ -51,14 +56,37 @@ class SharedContext:
     """What depends on the table and the model alone."""
 
     def __init__(self, space: SearchSpace, settings: Settings) -> None:
-        self.space, self.settings, surrogate = space, settings, settings.surrogate
-        if surrogate is None and space.task.classifier.module is not None:
-            surrogate = differentiable(space.task.classifier, space.task)
-        self._surrogate = surrogate
+        self.space, self.settings = space, settings
+        self._surrogate = settings.surrogate
+        self.model = TableOracle(space)
+        """The user's own model, by tables: it has the last word on every answer."""
+        self.oracle: Oracle = self._network() or self._read() or self.model
+
+    def _network(self) -> Oracle | None:
+        """The user's own network, if the model is one."""
+        classifier = self.space.task.classifier
+        if classifier.module is None and self._surrogate is None:
+            return None
+        from ..classifier import differentiable
+        from .network_codes import is_exact, network_oracle
+
+        if self._surrogate is None:
+            self._surrogate = differentiable(classifier, self.space.task)
         # A module does not speak for a model that has a `predict` beside it.
-        is_own = surrogate is not None and not surrogate.distilled and space.task.classifier.own is None
-        by_codes = is_own and is_exact(space.task.classifier.module, space.task.classifier.threshold)
-        self.oracle: Oracle = NetworkOracle(space, surrogate.module) if surrogate and by_codes else TableOracle(space)
+        is_own = not self._surrogate.distilled and classifier.own is None
+        exact = is_own and is_exact(classifier.module, classifier.threshold)
+        return network_oracle(self.space, self._surrogate.module) if exact else None
+
+    def _read(self) -> Oracle | None:
+        """Any other model that can be read, if what was read answers as it does."""
+        classifier = self.space.task.classifier
+        if self.settings.oracle == "model" or classifier.parts:
+            return None
+        model = read_code_model(self.space)
+        rounding = None if model is None else seen_rounding(self.space, model)
+        if model is None or rounding is None:
+            return None
+        return CodeOracle(self.space, model, rounding=rounding, threshold=classifier.guide)
 
     @cached_property
     def slope(self) -> nn.Module | None:
@@ -96,11 +124,23 @@ class Context:
         settings: Settings,
         difficulty: Mapping[str, float] | None,
         shared: SharedContext | None = None,
+        oracle: Oracle | None = None,
     ) -> None:
         self.task, self.settings = task, settings
         self.space = SearchSpace(task, difficulty)
         self.shared = SharedContext(self.space, settings) if shared is None else shared
-        self.oracle = self.shared.oracle
+        self.oracle = self.shared.oracle if oracle is None else oracle
+        self._difficulty = difficulty
+
+    @property
+    def is_read(self) -> bool:
+        """Whether something else than the user's own model is queried, which then has a say in the end only."""
+        return not self.oracle.is_own and self.oracle is not self.shared.model
+
+    @cached_property
+    def by_model(self) -> Context:
+        """The same, but for the oracle: the user's own model is queried about every candidate."""
+        return Context(self.task, self.settings, self._difficulty, self.shared, self.shared.model)
 
     @cached_property
     def legal(self) -> Legal:

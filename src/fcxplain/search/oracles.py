@@ -1,34 +1,27 @@
-"""What the model says of candidates: a network by codes, its first layer a sum of look-ups; any other model by tables,
-each distinct row once, and no longer than there is budget.
+"""What the model says of candidates: one that was read by codes, any other by tables, each distinct row once, and no
+longer than there is budget.
 """
 
 from __future__ import annotations
 
-import copy
-import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import nn
+from numpy.typing import NDArray
 
-from ..classifier.protocol import BLOCK, Predictions
-from ..classifier.reading.networks import EXTREME
+from ..classifier.protocol import Predictions
 from ..classifier.rows import legal_codes
-from ..classifier.torch_modules import LogProbabilities, evaluating, like_parameters
 from ..hashing import distinct
 from ..schema import Natural
 from ..task import Task
 from .candidates import within
+from .code_models import CERTAIN, CodeModel
 from .space import Bools, Codes, Floats, Rows, SearchSpace
 from .spending import Spending
-
-# Probabilities nearer to 0 than this are all the same to a margin.
-CERTAIN = 1e-6
 
 
 def lead(logits: Floats, wanted: Codes) -> Floats:
@@ -45,8 +38,11 @@ def lead(logits: Floats, wanted: Codes) -> Floats:
 
 def margins(probabilities: Floats, wanted: Codes, threshold: float | None) -> Floats:
     """Log odds of the class wanted, counted from where it is answered."""
-    logits = np.log(np.clip(probabilities, CERTAIN, 1.0))
-    ahead = lead(logits, wanted)
+    return from_border(lead(np.log(np.clip(probabilities, CERTAIN, 1.0)), wanted), wanted, threshold)
+
+
+def from_border(ahead: Floats, wanted: Codes, threshold: float | None) -> Floats:
+    """How far a lead is from where the class wanted is answered."""
     if threshold is None:
         return ahead
     edge = min(max(threshold, CERTAIN), 1 - CERTAIN)
@@ -70,6 +66,8 @@ class Oracle(Protocol):
 
     cheap: bool
     """Whether a query costs next to nothing."""
+    is_own: bool
+    """Whether it is the user's own network, which is queried freely, but counted."""
     additive: bool
     """Whether margins are known to be a sum over features."""
 
@@ -87,7 +85,7 @@ CHUNK, FEW = 65_536, 64
 class TableOracle:
     """Any model, by decoded tables."""
 
-    cheap, additive = False, False
+    cheap, additive, is_own = False, False, False
 
     def __init__(self, space: SearchSpace) -> None:
         self.space, self.task = space, space.task
@@ -146,119 +144,89 @@ def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:
             size = int(np.clip(rate * (spending.deadline - now) / 2, FEW, min(4 * size, CHUNK)))
 
 
-# The network's own margins may differ from these by so many times as much as they were seen to, and by no less than
-# this; of margins that come from probabilities, those farther from 0 than `FAR` are not looked at.
-MUCH, LEAST, FAR = 16.0, 1e-6, 5.0
+# Margins by codes may differ from the model's own by so many times as much as they were seen to, and by no less than
+# this; a model that was read otherwise than this, near the border of a class, was not read rightly.
+MUCH, LEAST, WRONG = 16.0, 1e-6, 1e-3
+# Margins farther from 0 than this are not compared: probabilities near 0 and 1 lose digits.
+FAR = 5.0
+# Legal rows, and as many training rows, on which a model that was read is held against itself.
 PROBES = 256
-# Grids with more values than this are computed, not looked up.
-TABLE = 4_096
+# Numbers looked up at a time: they should stay in the processor's cache.
+LOOKED_UP = 2**17
 
 
-class NetworkOracle:
-    """A network on the task's encoded columns, by codes."""
+class CodeOracle:
+    """A model that was read, by codes. It is the user's own model that has the last word on answers."""
 
     cheap = True
 
-    def __init__(self, space: SearchSpace, module: nn.Module) -> None:
-        self.space, self.module = space, module
-        layers = list(module) if type(module) is nn.Sequential else [module]
-        leading = list(itertools.takewhile(lambda layer: isinstance(layer, nn.Linear), layers))
-        weight, bias = _composed(leading, space.task.encoder.width_)
-        self.rest = copy.deepcopy(nn.Sequential(*layers[len(leading) :])).double().eval()
-        self._of_feature = [weight[:, space.task.encoder.spans_[n]] for n in space.names]
-        self._bias = bias
-        self.additive = not len(self.rest) and len(bias) == 2
-        self._tables = [self._table(i) for i in range(len(space.names))]
-        self.rounding = self._seen_rounding()
+    def __init__(
+        self,
+        space: SearchSpace,
+        model: CodeModel,
+        *,
+        rounding: float = 0.0,
+        threshold: float | None = None,
+        is_own: bool = False,
+    ) -> None:
+        self.space, self.model, self.additive, self.is_own = space, model, model.additive, is_own
+        self.rounding, self.threshold = rounding, threshold
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
         if spending.is_late:
             spending.refuse(row)
             return Replies(np.full(len(row), -np.inf), np.zeros(len(row), dtype=bool))
-        spending.count(row)
-        spending.show(len(row))
-        wanted = present.wanted[row]
-        margin = lead(self.logits(present, row, codes), wanted)
+        if self.is_own:
+            spending.count(row)
+            spending.show(len(row))
+        margin = self.margins(present, row, codes)
         return Replies(margin, margin > self.rounding)
 
     def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
         """See `Oracle`."""
         return classes_of(self.space.task, rows)
 
-    def _seen_rounding(self) -> float:
-        """How far the margins of the user's own module are from these, on legal rows, and more to be sure."""
-        task, module = self.space.task, self.space.task.classifier.module
-        assert module is not None
-        codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
-        present = self.space.present(task.encoder.natural_of_codes(codes), np.zeros(len(codes), dtype=np.int64))
-        exact = self.logits(present, np.arange(len(codes)), codes)
-        encoder = task.classifier.encoder or task.encoder
-        with evaluating(module), torch.no_grad():
-            out = module(like_parameters(encoder.encode_natural(present.natural), module))
-        own, edge = out.double().cpu().numpy(), task.classifier.threshold
-        if edge is not None:
-            own = own - np.array([0.0, np.log(edge / (1 - edge))])
-        # Only differences of logits count; those from the highest are enough.
-        exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
-        near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
-        return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
+    def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
+        """How far candidates are from where the class wanted is answered."""
+        wanted = present.wanted[row]
+        return from_border(lead(self.logits(present, row, codes), wanted), wanted, self.threshold)
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """`n x classes`."""
-        hidden = np.tile(self._bias, (len(row), 1)) if len(row) else np.empty((0, len(self._bias)))
+        """Of candidates, `n x classes`."""
+        off_grid = [i for i, some in enumerate(present.off_grid_features) if some]
+        for i in off_grid:
+            self.model.learn(i, present.natural[self.space.names[i]][present.off_grid[:, i]])
+        own = {i: self.model.of_values(i, present.natural[self.space.names[i]]) for i in off_grid}
+        size = max(1, LOOKED_UP // len(self.model.start)) if self.model.start.dtype.kind == "i" else max(len(row), 1)
+        parts = (slice(start, start + size) for start in range(0, max(len(row), 1), size))
+        found = [self.model.logits(self._sums(present, row[part], codes[part], own)) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _sums(self, present: Rows, row: Codes, codes: Codes, own: dict[int, NDArray[Any]]) -> NDArray[Any]:
+        sums = np.tile(self.model.start, (len(row), 1))
         for i in range(len(self.space.names)):
-            hidden += self._part(i, present, row, codes[:, i], exact=present.off_grid_features[i])
-        if not len(self.rest):
-            return hidden
-        whole = np.concatenate([hidden, np.zeros((-len(hidden) % BLOCK, hidden.shape[1]))])
-        with torch.no_grad():
-            return np.asarray(self.rest(torch.from_numpy(whole)).numpy()[: len(hidden)])
+            sums += self._part(i, present, row, codes[:, i], own)
+        return sums
 
-    def _part(self, i: int, present: Rows, row: Codes, codes: Codes, *, exact: bool) -> Floats:
-        """What one feature adds to the first layer; `exact`: some rows have a value off the grid."""
-        feature, table = self.space.features[i], self._tables[i]
-        part = table.take(codes, axis=0) if table is not None else self._of_values(i, feature.at(codes))
-        if exact:
-            own = self._of_values(i, present.natural[feature.name])
+    def _part(self, i: int, present: Rows, row: Codes, codes: Codes, own: dict[int, NDArray[Any]]) -> NDArray[Any]:
+        """What one feature adds; `own` has what rows' values add where some are off the grid."""
+        part = self.model.of_codes(i, codes)
+        if i in own:
             stays = (codes == present.codes[row, i]) & present.off_grid[row, i]
-            part = np.where(stays[:, None], own[row], part)
-        return np.asarray(part)
-
-    def _table(self, i: int) -> Floats | None:
-        feature = self.space.features[i]
-        if feature.is_category:
-            return np.ascontiguousarray(self._of_feature[i].T)
-        if self.space.tops[i] >= TABLE:
-            return None
-        return self._of_values(i, feature.at(np.arange(self.space.tops[i] + 1)))
-
-    def _of_values(self, i: int, values: Floats) -> Floats:
-        low, spread = self.space.task.encoder.scale_[self.space.names[i]]
-        # As the encoder rounds it, so that the network sees the number that it would see in a table.
-        kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
-        encoded = ((values - low) / spread).astype(kind).astype(np.float64)
-        return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
+            part = np.where(stays[:, None], own[i][row], part)
+        return part
 
 
-def _squashes(module: nn.Module) -> bool:
-    """Whether a module's logits come from probabilities, which lose digits near 0 and 1."""
-    return any(isinstance(part, LogProbabilities) for part in module.modules())
-
-
-def is_exact(module: nn.Module | None, threshold: float | None) -> bool:
-    """Whether a network in double precision decides as the module itself: that has the digits, and so its threshold."""
-    floats = {p.dtype for p in (() if module is None else module.parameters()) if p.is_floating_point()}
-    is_moderate = threshold is None or EXTREME <= threshold <= 1 - EXTREME
-    return floats <= {torch.float32, torch.float64} and is_moderate
-
-
-def _composed(layers: list[nn.Module], width: int) -> tuple[Floats, Floats]:
-    """Linear layers one after the other as one, `outputs x width` and `outputs`."""
-    weight, bias = np.eye(width), np.zeros(width)
-    for layer in layers:
-        assert isinstance(layer, nn.Linear)
-        own = layer.weight.detach().double().cpu().numpy()
-        add = 0.0 if layer.bias is None else layer.bias.detach().double().cpu().numpy()
-        weight, bias = own @ weight, own @ bias + add
-    return weight, bias
+def seen_rounding(space: SearchSpace, model: CodeModel) -> float | None:
+    """How far the user's model's margins may be from those by codes; None where these are not its own."""
+    task, generator = space.task, np.random.default_rng(0)
+    usual = task.sample[generator.permutation(len(task.sample))[:PROBES]]
+    codes = np.concatenate([legal_codes(task.schema, PROBES, generator), usual])
+    # Of each row, the lead of one class or another.
+    wanted = np.arange(len(codes)) % len(task.classes)
+    present = space.present(task.encoder.natural_of_codes(codes), wanted)
+    found = lead(CodeOracle(space, model).logits(present, np.arange(len(codes)), codes), wanted)
+    own = margins(task.classifier.probabilities(task.table(present.natural)), wanted, None)
+    seen = float(np.abs(found - own)[np.abs(own) < FAR].max(initial=0.0))
+    return max(LEAST, MUCH * seen) if seen < WRONG else None

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from ..causal import CausalGraph
 from ..classifier.distillation import Differentiable
-from ..errors import ClassifierError, DataError, Fault, whole
+from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
 from ..progress import OnProgress, RowCount, nobody
 from ..schema import Natural
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
-from .candidates import SearchResult, one_after_the_other
-from .context import Context, Settings
+from .candidates import SearchResult, one_after_the_other, within
+from .context import ORACLES, Context, Settings
 from .cost import CostWeights, weights_for
 from .oracles import Oracle
 from .propose.draws import Draws
@@ -53,6 +53,8 @@ class Search:
     budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
     surrogate: the model with gradients, where it is known already.
     graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
+    oracle: "auto" searches a model that can be read as numbers, and shows the model itself what was found; "model"
+        queries the model itself about every candidate.
     """
 
     def __init__(
@@ -68,10 +70,14 @@ class Search:
         budget: Budget | Mapping[str, Any] | int | None = None,
         surrogate: Differentiable | None = None,
         graph: CausalGraph | None = None,
+        oracle: str = "auto",
     ) -> None:
         _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
+        if oracle not in ORACLES:
+            remedy = did_you_mean(oracle, ORACLES) or f"Choose one of {', '.join(ORACLES)}."
+            raise DataError("", [Fault(f"oracle={oracle!r}", "is not known", remedy)])
         chosen = weights_for(prefer, weights)
-        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph)
+        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph, oracle)
         self.context = Context(task, self.settings, difficulty)
 
     @property
@@ -135,13 +141,14 @@ class Search:
 
     def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
-        k, cheap = runner.k, self.context.oracle.cheap
+        cheap = self.context.oracle.cheap
         size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
         parts = []
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
-            found = self._searched(runner, part.rows, count)
-            found, answers = self._snapped(runner, part, found, checked(self.context.space, part, found, k))
+            found, answers = self._answered(runner, part, count)
+            if self.context.is_read:
+                found, answers = self._asked_again(runner, part, found, answers)
             lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.rows)) == 0)
             if best_effort and len(lacking):
                 near = nearest(self.context.space, part, found, lacking)
@@ -151,6 +158,28 @@ class Search:
         if failed and len(failed) == rows:
             raise ClassifierError(failed[0])
         return parts
+
+    def _answered(self, runner: StepRunner, part: Question, count: RowCount) -> Part:
+        """Rows searched, and what was found checked by the user's own model."""
+        found = self._searched(runner, part.rows, count)
+        if runner.context.is_read:
+            # What is shown to the model now is the first that it sees.
+            pool = found.pool
+            found = replace(found, pool=pool.take(within(pool.row) < self.settings.budget.calls))
+        found, answers = self._snapped(runner, part, found, checked(self.context.space, part, found, runner.k))
+        return (replace(found, spent=found.spent + answers.shown) if runner.context.is_read else found), answers
+
+    def _asked_again(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
+        """Rows without an answer or a proof are searched again, with the user's own model for all candidates."""
+        lacking = (np.bincount(answers.row, minlength=len(part.rows)) == 0) & (found.status != Status.IMPOSSIBLE)
+        left = self.settings.budget.calls - found.spent
+        rows = np.flatnonzero(lacking & (left > 0))
+        if not len(rows):
+            return found, answers
+        own = part.take(rows)
+        own = replace(own, rows=replace(own.rows, calls=left[rows]))
+        more, further = self._answered(replace(runner, context=self.context.by_model), own, RowCount(len(rows), nobody))
+        return found.completed(more, rows), answers.completed(further, rows, len(part.rows))
 
     def _snapped(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
         """Rows without an answer are searched again with values off the grid moved to the nearest on it.
@@ -184,7 +213,7 @@ class Search:
         return replace(found, pool=runner.ordered(present, found.pool))
 
     def _in_batches(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
-        size, found = CHUNK if self.context.oracle.cheap else CHUNK_ASKING, []
+        size, found = CHUNK if runner.context.oracle.cheap else CHUNK_ASKING, []
         for start in range(0, max(len(present), 1), size):
             batch = present.take(slice(start, start + size))
             found.append(found_by_halves(runner.run, batch))

@@ -19,7 +19,7 @@ from ..proof.tree_search import ASKED
 from .batch import Batch
 from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated
 from .context import Context
-from .cost import LOOKED_AT, MOST, incoherence, measured, supported
+from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .improve import improve, improved
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
@@ -97,7 +97,7 @@ def unanswered(batch: Batch, found: Found) -> Bools:
 def proof(batch: Batch, found: Found) -> Candidates:
     """Prove that rows have no counterfactual; what a proof turns up instead is a candidate."""
     spending = batch.spending
-    limit = np.full(len(batch), LIMIT) if batch.oracle.cheap else _affordable(spending.left)
+    limit = np.full(len(batch), LIMIT) if batch.oracle.is_own else _affordable(spending.left)
     size = PROVED if spending.deadline < np.inf else len(batch)
     pools = [batch.nothing()]
     for most in np.unique(limit).tolist():
@@ -150,12 +150,23 @@ STEPS = (
 )
 
 
+@dataclass(frozen=True, eq=False)
 class StepRunner:
     """Runs the steps for the rows of one task, each of which is to get at most `k` answers."""
 
-    def __init__(self, context: Context, k: int, depth: int = DEEPEST) -> None:
-        self.context, self.k, self.depth = context, k, DEEPEST if context.oracle.cheap else depth
-        self.weights = context.settings.weights
+    context: Context
+    k: int
+    deepest: int = DEEPEST
+
+    @property
+    def depth(self) -> int:
+        """How far rows are looked at."""
+        return DEEPEST if self.context.oracle.cheap else self.deepest
+
+    @property
+    def weights(self) -> CostWeights:
+        """What answers are chosen by."""
+        return self.context.settings.weights
 
     def run(self, present: Rows) -> SearchResult:
         """Good candidates for each row, the cheapest first, and the status of rows without any."""

@@ -37,6 +37,12 @@ class Ladders:
     feature: Codes
     categories: int
 
+    def of(self, rows: Codes) -> Ladders:
+        """The ladders of some of the rows."""
+        if len(rows) == len(self.feature):
+            return self
+        return Ladders(self.gain[rows], self.price[rows], self.move[rows], self.feature[rows], self.categories)
+
 
 def ladders_of(
     space: SearchSpace, singles: SingleChanges, price: Floats, need: Floats, categories: int, numbers: int
@@ -407,9 +413,10 @@ def _guessed(
     batch: Batch, singles: SingleChanges, known: Ladders, need: Floats, rows: Bools
 ) -> tuple[Candidates, Floats]:
     """One round of guesses for some of the rows, and by how much the best guess of each fell short (0: it did not)."""
-    chosen = combine(known, need, COMBINATIONS)
-    row, place = np.nonzero(np.isfinite(chosen.price) & rows[:, None] & (need > 0)[:, None])
-    row, codes, replies = batch.replies(row, applied(singles, row, chosen.lines[row, place]))
+    which = np.flatnonzero(rows & (need > 0))
+    chosen = combine(known.of(which), need[which], COMBINATIONS)
+    line, place = np.nonzero(np.isfinite(chosen.price))
+    row, codes, replies = batch.replies(which[line], applied(singles, which[line], chosen.lines[line, place]))
     short = np.full(len(need), -np.inf)
     np.maximum.at(short, row, np.where(replies.valid, np.inf, replies.margin))
     short = np.where(short == np.inf, 0.0, np.where(np.isfinite(short), np.maximum(-short, 1e-6) * 1.1, 0.0))

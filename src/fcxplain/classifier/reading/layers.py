@@ -1,0 +1,67 @@
+"""Linear models and multilayer perceptrons of scikit-learn as plain layers: weights, and what stands between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .ensembles import refuse_replaced
+
+Floats = NDArray[np.float64]
+
+# What is a sum of columns before a logistic function or a softmax.
+LINEAR = frozenset(
+    {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "SGDClassifier"}
+)
+PERCEPTRON = "MLPClassifier"
+
+
+def _relu(x: Floats) -> Floats:
+    return np.maximum(x, 0.0)
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * x))
+
+
+ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "identity": np.asarray,
+    "logistic": _logistic,
+    "relu": _relu,
+    "tanh": np.tanh,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Layers one after the other, `inputs x outputs` each, with an activation between them."""
+
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    activation: Callable[[Floats], Floats]
+
+    def after_first(self, hidden: Floats) -> Floats:
+        """Scores, `n x classes`, of what the first layer gives."""
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            hidden = self.activation(hidden) @ weight + bias
+        # Of two classes, models have the score of the second alone.
+        return hidden if hidden.shape[1] > 1 else np.column_stack([np.zeros(len(hidden)), hidden])
+
+
+def read_layers(model: Any) -> Layers | None:
+    """The layers of a fitted estimator, or None where it is of another kind."""
+    kind = type(model)
+    if not kind.__module__.startswith("sklearn.") or kind.__name__ not in {*LINEAR, PERCEPTRON}:
+        return None
+    refuse_replaced(model)
+    if kind.__name__ == PERCEPTRON:
+        return Layers(_doubles(model.coefs_), _doubles(model.intercepts_), ACTIVATIONS[model.activation])
+    return Layers(_doubles([model.coef_.T]), _doubles([model.intercept_]), ACTIVATIONS["identity"])
+
+
+def _doubles(arrays: Iterable[Any]) -> tuple[Floats, ...]:
+    return tuple(np.atleast_1d(np.array(a, dtype=np.float64)) for a in arrays)

@@ -1,0 +1,393 @@
+"""Models as functions of codes: what the values of features add up to is looked up, and scores are made of the sum.
+
+That takes no table and no preprocessing. A linear model or a perceptron looks up what each value adds to its first
+layer; trees look up a place in one table for each tree, in which every combination of cells has its leaf's score.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..classifier.estimators import Asking, chain
+from ..classifier.protocol import CheckedClassifier
+from ..classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
+from ..classifier.reading.layers import Layers, read_layers
+from ..classifier.reading.pipeline import ColumnValues, column_values, final_step
+from ..classifier.reading.trees import UNREADABLE, Trees
+from ..classifier.reading.trees import joined as joined_trees
+from ..classifier.rows import model_rows
+from ..errors import ClassifierError
+from ..proof.tree_cells import MOST_VALUES, CellSides, cell_sides
+from ..schema import Natural
+from .space import Bools, Codes, Floats, SearchSpace
+
+# Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.
+MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
+# Ensembles of more pieces take longer to look up than they are worth.
+MOST_PIECES = 1_000
+# Grids with more values than this have no line for each value.
+TABLE = 4_096
+# Sums made at a time: what they look up should stay in the processor's cache.
+SUMMED = 2**15
+# Probabilities nearer to 0 than this are all the same to a margin.
+CERTAIN = 1e-6
+# Legal rows that say what a model's trees leave out: a score that all rows begin with.
+PROBES = 64
+
+
+class CodeModel(Protocol):
+    """Sums of what features add, and logits of the sums."""
+
+    start: NDArray[Any]
+    """What every sum begins with; whole numbers where sums are places in tables."""
+    additive: bool
+    """Whether the second class's lead is itself a sum over features."""
+
+    def learn(self, i: int, values: NDArray[Any]) -> None:
+        """Make ready for values of a feature that are off its grid."""
+
+    def of_values(self, i: int, values: NDArray[Any]) -> NDArray[Any]:
+        """What values of a feature add, `n x width`."""
+
+    def of_codes(self, i: int, codes: Codes) -> NDArray[Any]:
+        """The same for values of the grid, by their codes."""
+
+    def logits(self, sums: NDArray[Any]) -> Floats:
+        """Logarithms of what classes score, `n x classes`: the largest is the most probable."""
+
+
+def read_code_model(space: SearchSpace) -> CodeModel | None:
+    """The task's model as a function of codes, where it is one that can be read; whether it agrees is not asked."""
+    classifier = space.task.classifier
+    asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
+    if not isinstance(asking, Asking):
+        return None
+
+    def shown(rows: pd.DataFrame) -> Any:
+        return asking.shown(model_rows(rows, classifier.schema, classifier.encoder))
+
+    try:
+        return _Reader(space).of(asking.model, shown)
+    except UNREADABLE:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads the models of one task."""
+
+    space: SearchSpace
+
+    def of(self, model: Any, shown: Callable[[pd.DataFrame], Any]) -> CodeModel | None:
+        """A fitted estimator on what `shown` makes of rows."""
+        if type(model).__name__ == "CalibratedClassifierCV":
+            return self._calibrated(model, shown)
+        *_, last = chain(model)
+        if last is not model and type(last).__name__ == "CalibratedClassifierCV":
+            transform, last = final_step(model)
+            return self._calibrated(last, lambda rows: transform(shown(rows)))
+        transform, last = final_step(model)
+
+        def given(rows: pd.DataFrame) -> Any:
+            return transform(shown(rows))
+
+        if reader_of(last) is not None:
+            return self._trees(read(last), given)
+        layers = read_layers(last)
+        return None if layers is None else LayerCodes(self.space, layers, lambda rows: _matrix(given(rows)))
+
+    def _trees(self, known: Read, given: Callable[[pd.DataFrame], Any]) -> CodeModel:
+        trees, probe = joined_trees(known.trees), given(self.space.task.legal_rows(PROBES, seed=0))
+        base = np.median(known.raw(probe) - trees.sums(known.matrix(probe)), axis=0)
+        return TreeCodes(self.space, trees, base, lambda rows: known.matrix(given(rows)), shares=known.shares)
+
+    def _calibrated(self, model: Any, shown: Callable[[pd.DataFrame], Any]) -> CodeModel | None:
+        refuse_replaced(model)
+        parts, made = model.calibrated_classifiers_, []
+        for part in parts:
+            own = self.of(part.estimator, shown)
+            if own is None:
+                return None
+            made.append((own, part.calibrators, hasattr(part.estimator, "decision_function")))
+        return CalibratedCodes(made)
+
+
+def _matrix(x: Any) -> Floats:
+    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
+
+
+def _grids(space: SearchSpace) -> dict[str, NDArray[Any]]:
+    if int(space.tops.sum()) > MOST_VALUES:
+        raise ClassifierError(f"the features have more than {MOST_VALUES:,} legal values together")
+    return {f.name: f.at(np.arange(top + 1)) for f, top in zip(space.features, space.tops.tolist(), strict=True)}
+
+
+class LayerCodes:
+    """Layers on columns, each of one feature: its values add to the first layer."""
+
+    def __init__(self, space: SearchSpace, layers: Layers, columns: Callable[[pd.DataFrame], Floats]) -> None:
+        self.layers, self._values = layers, _Values(space, columns)
+        known, weight = self._values.known, layers.weights[0]
+        free = np.setdiff1d(np.arange(len(known.base)), np.concatenate([np.empty(0, dtype=np.int64), *known.owned]))
+        self.start = layers.biases[0] + known.base[free] @ weight[free]
+        self.additive = len(layers.weights) == 1 and weight.shape[1] <= 2
+        self._weights = [weight[own] for own in known.owned]
+        # Of large grids, the columns are kept, and multiplied when they are needed.
+        self._columns = [values[:, own] for values, own in zip(known.values, known.owned, strict=True)]
+        self._lines = [x @ w if len(x) <= TABLE else None for x, w in zip(self._columns, self._weights, strict=True)]
+
+    def learn(self, i: int, values: NDArray[Any]) -> None:
+        """See `CodeModel`."""
+
+    def of_values(self, i: int, values: NDArray[Any]) -> Floats:
+        """See `CodeModel`."""
+        return np.asarray(self._values.of(i, values)[:, self._values.known.owned[i]] @ self._weights[i])
+
+    def of_codes(self, i: int, codes: Codes) -> Floats:
+        """See `CodeModel`."""
+        lines = self._lines[i]
+        return lines.take(codes, axis=0) if lines is not None else self._columns[i][codes] @ self._weights[i]
+
+    def logits(self, sums: Floats) -> Floats:
+        """See `CodeModel`."""
+        return self.layers.after_first(sums)
+
+
+class _Values:
+    """What a model's last estimator sees of every legal value of each feature, and of others."""
+
+    def __init__(self, space: SearchSpace, columns: Callable[[pd.DataFrame], Floats]) -> None:
+        self._table, self._columns, self._grids = space.task.table, columns, _grids(space)
+        self._names = space.names
+        self.known: ColumnValues = column_values(self._table, columns, self._grids)
+
+    def of(self, i: int, values: NDArray[Any]) -> Floats:
+        """The columns of the first row with a feature at other values."""
+        others: Natural = {n: np.full(len(values), grid[0]) for n, grid in self._grids.items()}
+        return self._columns(self._table({**others, self._names[i]: values}))
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A part of a tree in one table: the features that it asks about, and the place of each of their cells in it."""
+
+    features: tuple[int, ...]
+    places: tuple[Codes, ...]
+    """For each feature, and each of its cells, what it adds to the place."""
+    table: Floats
+    score: int
+    """The class whose score it adds to."""
+
+
+class TreeCodes:
+    """Trees over cells. A sum is a place for each piece of a tree in its table, and a score the sum of what is there.
+
+    `shares`: scores are probabilities, not log-odds.
+    """
+
+    additive = False
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        trees: Trees,
+        base: Floats,
+        columns: Callable[[pd.DataFrame], Floats],
+        *,
+        shares: bool,
+    ) -> None:
+        self.space, self.trees, self.base, self.columns, self.shares = space, trees, base, columns, shares
+        self._values = {f.name: f.at(np.empty(0, dtype=np.int64)) for f in space.features}
+        self._build()
+
+    def _build(self) -> None:
+        task = self.space.task
+        self.sides: CellSides = cell_sides(task, self.trees.questions, self.columns, self._values)
+        leaves = self.trees.scores
+        # Of two classes, only the lead counts.
+        scores = [leaves[:, 1] - leaves[:, 0]] if leaves.shape[1] == 2 else list(leaves.T)
+        pieces = list(itertools.islice(_pieces(self.trees, self.sides, scores), MOST_PIECES + 1))
+        sizes = [p.table.size for p in pieces]
+        if len(pieces) > MOST_PIECES or sum(sizes) > ALL_ENTRIES:
+            raise ClassifierError(f"its trees need more than {MOST_PIECES:,} tables")
+        self._score = np.array([p.score for p in pieces], dtype=np.int64)
+        self._count = len(scores)
+        self.start = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
+        self._entries = np.concatenate([p.table.ravel() for p in pieces])
+        self._lines = [np.zeros((len(grid), len(pieces)), dtype=np.intp) for grid in self.sides.grids]
+        for number, piece in enumerate(pieces):
+            for i, places in zip(piece.features, piece.places, strict=True):
+                self._lines[i][:, number] = places
+        self._cells = [np.repeat(np.arange(len(g)), np.maximum(g.last - g.first + 1, 0)) for g in self.sides.grids]
+
+    def learn(self, i: int, values: NDArray[Any]) -> None:
+        """See `CodeModel`."""
+        known, grid = self.space.names[i], self.sides.grids[i]
+        if not all(float(v) in grid.elsewhere for v in values):
+            self._values[known] = np.unique(np.concatenate([self._values[known], values]))
+            self._build()
+
+    def of_values(self, i: int, values: NDArray[Any]) -> Codes:
+        """See `CodeModel`."""
+        grid = self.sides.grids[i]
+        return np.asarray(self._lines[i][[grid.of(self.space.features[i], v) for v in values]])
+
+    def of_codes(self, i: int, codes: Codes) -> Codes:
+        """See `CodeModel`."""
+        return self._lines[i].take(self._cells[i].take(codes), axis=0)
+
+    def logits(self, sums: Codes) -> Floats:
+        """See `CodeModel`."""
+        found = self._entries.take(sums)
+        if self._count == 1:
+            lead = found.sum(axis=1) + (self.base[1] - self.base[0])
+            if not self.shares:
+                return np.column_stack([np.zeros(len(lead)), lead])
+            return np.asarray(np.log(np.clip(np.column_stack([1 - lead, 1 + lead]) / 2, CERTAIN, 1.0)))
+        scores = np.column_stack([found[:, self._score == c].sum(axis=1) for c in range(self._count)]) + self.base
+        return np.asarray(np.log(np.clip(scores, CERTAIN, 1.0))) if self.shares else scores
+
+
+def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
+    """Every tree, or its parts, as tables of at most so many entries."""
+    everywhere = [np.ones(len(grid), dtype=bool) for grid in sides.grids]
+    for root in trees.roots.tolist():
+        waiting = [(root, everywhere)]
+        while waiting:
+            node, alive = waiting.pop()
+            places, size = _local(trees, sides, node, alive)
+            if size <= MOST_ENTRIES or trees.asked[node] < 0:
+                yield from _tabled(trees, sides, scores, node, alive, places)
+            else:
+                waiting += _halves(trees, sides, node, alive)
+
+
+def _halves(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> list[tuple[int, list[Bools]]]:
+    """What follows on a node, and the cells that lead there."""
+    question = trees.asked[node]
+    i, left, right = sides.feature[question], int(trees.left[node]), int(trees.right[node])
+    if i < 0:
+        return [(left if sides.same[question] else right, alive)]
+    goes, found = sides.cuts[i][sides.cut[question]], []
+    for child, way in ((right, ~goes), (left, goes)):
+        cells = alive[i] & way
+        if cells.any():
+            found.append((child, [*alive[:i], cells, *alive[i + 1 :]]))
+    return found
+
+
+def _local(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> tuple[dict[int, Codes], int]:
+    """Cells that a part of a tree tells apart, numbered by feature; those that do not lead to it come last."""
+    waiting, asked = [node], []
+    while waiting:
+        here = waiting.pop()
+        if trees.asked[here] >= 0:
+            asked.append(int(trees.asked[here]))
+            waiting += [int(trees.left[here]), int(trees.right[here])]
+    questions = np.unique(np.asarray(asked, dtype=np.int64))
+    numbers, size = {}, 1
+    for i, cells in enumerate(alive):
+        own = questions[sides.feature[questions] == i]
+        if not len(own) and cells.all():
+            continue
+        keys = np.packbits(sides.cuts[i][np.unique(sides.cut[own])], axis=0).T
+        marks = np.column_stack([~cells, keys * cells[:, None]])
+        _, back = np.unique(marks, axis=0, return_inverse=True)
+        numbers[i] = back.ravel()
+        size *= int(numbers[i].max()) + 1
+    return numbers, size
+
+
+def _tabled(
+    trees: Trees, sides: CellSides, scores: list[Floats], node: int, alive: list[Bools], numbers: dict[int, Codes]
+) -> Iterator[_Piece]:
+    """A part of a tree as a table for each class that it speaks of."""
+    # The feature with the most cells comes last: its values then lie side by side.
+    features = tuple(sorted(numbers, key=lambda i: int(numbers[i].max())))
+    sizes = [int(numbers[i].max()) + 1 for i in features]
+    first = [np.unique(numbers[i], return_index=True)[1] for i in features]
+    tables = [np.zeros(sizes) for _ in scores]
+    waiting = [(node, [alive[i][cells] for i, cells in zip(features, first, strict=True)])]
+    while waiting:
+        here, masks = waiting.pop()
+        question = trees.asked[here]
+        if question < 0:
+            where = np.ix_(*masks)
+            for table, own in zip(tables, scores, strict=True):
+                table[where] = own[here]
+            continue
+        i, left, right = sides.feature[question], int(trees.left[here]), int(trees.right[here])
+        if i < 0:
+            waiting.append((left if sides.same[question] else right, masks))
+            continue
+        place = features.index(i)
+        goes = sides.cuts[i][sides.cut[question]][first[place]]
+        for child, way in ((left, goes), (right, ~goes)):
+            mask = masks[place] & way
+            if mask.any():
+                waiting.append((child, [*masks[:place], mask, *masks[place + 1 :]]))
+    strides = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]
+    places = tuple(numbers[i] * stride for i, stride in zip(features, strides, strict=True))
+    for k, table in enumerate(tables):
+        if table.any():
+            yield _Piece(features, places, table, k)
+
+
+class CalibratedCodes:
+    """The mean of several models' probabilities, each calibrated."""
+
+    additive = False
+
+    def __init__(self, parts: list[tuple[CodeModel, list[Any], bool]]) -> None:
+        self.parts = parts
+        self._update()
+
+    def _update(self) -> None:
+        self.start = np.concatenate([part.start for part, _, _ in self.parts])
+        ends = np.cumsum([len(part.start) for part, _, _ in self.parts])
+        self._spans = [slice(end - len(part.start), end) for (part, _, _), end in zip(self.parts, ends, strict=True)]
+
+    def learn(self, i: int, values: NDArray[Any]) -> None:
+        """See `CodeModel`."""
+        for part, _, _ in self.parts:
+            part.learn(i, values)
+        self._update()
+
+    def of_values(self, i: int, values: NDArray[Any]) -> NDArray[Any]:
+        """See `CodeModel`."""
+        return np.concatenate([part.of_values(i, values) for part, _, _ in self.parts], axis=1)
+
+    def of_codes(self, i: int, codes: Codes) -> NDArray[Any]:
+        """See `CodeModel`."""
+        return np.concatenate([part.of_codes(i, codes) for part, _, _ in self.parts], axis=1)
+
+    def logits(self, sums: NDArray[Any]) -> Floats:
+        """See `CodeModel`."""
+        total: Floats | float = 0.0
+        for (part, calibrators, by_score), span in zip(self.parts, self._spans, strict=True):
+            logits = part.logits(sums[:, span])
+            total = total + _calibrated(logits, calibrators, by_score=by_score)
+        return np.asarray(np.log(np.clip(total / len(self.parts), CERTAIN, 1.0)))
+
+
+def _calibrated(logits: Floats, calibrators: list[Any], *, by_score: bool) -> Floats:
+    """Probabilities after calibration, of scores or, for models that have none, of probabilities."""
+    is_pair = logits.shape[1] == 2
+    lead = logits[:, 1:] - logits[:, :1] if is_pair else logits
+    if not by_score:
+        exp = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares = exp / exp.sum(axis=1, keepdims=True)
+        lead = shares[:, 1:] if is_pair else shares
+    found = np.column_stack([c.predict(own) for c, own in zip(calibrators, lead.T, strict=True)])
+    if is_pair:
+        return np.column_stack([1 - found, found])
+    total = found.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(found, total, out=np.full(found.shape, 1 / found.shape[1]), where=total != 0))

@@ -1,0 +1,114 @@
+"""Networks by codes: the first layer is a sum of look-ups."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..classifier.protocol import BLOCK
+from ..classifier.reading.networks import EXTREME
+from ..classifier.rows import legal_codes
+from ..classifier.torch_modules import LogProbabilities, evaluating, like_parameters
+from .code_models import TABLE
+from .oracles import FAR, LEAST, MUCH, PROBES, CodeOracle
+from .space import Codes, Floats, SearchSpace
+
+
+class NetworkCodes:
+    """A network on the task's encoded columns, in double precision."""
+
+    def __init__(self, space: SearchSpace, module: nn.Module) -> None:
+        self.space = space
+        layers = list(module) if type(module) is nn.Sequential else [module]
+        leading = list(itertools.takewhile(lambda layer: isinstance(layer, nn.Linear), layers))
+        weight, self.start = _composed(leading, space.task.encoder.width_)
+        self.rest = copy.deepcopy(nn.Sequential(*layers[len(leading) :])).double().eval()
+        self._of_feature = [weight[:, space.task.encoder.spans_[n]] for n in space.names]
+        self.additive = not len(self.rest) and len(self.start) == 2
+        self._tables = [self._table(i) for i in range(len(space.names))]
+
+    def learn(self, i: int, values: NDArray[Any]) -> None:
+        """See `CodeModel`."""
+
+    def of_codes(self, i: int, codes: Codes) -> Floats:
+        """See `CodeModel`."""
+        table = self._tables[i]
+        return table.take(codes, axis=0) if table is not None else self.of_values(i, self.space.features[i].at(codes))
+
+    def of_values(self, i: int, values: NDArray[Any]) -> Floats:
+        """See `CodeModel`."""
+        low, spread = self.space.task.encoder.scale_[self.space.names[i]]
+        # As the encoder rounds it, so that the network sees the number that it would see in a table.
+        kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
+        encoded = ((values - low) / spread).astype(kind).astype(np.float64)
+        return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
+
+    def logits(self, sums: Floats) -> Floats:
+        """See `CodeModel`."""
+        if not len(self.rest):
+            return sums
+        whole = np.concatenate([sums, np.zeros((-len(sums) % BLOCK, sums.shape[1]))])
+        with torch.no_grad():
+            return np.asarray(self.rest(torch.from_numpy(whole)).numpy()[: len(sums)])
+
+    def _table(self, i: int) -> Floats | None:
+        feature = self.space.features[i]
+        if feature.is_category:
+            return np.ascontiguousarray(self._of_feature[i].T)
+        if self.space.tops[i] >= TABLE:
+            return None
+        return self.of_values(i, feature.at(np.arange(self.space.tops[i] + 1)))
+
+
+def network_oracle(space: SearchSpace, module: nn.Module) -> CodeOracle:
+    """The user's own network by codes; its first layer is asked freely, but counted."""
+    model = NetworkCodes(space, module)
+    return CodeOracle(space, model, rounding=_seen_rounding(space, model), is_own=True)
+
+
+def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
+    """How far the margins of the user's own module are from these, on legal rows, and more to be sure."""
+    task, module = space.task, space.task.classifier.module
+    assert module is not None
+    codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
+    present = space.present(task.encoder.natural_of_codes(codes), np.zeros(len(codes), dtype=np.int64))
+    exact = CodeOracle(space, model).logits(present, np.arange(len(codes)), codes)
+    encoder = task.classifier.encoder or task.encoder
+    with evaluating(module), torch.no_grad():
+        out = module(like_parameters(encoder.encode_natural(present.natural), module))
+    own, edge = out.double().cpu().numpy(), task.classifier.threshold
+    if edge is not None:
+        own = own - np.array([0.0, np.log(edge / (1 - edge))])
+    # Only differences of logits count; those from the highest are enough.
+    exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
+    near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
+    return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
+
+
+def _squashes(module: nn.Module) -> bool:
+    """Whether a module's logits come from probabilities, which lose digits near 0 and 1."""
+    return any(isinstance(part, LogProbabilities) for part in module.modules())
+
+
+def is_exact(module: nn.Module | None, threshold: float | None) -> bool:
+    """Whether a network in double precision decides as the module itself: that has the digits, and so its threshold."""
+    floats = {p.dtype for p in (() if module is None else module.parameters()) if p.is_floating_point()}
+    is_moderate = threshold is None or EXTREME <= threshold <= 1 - EXTREME
+    return floats <= {torch.float32, torch.float64} and is_moderate
+
+
+def _composed(layers: list[nn.Module], width: int) -> tuple[Floats, Floats]:
+    """Linear layers one after the other as one, `outputs x width` and `outputs`."""
+    weight, bias = np.eye(width), np.zeros(width)
+    for layer in layers:
+        assert isinstance(layer, nn.Linear)
+        own = layer.weight.detach().double().cpu().numpy()
+        add = 0.0 if layer.bias is None else layer.bias.detach().double().cpu().numpy()
+        weight, bias = own @ weight, own @ bias + add
+    return weight, bias

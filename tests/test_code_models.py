@@ -1,0 +1,218 @@
+"""Models read as functions of codes: they say what the model itself says, and answers stay its own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, SplineTransformer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from fcxplain import Feature, Schema, Task, as_classifier
+from fcxplain.search import Search
+from fcxplain.search.code_models import read_code_model
+from fcxplain.search.oracles import CodeOracle, TableOracle, seen_rounding
+from fcxplain.search.space import SearchSpace
+
+SCHEMA = Schema(
+    (
+        Feature("home", "categorical", levels=("own", "rent", "other")),
+        Feature("income", "continuous", low=0, high=9_000, step=0.5),
+        Feature("age", "integer", low=18, high=80),
+        Feature("job", "categorical", levels=("a", "b", "c", "d"), mutable=False),
+        Feature("rate", "continuous", low=0, high=1, step=0.01),
+    )
+)
+CATEGORIES, NUMBERS = ["home", "job"], ["income", "age", "rate"]
+
+
+def rows(count=600, seed=0):
+    draws = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "home": draws.choice(["own", "rent", "other"], count),
+            "income": draws.integers(0, 18_000, count) / 2,
+            "age": draws.integers(18, 81, count),
+            "job": draws.choice(list("abcd"), count),
+            "rate": draws.integers(0, 101, count) / 100,
+        }
+    )
+
+
+def classes(table, count=2):
+    score = table["income"] / 3_000 + (table["home"] == "own") * 1.2 - table["rate"] * table["age"] / 40
+    return pd.qcut(score, count, labels=False).to_numpy()
+
+
+def hot(*numbers):
+    return ColumnTransformer(
+        [("c", OneHotEncoder(), CATEGORIES), ("n", make_pipeline(*numbers) if numbers else StandardScaler(), NUMBERS)]
+    )
+
+
+def ordinal():
+    return ColumnTransformer([("c", OrdinalEncoder(), CATEGORIES), ("n", "passthrough", NUMBERS)])
+
+
+def xgboost():
+    return pytest.importorskip("xgboost").XGBClassifier(n_estimators=12, max_depth=4, n_jobs=1)
+
+
+def lightgbm():
+    return pytest.importorskip("lightgbm").LGBMClassifier(n_estimators=12, n_jobs=1, verbose=-1)
+
+
+MODELS = {
+    "logistic": lambda: make_pipeline(hot(), LogisticRegression()),
+    "splines": lambda: make_pipeline(hot(SplineTransformer(n_knots=4)), LogisticRegression(max_iter=300)),
+    "discriminant": lambda: make_pipeline(hot(), LinearDiscriminantAnalysis()),
+    "relu": lambda: make_pipeline(hot(), MLPClassifier((8, 6), max_iter=40, random_state=0)),
+    "tanh": lambda: make_pipeline(hot(), MLPClassifier((5,), activation="tanh", max_iter=40, random_state=0)),
+    "histogram": lambda: make_pipeline(ordinal(), HistGradientBoostingClassifier(max_iter=12)),
+    "categorical": lambda: make_pipeline(
+        ordinal(), HistGradientBoostingClassifier(max_iter=12, categorical_features=[0, 1])
+    ),
+    "gradient": lambda: make_pipeline(hot(), GradientBoostingClassifier(n_estimators=8)),
+    "forest": lambda: make_pipeline(hot(), RandomForestClassifier(8, max_depth=4, random_state=0)),
+    "extra": lambda: make_pipeline(ordinal(), ExtraTreesClassifier(6, max_depth=5, random_state=0)),
+    "deep": lambda: make_pipeline(ordinal(), DecisionTreeClassifier(random_state=0)),
+    "xgboost": lambda: make_pipeline(hot(), xgboost()),
+    "lightgbm": lambda: make_pipeline(hot(), lightgbm()),
+    "sigmoid": lambda: CalibratedClassifierCV(make_pipeline(hot(), LogisticRegression()), cv=2),
+    "isotonic": lambda: make_pipeline(
+        ordinal(), CalibratedClassifierCV(HistGradientBoostingClassifier(max_iter=6), cv=2, method="isotonic")
+    ),
+    "calibrated forest": lambda: CalibratedClassifierCV(
+        make_pipeline(ordinal(), RandomForestClassifier(4, max_depth=3, random_state=0)), cv=2, ensemble=False
+    ),
+    "threshold": lambda: FixedThresholdClassifier(make_pipeline(hot(), LogisticRegression()), threshold=0.7),
+}
+
+
+def task(model, count=2, **more):
+    table = rows()
+    return Task(table, model.fit(table, classes(table, count)), schema=SCHEMA, target=1, **more)
+
+
+def by_codes(problem, table, wanted):
+    """The margins of a task's model for rows as they are, by codes."""
+    space = SearchSpace(problem)
+    oracle = CodeOracle(space, read_code_model(space), threshold=problem.classifier.guide)
+    present = space.present(problem.read(table)[1], np.full(len(table), wanted))
+    return oracle.margins(present, np.arange(len(table)), present.codes)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("count", [2, 3])
+def test_margins_by_codes_are_the_models_own(kind, count):
+    if kind == "threshold" and count > 2:
+        pytest.skip("a threshold is for two classes")
+    problem, table = task(MODELS[kind](), count), rows(300, seed=1)
+    p = problem.classifier.probabilities(table)
+    if kind == "threshold":
+        assert problem.classifier.guide == 0.7
+        p = p * [1.0, 3 / 7]
+    for wanted in range(count):
+        others = np.delete(p, wanted, axis=1).max(axis=1)
+        own = np.log(np.clip(p[:, wanted], 1e-6, 1) / np.clip(others, 1e-6, 1))
+        near = np.abs(own) < (4 if kind != "deep" else np.inf)
+        assert near.sum() > 20
+        assert by_codes(problem, table, wanted)[near] == pytest.approx(own[near], abs=2e-4)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "relu", "histogram", "xgboost", "deep", "isotonic"])
+def test_values_off_the_grid_are_read_as_they_are(kind):
+    problem, table = task(MODELS[kind]()), rows(40, seed=2)
+    table["income"] += 0.3
+    table["rate"] = (table["rate"] + 0.0049).clip(0, 1)
+    p = np.clip(problem.classifier.probabilities(table), 1e-6, 1)
+    assert by_codes(problem, table, 1) == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=2e-4)
+
+
+def test_a_tree_too_large_for_one_table_is_cut_in_pieces(monkeypatch):
+    whole, table = task(MODELS["deep"]()), rows(200, seed=3)
+    before = by_codes(whole, table, 1)
+    monkeypatch.setattr("fcxplain.search.code_models.MOST_ENTRIES", 64)
+    model = read_code_model(SearchSpace(whole))
+    assert len(model.start) > 1
+    assert np.array_equal(by_codes(whole, table, 1), before)
+
+
+class Squashed(LogisticRegression):
+    """A class of our own, whose probabilities mean something else."""
+
+    def predict_proba(self, x):
+        return super().predict_proba(x) ** 2 / (super().predict_proba(x) ** 2).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(hot(), GaussianNB()),
+        make_pipeline(hot(), Squashed()),
+        make_pipeline(hot(), PolynomialFeatures(2), LogisticRegression(max_iter=500)),
+    ],
+    ids=["naive Bayes", "a class of their own", "columns of several features"],
+)
+def test_what_cannot_be_read_is_asked(model):
+    if isinstance(model[0].transformers[0][1], OneHotEncoder):
+        model[0].set_params(c__sparse_output=False)
+    problem = task(model)
+    assert read_code_model(SearchSpace(problem)) is None
+    assert isinstance(Search(problem).context.oracle, TableOracle)
+
+
+def test_a_callable_is_asked_and_a_model_is_asked_where_that_is_wanted():
+    fitted = MODELS["logistic"]().fit(rows(), classes(rows()))
+    plain = Task(rows(), lambda r: fitted.predict_proba(r), schema=SCHEMA, target=1)
+    assert isinstance(Search(plain).context.oracle, TableOracle)
+    assert isinstance(Search(task(MODELS["logistic"]()), oracle="model").context.oracle, TableOracle)
+
+
+def test_a_reading_that_parts_from_the_model_is_not_used():
+    problem = task(MODELS["relu"]())
+    space = SearchSpace(problem)
+    model = read_code_model(space)
+    assert seen_rounding(space, model) is not None
+    model.layers.biases[-1][:] += 0.01
+    assert seen_rounding(space, model) is None
+
+
+@pytest.mark.parametrize("kind", ["logistic", "relu", "histogram", "deep", "sigmoid", "threshold"])
+def test_answers_are_as_good_as_where_the_model_is_asked_and_cost_it_few_queries(kind):
+    problem = task(MODELS[kind](), rules="age' >= age")
+    asked = rows(40, seed=4)
+    read, own = (Search(problem, prefer="sparse", oracle=oracle).explain(asked) for oracle in ("auto", "model"))
+    assert read.counts == own.counts
+    assert read.checks.passed.all()
+    assert read.checks.cost.mean() <= 1.01 * own.checks.cost.mean()
+    assert (read.calls <= 3).all()
+    assert (read.calls[read.row_status == "verified"] > 0).all()
+    assert read.effort.calls < own.effort.calls / 10
+
+
+def test_rows_that_only_a_tie_helps_are_asked_about_in_the_end():
+    # Two trees that part make a tie, which scikit-learn gives to the first class.
+    table = rows(80)
+    forest = make_pipeline(ordinal(), RandomForestClassifier(2, max_depth=1, random_state=3))
+    problem = Task(table, forest.fit(table, classes(table)), schema=SCHEMA, target=0)
+    read, own = (Search(problem, oracle=oracle).explain(table) for oracle in ("auto", "model"))
+    assert read.counts == own.counts
+
+
+def test_a_wrapped_classifier_is_read_too():
+    fitted = MODELS["histogram"]().fit(rows(), classes(rows()))
+    named = as_classifier(fitted, schema=SCHEMA, classes=("no", "yes"))
+    assert isinstance(Search(Task(rows(), named, schema=SCHEMA, target="yes")).context.oracle, CodeOracle)
