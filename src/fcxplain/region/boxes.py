@@ -33,6 +33,10 @@ class Interval:
     high: Codes
     keeps: Bools
 
+    def take(self, rows: NDArray[Any]) -> Interval:
+        """Those of some rows."""
+        return Interval(self.low[rows], self.high[rows], self.keeps[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Box:
@@ -183,6 +187,20 @@ class Nearest:
     natural: dict[str, NDArray[Any]]
     cost: Floats
     found: Bools
+
+    def take(self, rows: NDArray[Any]) -> Nearest:
+        """Those of some rows."""
+        return Nearest({n: v[rows] for n, v in self.natural.items()}, self.cost[rows], self.found[rows])
+
+    def put(self, rows: NDArray[Any], other: Nearest) -> Nearest:
+        """The better of the two, where the others are those of some rows."""
+        found = Nearest({n: v.copy() for n, v in self.natural.items()}, self.cost.copy(), self.found.copy())
+        better = other.found & (other.cost < self.cost[rows])
+        where = np.arange(len(self.cost))[rows][better]
+        found.cost[where], found.found[where] = other.cost[better], True
+        for name, values in found.natural.items():
+            values[where] = other.natural[name][better]
+        return found
 
     def improve(self, other: Nearest) -> Nearest:
         """The better of the two, row by row."""

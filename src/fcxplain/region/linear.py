@@ -1,66 +1,247 @@
 """Nearest points of one sum in a box, vectorised over rows: `rent' + food' <= 900`, `abs(a' - a) + abs(b' - b) <= 10`.
 
-From the nearest point of the box, the features that gain most for what they cost are moved first, as in a knapsack
-that may be filled by fractions. Where no fraction is left over, no other point can be cheaper.
+Every number moves in steps of its grid, so that all values of a sum lie a whole number of units apart. From the nearest
+point of the box a sum lacks so many of them, and steps that make up for that are a knapsack.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..rules.check import Bools, evaluate
+from ..rules.check import ROUNDING, Bools, evaluate
 from ..rules.nodes import Abs, Affine, Atom, Compare, Ref
 from ..schema import Feature, Natural
-from .boxes import Box, BoxSearch, Floats, Nearest
+from .boxes import Box, BoxSearch, Codes, Floats, Interval, Nearest
+from .knapsack import Knapsack, cheapest
+from .program import divisor_of, fraction_of, grid_of
 
 # A part of a step that is smaller than this is rounding.
 SLIGHT = 1e-9
+# Gains, needs and sums of them, in units, up to which whole numbers are exact.
+MOST_GAIN, MOST_NEED, MOST_SUM = 1 << 31, 1 << 45, 1 << 61
+# Of how many present values off the grid every part is tried as it is, the others on the grid.
+MOST_KEPT = 4
 
 
 @dataclass(frozen=True)
 class SumPart:
-    """A counterfactual number in a sum that must not be above 0: `slope * value` or `slope * abs(value - anchor)`."""
+    """A counterfactual number in a sum: `slope * value` or `slope * abs(value - anchor)`."""
 
     feature: Feature
     slope: float
     anchor: Affine | None
 
 
-def slide(search: BoxSearch, box: Box, atom: Atom, start: Nearest) -> tuple[Nearest, Bools]:
-    """Near points of a box that keep one wide atom, and where it is sure that nothing is nearer.
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A sum that must not be above 0, or below it, too: then `equal`. `strict`: nor may it be 0."""
 
-    `start` is the nearest point of the box without that atom.
+    left: Affine
+    parts: tuple[SumPart, ...]
+    gains: Codes
+    """What one step of each part moves the sum, in units."""
+    unit: float
+    is_exact: bool
+    """Whether these are whole numbers, and not rounded down."""
+    strict: bool
+    equal: bool
+
+
+@dataclass(frozen=True, eq=False)
+class BoxRows:
+    """Some rows and their box: present and wanted values by name, and the interval of each number."""
+
+    before: Natural
+    after: Natural
+    units: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+
+    @classmethod
+    def of(cls, search: BoxSearch, box: Box, names: Iterable[str], rows: Codes) -> BoxRows:
+        """Rows of a batch, with what is needed of some features."""
+        names = tuple(names)
+        before, after = ({n: side[n][rows] for n in names} for side in (search.before, search.after))
+        return cls(before, after, search.units, {n: i.take(rows) for n, i in box.intervals.items()})
+
+    def at(self, natural: Natural, fixed: Iterable[Feature] = ()) -> BoxRows:
+        """The same rows, where other values are wanted, and some of these may not be left."""
+        intervals = dict(self.intervals)
+        for feature in (f for f in fixed if f.is_number):
+            value = natural[feature.name]
+            code, on_grid = feature.codes(value), feature.on_grid(value)
+            intervals[feature.name] = Interval(code, np.where(on_grid, code, code - 1), ~on_grid)
+        return replace(self, after={**self.after, **natural}, intervals=intervals)
+
+    def take(self, rows: NDArray[Any]) -> BoxRows:
+        """Some of them."""
+        before, after = ({n: v[rows] for n, v in side.items()} for side in (self.before, self.after))
+        return BoxRows(before, after, self.units, {n: i.take(rows) for n, i in self.intervals.items()})
+
+
+def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple[Nearest, Floats]:
+    """Near points of a box that keep one wide atom, and what any such point costs at least.
+
+    `start` is the nearest point of the box without that atom, and breaks it in every row. Where a point costs no more
+    than the bound, nothing is nearer. Not `exact`, it may cost a little more, and is found sooner.
     """
-    natural, parts = dict(start.natural), _parts(atom)
-    if parts is None or not isinstance(atom, Compare):
-        nowhere = np.zeros(search.rows, dtype=bool)
-        return Nearest(natural, np.full(search.rows, np.inf), nowhere), nowhere
-    upper = atom.op == "<="
-    value = np.broadcast_to(evaluate(atom.left, search.before, {**search.after, **natural})[0], search.rows)
-    need, cost, sure = np.maximum(value if upper else -value, 0.0), start.cost.copy(), start.found.copy()
-    for part in sorted(parts, key=lambda p: -abs(p.slope) * search.units[p.feature.name]):
+    total, rows = sum_of(atom), len(start.cost)
+    best = Nearest(start.natural, np.full(rows, np.inf), np.zeros(rows, dtype=bool))
+    if total is None:
+        return best, start.cost.copy()
+    stays = {part.feature.name: _may_stay(box, part.feature) for part in total.parts}
+    stays = {name: own for name, own in stays.items() if own.any()}
+    if not stays:
+        return _on_grid(box, total, start, (), exact)
+    bound = np.full(rows, np.inf)
+    for kept in _subsets(tuple(stays)):
+        which = np.logical_and.reduce([stays[n] for n in kept], axis=0, initial=True) & start.found
+        point, least = _on_grid(box.take(which), total, start.take(which), kept, exact)
+        bound[which] = np.minimum(bound[which], least)
+        best = best.put(which, point)
+    return best, bound if len(stays) <= MOST_KEPT else np.minimum(bound, start.cost)
+
+
+def _may_stay(box: BoxRows, feature: Feature) -> Bools:
+    """Where a number's present value is off the grid, and may stay."""
+    return np.asarray(box.intervals[feature.name].keeps & ~feature.on_grid(box.before[feature.name]))
+
+
+def _subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    sizes = range(len(names) + 1) if len(names) <= MOST_KEPT else (0, 1, len(names))
+    return [own for size in sizes for own in combinations(names, size)]
+
+
+def _on_grid(box: BoxRows, total: Sum, start: Nearest, kept: tuple[str, ...], exact: bool) -> tuple[Nearest, Floats]:
+    """See `slide`; some features keep their present values off the grid, and all others are on it."""
+    rows = len(start.cost)
+    parts = [_Part.of(box, part, part.feature.name in kept) for part in total.parts]
+    now = {own.name: own.now for own in parts}
+    value, size = (np.broadcast_to(v, rows) for v in evaluate(total.left, box.before, {**box.after, **now}))
+    # An equality is looked at from the side on which the sum lies.
+    side = np.where(value < 0, -1.0, 1.0) if total.equal else np.ones(rows)
+    need, is_sure = _need(total, value * side, size + np.abs(value))
+    ways = [own.way(side, box) for own in parts]
+    is_sure &= np.logical_and.reduce([way.is_sure for way in ways])
+    possible = np.logical_and.reduce([own.possible for own in parts])
+    solvable = possible & (need >= 0)
+    sack, is_small = _knapsack(total, np.where(solvable & (need <= MOST_NEED), need, 0.0).astype(np.int64), parts, ways)
+    steps, cost, bound = cheapest(sack, exact=exact)
+    natural, base = dict(start.natural), start.cost
+    for i, (own, way) in enumerate(zip(parts, ways, strict=True)):
+        moved = own.part.feature.at(own.code + way.sign * steps[:, i])
+        natural[own.name] = np.where(steps[:, i] == 0, own.now, moved)
+        base = base + (np.abs(own.now - own.wanted) - np.abs(start.natural[own.name] - own.wanted)) * own.rate
+    found = solvable & is_small & (need <= MOST_NEED) & np.isfinite(cost)
+    bound = np.where(solvable, base + bound, np.inf)
+    # Where numbers are too large or too fine to be sure, the box alone bounds the cost.
+    bound = np.where((is_sure & is_small) | ~possible, bound, start.cost)
+    return Nearest(natural, np.where(found, base + cost, np.inf), found), bound
+
+
+def _knapsack(total: Sum, need: Codes, parts: Sequence[_Part], ways: Sequence[_Way]) -> tuple[Knapsack, Bools]:
+    """What steps bring and cost, and where these sums are small enough for whole numbers."""
+    columns = (
+        np.stack([getattr(way, name) for way in ways], axis=1) for name in ("first_up", "first_down", "up", "down")
+    )
+    first_up, first_down, up, down = columns
+    # More steps than these are never needed.
+    most = 2 * int(total.gains.max())
+    up, down = np.minimum(up, need[:, None] // total.gains + most), np.minimum(down, most if total.equal else 0)
+    is_small = np.maximum(up, down).astype(np.float64) @ total.gains < MOST_SUM
+    up, down = np.where(is_small[:, None], up, 0), np.where(is_small[:, None], down, 0)
+    each = np.array([own.each for own in parts])
+    return Knapsack(need, total.gains, each, first_up, first_down, up, down, total.equal), is_small
+
+
+def _need(total: Sum, value: Floats, size: Floats) -> tuple[Floats, Bools]:
+    """How many units a sum must go down, or -1 where no whole number of them will do; and where that is sure."""
+    units = value / total.unit
+    whole = np.rint(units)
+    # Sums are compared up to rounding, so what lies that near to a boundary is taken for it.
+    rounding = 8 * ROUNDING * size / total.unit
+    on = np.abs(units - whole) <= rounding
+    is_sure = (rounding < 0.1) & (np.abs(units) <= MOST_NEED) & total.is_exact
+    if total.equal:
+        return np.where(on, whole, -1.0), is_sure
+    return np.maximum(np.where(on, whole + total.strict, np.ceil(units)), 0.0), is_sure
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """The steps of a number that make a sum smaller, and those that make it larger."""
+
+    sign: Codes
+    up: Codes
+    down: Codes
+    first_up: Floats
+    first_down: Floats
+    is_sure: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A number of a sum, where it is to start from."""
+
+    part: SumPart
+    now: Floats
+    code: Codes
+    wanted: Floats
+    possible: Bools
+    is_kept: bool
+    rate: float
+    """What one unit of its own costs."""
+
+    @classmethod
+    def of(cls, box: BoxRows, part: SumPart, is_kept: bool) -> _Part:
         feature, name = part.feature, part.feature.name
-        limits, now, step = box.intervals[name], start.natural[name], float(feature.step or 1)
-        code = feature.codes(now)
-        way, exact = _way(part, search, now)
-        room = np.minimum(np.where(way > 0, limits.high - code, code - limits.low), np.floor(exact / step + SLIGHT))
-        gain = abs(part.slope) * step
-        asked = need / gain
-        steps = np.minimum(np.ceil(asked - SLIGHT), np.maximum(room, 0)).astype(np.int64)
-        last = asked <= room + SLIGHT
-        # A fraction of a step left over, before the anchor or at the end, and other points might be nearer.
-        whole = np.where(last, np.abs(asked - steps) <= SLIGHT * np.maximum(asked, 1.0), True)
-        whole &= last | (room < np.floor(exact / step + SLIGHT)) | (np.abs(exact / step - room) <= SLIGHT)
-        on_grid = feature.on_grid(now) & feature.on_grid(search.before[name])
-        sure &= on_grid & (whole & ((search.after[name] - now) * way <= 0) | (need == 0))
-        natural[name] = np.where(steps > 0, feature.at(code + (way * steps).astype(np.int64)), now)
-        cost = cost + np.abs(natural[name] - search.after[name]) / search.units[name]
-        cost = cost - np.abs(now - search.after[name]) / search.units[name]
-        need = np.where(last, 0.0, need - steps * gain)
-    found = start.found & (need == 0)
-    return Nearest(natural, np.where(found, cost, np.inf), found), sure & found
+        limits, wanted, rate = box.intervals[name], box.after[name], 1.0 / box.units[name]
+        code = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
+        if is_kept:
+            return cls(part, box.before[name], code, wanted, limits.keeps, True, rate)
+        return cls(part, feature.at(code), code, wanted, np.asarray(limits.low <= limits.high), False, rate)
+
+    @property
+    def name(self) -> str:
+        return self.part.feature.name
+
+    @property
+    def step(self) -> float:
+        return float(self.part.feature.step or 1)
+
+    @property
+    def each(self) -> float:
+        """What a step costs."""
+        return self.step * self.rate
+
+    def way(self, side: Floats, box: BoxRows) -> _Way:
+        """How it makes a sum on that side of 0 smaller."""
+        limits, rows = box.intervals[self.name], len(self.now)
+        sign, is_sure = -np.sign(self.part.slope) * side, np.ones(rows, dtype=bool)
+        if self.part.anchor is not None:
+            far = (evaluate(self.part.anchor, box.before, box.after)[0] - self.now) / self.step
+            sign = np.where(far < 0, -1.0, 1.0)
+        up = np.where(sign > 0, limits.high - self.code, self.code - limits.low)
+        down = np.where(sign > 0, self.code - limits.low, limits.high - self.code)
+        if self.part.anchor is not None:
+            most = np.floor(np.abs(far) + SLIGHT)
+            # Past an anchor off the grid there may be a step that brings less than the others.
+            is_sure = (np.abs(far) - most <= 0.5 + SLIGHT) | (up <= most)
+            up = np.minimum(up, most)
+        if self.is_kept:
+            up = down = np.zeros(rows, dtype=np.int64)
+        # Where the wanted value lies off the grid, the first step away from the nearest on it costs less.
+        beside = (self.wanted - self.now) * sign / self.step
+        beside = np.where(np.abs(beside) < SLIGHT, 0.0, beside)
+        first_up, first_down = (self.each * (1 - 2 * np.clip(way * beside, 0.0, 0.5)) for way in (1, -1))
+        up, down = np.maximum(up, 0).astype(np.int64), np.maximum(down, 0)
+        return _Way(sign.astype(np.int64), up, down, first_up, first_down, is_sure)
 
 
 def at_most(atom: Compare) -> list[Affine]:
@@ -77,23 +258,26 @@ def parted(affine: Affine, before: Natural) -> tuple[list[tuple[float, Ref]], Fl
     return terms, *evaluate(present, before, before)
 
 
-def _way(part: SumPart, search: BoxSearch, now: Floats) -> tuple[Floats, Floats]:
-    """In which direction a value makes the sum smaller, and how far it may go there."""
-    if part.anchor is None:
-        return np.full(search.rows, -np.sign(part.slope)), np.full(search.rows, np.inf)
-    far = evaluate(part.anchor, search.before, search.after)[0] - now
-    return np.sign(far), np.abs(far)
-
-
-def _parts(atom: Atom) -> list[SumPart] | None:
-    """The counterfactual numbers of a sum, if each stands in it once, and alone or alone in an `abs`."""
-    if not isinstance(atom, Compare) or atom.op not in ("<=", ">="):
+@lru_cache(maxsize=4096)
+def sum_of(atom: Atom) -> Sum | None:
+    """An atom as a sum of steps, if each number stands in it once, alone or alone in an `abs`."""
+    if not isinstance(atom, Compare) or atom.op == "!=":
         return None
-    sign = 1.0 if atom.op == "<=" else -1.0
-    parts = [_part(sign * weight, own) for weight, own in atom.left.terms if own.primed]
-    found = [part for part in parts if part is not None]
-    distinct = {part.feature.name for part in found}
-    return found if len(parts) == len(found) == len(distinct) else None
+    left = atom.left * -1.0 if atom.op in (">", ">=") else atom.left
+    equal, strict = atom.op == "==", atom.op in ("<", ">")
+    parts = [_part(weight, own) for weight, own in left.terms if own.primed]
+    found = tuple(part for part in parts if part is not None)
+    if len({part.feature.name for part in found}) < len(parts) or (equal and any(p.anchor for p in found)):
+        return None
+    # What brings most for a step comes first, so that among equals the finest is left for the rest.
+    found = tuple(sorted(found, key=lambda p: -abs(p.slope) * float(p.feature.step or 1)))
+    exact = [abs(fraction_of(p.slope) * grid_of(p.feature)[1]) for p in found]
+    unit = divisor_of(exact)
+    is_exact = max(exact) <= MOST_GAIN * unit
+    if not is_exact:
+        unit = max(exact) / MOST_GAIN
+    gains = np.array([max(int(own / unit), 1) for own in exact], dtype=np.int64)
+    return Sum(left, found, gains, float(unit), is_exact, strict, equal)
 
 
 def _part(weight: float, atom: Ref | Abs) -> SumPart | None:

@@ -34,9 +34,13 @@ REACH = 10**6
 FINEST = 1e-6
 # What a row without a lattice is narrowed or widened by, in shares of its largest weight: above the solver's tolerance.
 NUDGE = 1e-6
+# A weight that differs from a fraction with no larger denominator by rounding alone is taken for it.
+DENOMINATOR = 10_000
 # Past this many alternatives one program with indicators is quicker than a program for each.
 FEW = 32
 SECONDS = 10.0
+# What the solver says where it broke down.
+FAILED = 4
 
 Known = Mapping[Ref, float]
 """Natural values that are given: a number, or a level's code."""
@@ -98,7 +102,7 @@ class Program:
     def keep(self, ref: Ref, value: float) -> None:
         """Let a number have one value off the grid, too; to be said before the number is spoken of."""
         code = int(ref.feature.codes(np.asarray([value]))[0])
-        number, (start, step) = self._number(ref), _grid(ref.feature)
+        number, (start, step) = self._number(ref), grid_of(ref.feature)
         beside = Fraction(repr(value)) - start - code * step
         if abs(beside) <= 2 * ROUNDING * abs(value):
             return
@@ -139,7 +143,7 @@ class Program:
             for code, variable in enumerate(self._choice(ref)):
                 self._cost[variable] = 0.0 if code == int(value) else 1.0
             return
-        start, step = _grid(feature)
+        start, step = grid_of(feature)
         distance = self._variable(0, math.inf, whole=False, cost=float(step) / unit)
         offset = (value - float(start)) / float(step)
         place = {v: float(w / step) for v, w in self._value(ref).items()}
@@ -171,13 +175,17 @@ class Program:
             return UNDECIDED
         from scipy.optimize import Bounds, milp
 
-        result = milp(
-            np.asarray(self._cost),
-            integrality=np.asarray(self._whole),
-            bounds=Bounds(np.asarray(self._low), np.asarray(self._high)),
-            constraints=self._constraints(room),
-            options={"time_limit": seconds, "mip_rel_gap": 0.0},
-        )
+        # HiGHS fails on some small programs that it simplifies first, and solves them as they are.
+        for presolve in (True, False):
+            result = milp(
+                np.asarray(self._cost),
+                integrality=np.asarray(self._whole),
+                bounds=Bounds(np.asarray(self._low), np.asarray(self._high)),
+                constraints=self._constraints(room),
+                options={"time_limit": seconds, "mip_rel_gap": 0.0, "presolve": presolve},
+            )
+            if result.status != FAILED:
+                break
         if result.status == 2:
             return NONE
         if result.status != 0 or result.x is None:
@@ -241,7 +249,7 @@ class Program:
 
     def _value(self, ref: Ref) -> dict[int, Fraction]:
         """A number less its grid's origin, as weights of variables."""
-        weights = {self._number(ref): _grid(ref.feature)[1]}
+        weights = {self._number(ref): grid_of(ref.feature)[1]}
         if ref in self._kept:
             kept, _, beside = self._kept[ref]
             weights[kept] = beside
@@ -263,7 +271,7 @@ class Program:
 
     def _unit(self, weights: Mapping[int, Fraction]) -> tuple[Fraction, bool]:
         """What a row is divided by: the step of its lattice, or, where that is too fine for the solver, its largest."""
-        divisor = _divisor(w * self._grain[v] for v, w in weights.items())
+        divisor = divisor_of(w * self._grain[v] for v, w in weights.items())
         largest = max((abs(w) for w in weights.values()), default=Fraction(1))
         is_lattice = divisor > FINEST * largest
         return (divisor if is_lattice else largest), is_lattice
@@ -276,7 +284,7 @@ class Program:
         weights: dict[int, Fraction] = {}
         constant, size = Fraction(repr(affine.constant)), abs(affine.constant)
         for weight, atom in affine.terms:
-            exact = Fraction(repr(weight))
+            exact = fraction_of(weight)
             part = self._part(atom, tuple(side if weight > 0 else -side for side in sides))
             constant, size = constant + exact * part.constant, size + abs(weight) * part.size
             for variable, own in part.weights.items():
@@ -290,7 +298,7 @@ class Program:
             value = float(measure(atom.feature, np.asarray([_given(atom, self.known)]))[0])
             return LinearSum({}, Fraction(repr(value)), abs(value))
         if atom.feature.is_number:
-            start = _grid(atom.feature)[0]
+            start = grid_of(atom.feature)[0]
             return LinearSum(self._value(atom), start, abs(float(start)))
         pairs = zip(self._choice(atom), atom.feature.ranks, strict=True)
         return LinearSum({variable: Fraction(rank) for variable, rank in pairs}, Fraction(0), 0.0)
@@ -306,7 +314,7 @@ class Program:
             constant = float(inside.constant / unit)
             largest = max(abs(least + constant), abs(most + constant))
             steps = [*(w * self._grain[v] for v, w in inside.weights.items()), inside.constant]
-            variable = self._variable(0, largest, whole=False, grain=_divisor(steps) / unit)
+            variable = self._variable(0, largest, whole=False, grain=divisor_of(steps) / unit)
             self._folds[fold] = variable, unit, set()
         variable, unit, done = self._folds[fold]
         row, constant = {v: float(w / unit) for v, w in inside.weights.items()}, float(inside.constant / unit)
@@ -374,13 +382,20 @@ def _given(ref: Ref, known: Known) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _grid(feature: Feature) -> tuple[Fraction, Fraction]:
+def grid_of(feature: Feature) -> tuple[Fraction, Fraction]:
     """Origin and step of a number's grid, exactly."""
     first, second = (Fraction(repr(float(v))) for v in feature.at(np.asarray([0, 1])))
     return first, second - first
 
 
-def _divisor(weights: Iterable[Fraction]) -> Fraction:
+@lru_cache(maxsize=4096)
+def fraction_of(weight: float) -> Fraction:
+    """The fraction that a weight was meant to be: 1 / 3, or 0.37 where it was 1.37 - 1."""
+    near = Fraction(weight).limit_denominator(DENOMINATOR)
+    return near if abs(near - Fraction(weight)) <= ROUNDING / 2 * abs(weight) else Fraction(repr(weight))
+
+
+def divisor_of(weights: Iterable[Fraction]) -> Fraction:
     """The greatest number of which all weights are multiples."""
     divisor = Fraction(0)
     for weight in weights:

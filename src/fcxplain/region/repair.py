@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
 from ..rules.check import Bools, truth
-from ..rules.nodes import And, Formula, Ref, refs_of
+from ..rules.nodes import And, Atom, Formula, Ref, refs_of
 from ..rules.rule import Rule
-from ..schema import Natural, Schema, natural_column
+from ..schema import Feature, Natural, Schema, natural_column
 from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest
 from .groups import Disjunct, Group, frozen_names, grouped
-from .linear import slide
+from .knapsack import SAME
+from .linear import BoxRows, slide
 from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
+# Sums that share values are kept one after the other: so many in every order, and how often all of them in turn.
+FEW_SUMS, ROUNDS = 3, 8
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,9 @@ class Repairer:
         self.free = Disjunct.of([n for n in schema.names if n not in self.frozen and n not in ruled])
 
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
-        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row.
+        """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row (0: none).
 
-        Not `exact`, a sum of several values may be kept by a step more than it takes, which is much quicker.
+        Not `exact`, sums of several values may be kept by a step more than it takes, which is quicker.
         """
         rows = len(after[self.schema.names[0]])
         starts = range(0, max(rows, 1), CHUNK)
@@ -127,8 +130,12 @@ class Repairer:
             best = best.improve(point)
         natural = {n: v.copy() for n, v in best.natural.items()}
         cost, found = best.cost.copy(), best.found.copy()
-        left = np.any([bound < cost for bound in bounds], axis=0) if bounds else undecided
-        for row in np.flatnonzero(left if exact else left & ~found):
+        left = np.any([bound < cost * (1 - SAME) for bound in bounds], axis=0) if bounds else undecided
+        if not exact:
+            left &= ~found
+        if seconds <= 0:
+            return Nearest(natural, cost, found), left
+        for row in np.flatnonzero(left):
             solution = self._solve_row(
                 group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
             )
@@ -173,20 +180,82 @@ class Repairer:
 
 
 def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, exact: bool) -> tuple[Nearest, Floats]:
-    """Nearest points of a disjunct where they can be told without a program, and what others cost at least.
+    """Near points of a disjunct, found without a program, and what nearer ones cost at least (infinite: none are).
 
-    Wide atoms only take points away: where the nearest point without them, or with one of them, keeps the formula, it
-    is the answer. Not `exact`, so is a point that is near.
+    `start` is the nearest point of its box. Wide atoms only take points away: where that point keeps the formula, or
+    the nearest that keeps one more atom does, it is the answer, and elsewhere the answer is no nearer.
     """
-    nearest = Nearest(start.natural, np.full(search.rows, np.inf), np.zeros(search.rows, dtype=bool))
-    sums = (slide(search, box, atom, start) for atom in box.way.wide)
-    for point, sure in chain(((start, start.found),), sums):
-        found = sure if exact else point.found
-        kept = found & truth(formula, search.before, {**search.after, **point.natural})
-        nearest = nearest.improve(Nearest(point.natural, np.where(kept, point.cost, np.inf), kept))
-        if not (start.found & ~nearest.found).any():
-            break
-    return nearest, np.where(nearest.found, np.inf, start.cost)
+    kept = start.found & truth(formula, search.before, {**search.after, **start.natural})
+    nearest = Nearest(start.natural, np.where(kept, start.cost, np.inf), kept)
+    bound, rows = np.full(search.rows, np.inf), np.flatnonzero(start.found & ~kept)
+    if len(rows):
+        names = {ref.name for ref in refs_of(formula)} | set(start.natural)
+        box_rows = BoxRows.of(search, box, names, rows)
+        point, least = _keeping_all(formula, box.way.wide, box_rows, start.take(rows), exact)
+        nearest, bound[rows] = nearest.put(rows, point), np.where(least < point.cost * (1 - SAME), least, np.inf)
+    return nearest, bound
+
+
+def _keeping_all(
+    formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest, exact: bool
+) -> tuple[Nearest, Floats]:
+    """See `_within_sums`, for rows whose nearest point of the box breaks the formula."""
+    best = Nearest(start.natural, np.full(len(start.cost), np.inf), np.zeros(len(start.cost), dtype=bool))
+    bound = start.cost.copy()
+    for atom in wide:
+        which = np.flatnonzero((bound < best.cost) & ~_truth(atom, box, start))
+        if len(which):
+            rows = box.take(which)
+            point, least = slide(rows, atom, start.take(which), exact)
+            bound[which] = np.maximum(bound[which], least)
+            best = best.put(which, replace(point, found=point.found & _truth(formula, rows, point)))
+    left = np.flatnonzero(~best.found & np.isfinite(bound))
+    if len(wide) > 1 and len(left):
+        best = best.put(left, _in_turn(formula, wide, box.take(left), start.take(left)))
+    return best, bound
+
+
+def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest) -> Nearest:
+    """Points that keep sums which share values: from the nearest that keeps one of them to the next, in any order.
+
+    Values of a sum that is kept already stay as they are. Where that leaves nothing, the sums are kept in turn.
+    """
+    nobody = np.zeros(len(start.cost), dtype=bool)
+    best = Nearest(start.natural, np.full(len(nobody), np.inf), nobody)
+    orders = list(permutations(wide) if len(wide) <= FEW_SUMS else ([*wide[i:], *wide[:i]] for i in range(FEW_SUMS)))
+    for order in orders:
+        best = best.improve(_one_by_one(formula, order, box, start, stay=True))
+    left = np.flatnonzero(~best.found)
+    if len(left):
+        turns = _one_by_one(formula, tuple(wide) * ROUNDS, box.take(left), start.take(left), stay=False)
+        best = best.put(left, turns)
+    return best
+
+
+def _one_by_one(formula: Formula, atoms: Sequence[Atom], box: BoxRows, start: Nearest, *, stay: bool) -> Nearest:
+    """From the start to the nearest point that keeps the first atom, and so on; `stay`: without moving it again."""
+    natural, found, done = {n: v.copy() for n, v in start.natural.items()}, start.found.copy(), list[Feature]()
+    for atom in atoms:
+        point = Nearest(natural, np.zeros(len(found)), found)
+        broken = np.flatnonzero(found & ~_truth(atom, box, point))
+        if len(broken):
+            here = point.take(broken)
+            moved, _ = slide(box.take(broken).at(here.natural, done), atom, here, exact=False)
+            found[broken] = moved.found
+            for name, values in natural.items():
+                values[broken] = moved.natural[name]
+        done += atom.primed if stay else ()
+    found &= _truth(formula, box, Nearest(natural, start.cost, found))
+    cost = start.cost + sum(
+        (np.abs(v - box.after[n]) - np.abs(start.natural[n] - box.after[n])) / box.units[n]
+        for n, v in natural.items()
+        if n in box.intervals
+    )
+    return Nearest(natural, np.where(found, cost, np.inf), found)
+
+
+def _truth(formula: Formula, box: BoxRows, point: Nearest) -> Bools:
+    return np.broadcast_to(truth(formula, box.before, {**box.after, **point.natural}), len(point.cost))
 
 
 def _part(natural: Natural, start: int) -> dict[str, NDArray[Any]]:

@@ -18,12 +18,12 @@ from .spending import Spending
 if TYPE_CHECKING:
     from .context import Context
 
-# Rules wider than a box need an integer program for each candidate, so only the first few of each row get one.
-WIDE_REPAIRS = 4
+# Candidates of each row for which an integer program is asked, where rules are too wide for anything quicker.
+PROGRAMS = 4
 # Steps that a value off the grid is moved at most, where a rule asks for another one.
 ASIDE = 32
-# Seconds for one such program.
-SECONDS = 0.5
+# Seconds for one such program, and for that of a row itself.
+SECONDS, BASE_SECONDS = 0.5, 10.0
 
 
 class Legal:
@@ -58,20 +58,26 @@ class Legal:
             return region.mend(row, codes)
         kept = self.keeps(present, row, codes)
         broken = np.flatnonzero(~kept)
-        if self.wide:
-            broken = broken[within(row[broken]) < WIDE_REPAIRS]
         if not len(broken):
             return codes, kept
+        codes = codes.copy()
+        left = broken[self._repair(present, row, codes, kept, broken, 0.0)]
+        if len(left):
+            self._repair(present, row, codes, kept, left[within(row[left]) < PROGRAMS], SECONDS)
+        return codes, kept
+
+    def _repair(self, present: Rows, row: Codes, codes: Codes, kept: Bools, broken: Codes, seconds: float) -> Bools:
+        """Put candidates, where they are, at near codes that keep the rules; of which only a program could tell."""
         before = {n: v[row[broken]] for n, v in present.natural.items()}
         wanted = self.space.natural(present, row[broken], codes[broken])
-        result = self.repairer.nearest(before, wanted, seconds=SECONDS, exact=False)
-        codes = codes.copy()
-        codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
-        kept[broken] = result.found
-        if self.wide or any(present.off_grid_features) or present.is_snapped:
+        result = self.repairer.nearest(before, wanted, seconds=seconds, exact=False)
+        found = broken[result.found]
+        codes[found] = np.stack([f.codes(result.natural[f.name])[result.found] for f in self.space.features], axis=1)
+        kept[found] = True
+        if any(present.off_grid_features) or present.is_snapped:
             # A present value off the grid and the nearest on it have the same code, which stands for one of them.
-            kept[broken] &= self.keeps(present, row[broken], codes[broken])
-        return codes, kept
+            kept[found] = self.keeps(present, row[found], codes[found])
+        return result.undecided
 
     def base(self, present: Rows, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
         """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
@@ -82,12 +88,19 @@ class Legal:
         codes, found = present.codes.copy(), kept.copy()
         broken = np.flatnonzero(~kept)
         if len(broken):
-            now = {n: v[broken] for n, v in present.natural.items()}
-            result = self.repairer.nearest(now, now)
-            codes[broken] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
-            found[broken] = result.found & self.keeps(present, broken, codes[broken])
+            left = broken[self._nearest_base(present, broken, codes, found, 0.0)]
+            if len(left):
+                self._nearest_base(present, left, codes, found, BASE_SECONDS)
             self._step_aside(present, np.flatnonzero(~found & ~kept), codes, found)
         return codes, found
+
+    def _nearest_base(self, present: Rows, rows: Codes, codes: Codes, found: Bools, seconds: float) -> Bools:
+        """Put rows, where they are, at near codes that keep the rules; of which only a program could tell."""
+        now = {n: v[rows] for n, v in present.natural.items()}
+        result = self.repairer.nearest(now, now, seconds=seconds)
+        codes[rows] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+        found[rows] = result.found & self.keeps(present, rows, codes[rows])
+        return result.undecided
 
     def _step_aside(self, present: Rows, rows: Codes, codes: Codes, found: Bools) -> None:
         """Where a value off the grid must change, and the nearest on it has the same code: the next one that does."""
