@@ -23,8 +23,8 @@ from fcxplain.errors import FormatError, TrainingError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
 from fcxplain.generator.training import Callback, Training
-from fcxplain.saving import Checkpoint, read, resume, write
-from fcxplain.saving.checkpoint import KIND
+from fcxplain.saving import read, write
+from fcxplain.saving.checkpoint import KIND, Checkpoint, resume
 from fcxplain.saving.container import is_there
 from fcxplain.training_loop import Schedule
 from test_training import objective, rows, training
@@ -255,8 +255,9 @@ def test_what_the_next_tests_spoil_is_sound(sound):
 @pytest.mark.parametrize("name", TAMPERED)
 def test_a_checkpoint_that_is_wrong_inside_is_refused_and_nothing_is_restored(name, sound, fresh, tmp_path):
     saved, before = read(sound, KIND), everything(fresh)
-    TAMPERED[name](saved.content, saved.tensors)
-    write(tmp_path / "c", KIND, saved.content, saved.tensors)
+    tensors = {name: torch.from_numpy(array) for name, array in saved.tensors.items()}
+    TAMPERED[name](saved.content, tensors)
+    write(tmp_path / "c", KIND, saved.content, tensors)
     with pytest.raises(FormatError, match=str(tmp_path / "c")):
         resume(fresh, tmp_path / "c", "a")
     assert everything(fresh) == before

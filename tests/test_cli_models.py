@@ -28,7 +28,7 @@ from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
 from fcxplain.explanation import read_answers
-from fcxplain.generator.objective import LossWeights
+from fcxplain.generator.settings import LossWeights
 from fcxplain.generator.training import Callback, Training
 from fcxplain.metrics import METRICS
 from fcxplain.progress import Progress
@@ -114,6 +114,21 @@ def test_fit_tells_its_figures_as_json_and_keeps_where_the_data_came_from(shop: 
         "index": None,
     }
     assert len(Source(**kept.source_).load()) == 120
+
+
+def test_without_a_generator_a_model_is_fitted_explained_and_verified(shop: Path, tmp_path: Path):
+    folder, answers = tmp_path / "quick", tmp_path / "answers.parquet"
+    done = run("fit", *OWN[:-1], "--no-generator", "--out", folder, folder=shop)
+    assert (done.code, "ready to search, without a generator" in done.out) == (0, True)
+    told = json.loads(
+        run("fit", *OWN[:-1], "--no-generator", "--out", folder, "--overwrite", "--json", folder=shop).out
+    )
+    assert told["generator"] is False
+    done = run("explain", folder, "loans.csv", "--out", answers, "--strict", folder=shop)
+    assert done.code == 0, done.err
+    assert run("verify", folder, "loans.csv", answers, folder=shop).code == 0
+    assert "success" in run("evaluate", folder, "--limit", 5, "--metrics", "success", folder=shop).out
+    assert "needs the generator" in run("explain", folder, "loans.csv", "--draws", 1, folder=shop).err
 
 
 def test_a_built_in_data_set_gets_the_papers_settings(tmp_path: Path):
@@ -476,6 +491,10 @@ WRONG = {
     "a pickled classifier": ("fit --data adult --rows 600 --classifier my.rules --out m", "is no ONNX file"),
     "an unknown constraint": ("fit --data adult --as-published --constraint ternary --out m", "ternary"),
     "a constraint for nothing": ("fit --data adult --constraint unary --out m", "--as-published"),
+    "epochs of nothing": (
+        "fit --data adult --no-generator --epochs 3 --out m",
+        "--epochs: is for training a generator",
+    ),
     "a graph that is missing": ("fit --data loans.csv --label approved --graph no.csv --out m", "no.csv"),
     "a picture without a format": ("fit --data adult --history loss.txt --out m", "Choose .svg, .png or .pdf."),
     "a model that is missing": ("explain nothing loans.csv", "nothing"),

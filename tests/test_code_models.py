@@ -21,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatu
 from sklearn.tree import DecisionTreeClassifier
 
 from fcxplain import Feature, Schema, Task, as_classifier
+from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.search import Search
 from fcxplain.search.code_models import read_code_model
 from fcxplain.search.oracles import CodeOracle, TableOracle, seen_rounding
@@ -166,19 +167,37 @@ class Squashed(LogisticRegression):
     ],
     ids=["naive Bayes", "a class of their own", "columns of several features"],
 )
-def test_what_cannot_be_read_is_asked(model):
+def test_what_cannot_be_read_is_imitated(model):
     if isinstance(model[0].transformers[0][1], OneHotEncoder):
         model[0].set_params(c__sparse_output=False)
     problem = task(model)
     assert read_code_model(SearchSpace(problem)) is None
     assert isinstance(Search(problem).context.oracle, TableOracle)
+    assert Search(problem, imitation=imitating_trees(problem)).context.imitation is not None
 
 
-def test_a_callable_is_asked_and_a_model_is_asked_where_that_is_wanted():
-    fitted = MODELS["logistic"]().fit(rows(), classes(rows()))
-    plain = Task(rows(), lambda r: fitted.predict_proba(r), schema=SCHEMA, target=1)
-    assert isinstance(Search(plain).context.oracle, TableOracle)
-    assert isinstance(Search(task(MODELS["logistic"]()), oracle="model").context.oracle, TableOracle)
+def test_a_model_is_asked_about_everything_where_that_is_wanted():
+    for model in (MODELS["logistic"](), make_pipeline(ordinal(), GaussianNB())):
+        problem = task(model)
+        context = Search(problem, oracle="model", imitation=imitating_trees(problem)).context
+        assert isinstance(context.oracle, TableOracle)
+        assert context.imitation is None
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("kind", ["histogram", "relu"])
+def test_a_callable_is_imitated_and_asked_about_the_best_few(kind, count):
+    fitted = MODELS[kind]().fit(rows(), classes(rows(), count))
+    problem = Task(rows(), lambda r: fitted.predict_proba(r), schema=SCHEMA, target=1, rules="age' >= age")
+    asked = rows(60, seed=4)
+    search = Search(problem, prefer="sparse", imitation=imitating_trees(problem))
+    imitated, own = search.explain(asked), Search(problem, prefer="sparse").explain(asked)
+    assert imitated.counts == own.counts
+    assert imitated.checks.passed.all()
+    assert imitated.calls.mean() < 40 < own.calls.mean()
+    assert imitated.checks.cost.mean() <= 1.1 * own.checks.cost.mean()
+    alone = search.explain(asked.iloc[[7]])
+    assert np.array_equal(alone.answers, imitated.answers[imitated.place == 7])
 
 
 def test_a_reading_that_parts_from_the_model_is_not_used():

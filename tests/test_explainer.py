@@ -18,7 +18,7 @@ import loans
 from fcxplain import CausalGraph, FCx, Task, load_dataset, train_classifier
 from fcxplain.errors import ClassifierError, DataError, FormatError, NotFittedError, SchemaError, TrainingError
 from fcxplain.generator.cvae import weight_shapes
-from fcxplain.generator.objective import LossWeights
+from fcxplain.generator.settings import LossWeights
 from fcxplain.generator.training import Callback
 from fcxplain.saving import manifest
 from fcxplain.training_loop import Schedule
@@ -406,3 +406,67 @@ def test_rows_that_lack_a_column_or_are_no_table_are_refused_in_words(fitted, se
     ):
         with pytest.raises(SchemaError, match=said):
             state.explain(wrong, overrides=overrides)
+
+
+# Without a generator
+
+
+@pytest.fixture(scope="module")
+def searching() -> FCx:
+    return FCx(generator=False, seed=0).fit(loans.task())
+
+
+def test_without_a_generator_every_answer_is_found_by_the_search(searching: FCx):
+    assert searching.model_ is None
+    assert searching.surrogate_ is None
+    assert searching.history_.epochs == []
+    assert "no generator" in repr(searching)
+    answers = searching.explain(loans.table(60, seed=1), k=2, prefer="sparse", budget=200, why_not=True)
+    assert set(answers.status) <= {"already", "verified"}
+    assert answers.frame["rank"].max() == 2
+    assert all(c.draws == 0 for c in answers.certificates)
+    own = searching.explain(loans.table(60, seed=1), overrides={"row 0": {"freeze": "income"}}).frame
+    row = loans.table(60, seed=1).loc["row 0"]
+    assert (own.loc[own["row"] == "row 0", "income"] == row["income"]).all()
+
+
+def test_without_a_generator_it_is_saved_loaded_and_cloned(tmp_path: Path, searching: FCx):
+    from sklearn.base import clone
+
+    rows = loans.table(40, seed=2)
+    searching.save(tmp_path / "model")
+    again = FCx.load(tmp_path / "model", loans.chance)
+    assert again.generator is False
+    assert again.model_ is None
+    pd.testing.assert_frame_equal(again.explain(rows).frame, searching.explain(rows).frame)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    done = again.explain_file(tmp_path / "rows.parquet", tmp_path / "answers.parquet", chunk=15)
+    assert done.explanation(again.task_).frame.equals(searching.explain(rows).frame)
+    assert clone(again).get_params() == searching.get_params()
+
+
+def test_a_refit_without_a_generator_leaves_none_behind():
+    fcx = small().fit(loans.task(gradients=True))
+    fcx = fcx.set_params(**FCx(generator=False).get_params(deep=False)).fit(loans.task())
+    assert (fcx.model_, fcx.surrogate_) == (None, None)
+    assert fcx.explain(loans.table(10)).certificates
+
+
+def test_what_only_a_generator_can_do_is_refused_by_name(searching: FCx, tmp_path: Path):
+    wrong = FCx(generator=False, loss_weights=LossWeights(kl=3.0), schedule=Schedule(epochs=2), hard="rules")
+    with pytest.raises(TrainingError) as error:
+        wrong.set_params(search=False, device="cuda").fit(loans.task(), checkpoint=tmp_path, validation=loans.table())
+    told = ("loss_weights", "schedule", "hard", "search=False", "device", "checkpoint", "validation")
+    assert all(word in str(error.value) for word in told)
+    assert "Leave it out, or fit with generator=True." in str(error.value)
+    assert "architecture" not in str(error.value)
+    with pytest.raises(DataError, match=r"draws=1: needs the generator.*generator=True"):
+        searching.explain(loans.table(3), draws=1)
+    with pytest.raises(TrainingError, match="generator=True"):
+        searching.training(loans.task())
+
+
+def test_without_a_generator_a_task_in_which_nothing_may_change_is_told():
+    frozen = "".join(f"{name}' == {name}\n" for name in loans.SCHEMA.names)
+    with pytest.raises(DataError, match="no feature may change"):
+        FCx(generator=False).fit(loans.task(rules=frozen))

@@ -72,6 +72,11 @@ def replace_weights(folder: Path, data: bytes) -> None:
     edit(folder, lambda m: m["files"].update({"weights.safetensors": entry}))
 
 
+def equal(found: np.ndarray, written: torch.Tensor) -> bool:
+    """The same numbers, in the same shape and dtype."""
+    return found.dtype == written.detach().numpy().dtype and torch.equal(torch.from_numpy(found), written)
+
+
 def safetensors(header: object, data: bytes = b"") -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
@@ -91,7 +96,7 @@ def test_what_was_written_comes_back(model):
     assert saved.content == CONTENT
     assert saved.path == model
     assert saved.tensors.keys() == TENSORS.keys()
-    assert all(torch.equal(saved.tensors[n], t) and saved.tensors[n].dtype == t.dtype for n, t in TENSORS.items())
+    assert all(equal(saved.tensors[n], t) for n, t in TENSORS.items())
 
 
 plain = st.recursive(
@@ -122,7 +127,7 @@ def test_views_shared_memory_parameters_and_empty_tensors_are_kept(tmp_path):
     }
     write(tmp_path / "m", "model", {}, tensors)
     found = read(tmp_path / "m", "model").tensors
-    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    assert all(equal(found[name], tensor) for name, tensor in tensors.items())
     assert found["none"].shape == (0, 3)
     found["same"][0, 0] = 99.0
     assert found["part"][0, 0] == 4.0
@@ -169,7 +174,7 @@ def test_numbers_that_are_not_finite_need_leave_both_ways(tmp_path):
     with pytest.raises(FormatError, match="tensor 'b': has values that are not finite"):
         write(tmp_path / "m", "model", {}, tensors, non_finite=["a"])
     write(tmp_path / "m", "model", {}, tensors, non_finite=["a", "b"])
-    assert read(tmp_path / "m", "model", non_finite=["a", "b"]).tensors["b"].isnan().all()
+    assert np.isnan(read(tmp_path / "m", "model", non_finite=["a", "b"]).tensors["b"]).all()
     with pytest.raises(FormatError, match="tensor 'a': has values that are not finite"):
         read(tmp_path / "m", "model", non_finite=["b"])
 
@@ -471,7 +476,7 @@ def same_or_refused(folder: Path) -> None:
     with contextlib.suppress(FormatError):
         saved = read(folder, "model")
         assert saved.content == CONTENT
-        assert all(torch.equal(saved.tensors[name], tensor) for name, tensor in TENSORS.items())
+        assert all(equal(saved.tensors[name], tensor) for name, tensor in TENSORS.items())
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "weights.safetensors"])
@@ -496,7 +501,7 @@ def test_random_weights_with_the_right_hashes_end_in_tensors_or_a_format_error(m
             outcomes.add("refused")
         else:
             outcomes.add("read")
-            assert all(isinstance(tensor, torch.Tensor) for tensor in saved.tensors.values())
+            assert all(isinstance(tensor, np.ndarray) for tensor in saved.tensors.values())
     assert outcomes == {"read", "refused"}
 
 

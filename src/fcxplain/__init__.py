@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .errors import FcxError
     from .explainer import FCx
     from .explanation import Certificate, Explanation, Status, WhyNot, read_answers, verify
-    from .generator.cvae import Architecture
-    from .generator.objective import LossWeights, TermSettings
+    from .generator.settings import Architecture, LossWeights, TermSettings
     from .generator.training import Callback
     from .methods import METHODS, Method
     from .metrics import METRICS, Evaluation, Figure, evaluate
@@ -61,8 +60,8 @@ _NAMES = {
         "read_answers",
         "verify",
     ),
-    "generator.cvae": ("Architecture",),
-    "generator.objective": (
+    "generator.settings": (
+        "Architecture",
         "LossWeights",
         "TermSettings",
     ),

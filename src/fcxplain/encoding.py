@@ -1,4 +1,4 @@
-"""TableEncoder: the one way between a table and a tensor.
+"""TableEncoder: the one way between a table and a tensor, which is an array until a network needs it.
 
 Numbers are scaled by the training part's minimum and maximum, categories become one-hot spans. Three views of
 the same rows are owned here: natural values, grid codes (whole numbers, see `schema.feature`) and the encoded
@@ -8,16 +8,18 @@ tensor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from .errors import DataError, Fault
 from .schema import Feature, Natural, Schema, fitting_dtype
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # Grids with more values than this cannot be told apart in single precision.
 SINGLE_PRECISION = 2**21
@@ -25,7 +27,7 @@ SINGLE_PRECISION = 2**21
 CHUNK = 16_384
 
 
-class Columns(Mapping[str, Tensor]):
+class Columns(Mapping[str, "Tensor"]):
     """Differentiable columns of an encoded tensor, in natural units.
 
     `columns[name]` is `n` for a number (its own units) and for an ordinal (its expected rank), and
@@ -40,8 +42,7 @@ class Columns(Mapping[str, Tensor]):
         if feature.kind == "categorical":
             return self.levels(name)
         if feature.kind == "ordinal":
-            ranks = torch.as_tensor(feature.rank_of_level, dtype=self._x.dtype, device=self._x.device)
-            return self.levels(name) @ ranks
+            return self.levels(name) @ self._x.new_tensor(feature.rank_of_level)
         low, spread = self._encoder.scale_[name]
         return self._x[..., self._encoder.spans_[name].start] * spread + low
 
@@ -74,8 +75,10 @@ class TableEncoder:
         See `Schema.units`.
     dtypes_ : dict
         Of the training columns, or wider ones where these cannot hold every legal value; `decode` restores them.
+    is_single_ : bool
+        Whether encoded rows are float32; else they are float64, since a grid is too fine.
     dtype_ : torch.dtype
-        float32, or float64 where a grid is too fine for it.
+        That of encoded rows.
     """
 
     def fit(self, schema: Schema, train: pd.DataFrame) -> Self:
@@ -129,8 +132,15 @@ class TableEncoder:
             self.spans_[feature.name] = slice(start, start + feature.width)
             start += feature.width
         self.width_ = start
-        self.dtype_ = torch.float32 if all(self._is_coarse(f) for f in schema) else torch.float64
+        self.is_single_ = all(self._is_coarse(f) for f in schema)
         return self
+
+    @property
+    def dtype_(self) -> torch.dtype:
+        """Of encoded tensors; see the attributes."""
+        import torch
+
+        return torch.float32 if self.is_single_ else torch.float64
 
     def _is_coarse(self, feature: Feature) -> bool:
         if feature.is_category:
@@ -221,14 +231,36 @@ class TableEncoder:
         Tensor
             `n x width_`.
         """
-        schema = self._fitted()
-        n = len(natural[schema.names[0]])
-        x = torch.zeros((n, self.width_), dtype=self.dtype_)
-        flat = x.numpy()
-        for start in range(0, n, CHUNK):
-            part = slice(start, start + CHUNK)
-            self._encode_into(flat[part], {name: v[part] for name, v in natural.items()})
+        import torch
+
+        x = torch.zeros((self._rows(natural), self.width_), dtype=self.dtype_)
+        self._fill(x.numpy(), natural)
         return x
+
+    def encode_array(self, natural: Natural) -> NDArray[Any]:
+        """The same as an array, for which torch is not needed.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        array of float
+            `n x width_`.
+        """
+        x = np.zeros((self._rows(natural), self.width_), dtype=np.float32 if self.is_single_ else np.float64)
+        self._fill(x, natural)
+        return x
+
+    def _rows(self, natural: Natural) -> int:
+        return len(natural[self._fitted().names[0]])
+
+    def _fill(self, out: NDArray[Any], natural: Natural) -> None:
+        for start in range(0, len(out), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._encode_into(out[part], {name: v[part] for name, v in natural.items()})
 
     def _encode_into(self, out: NDArray[Any], natural: Natural) -> None:
         rows = np.arange(len(out)) * self.width_

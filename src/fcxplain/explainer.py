@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from inspect import signature
 from operator import is_not
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pandas as pd
-import torch
 
 from .causal import CausalGraph, as_graph, discover
-from .classifier import differentiable
-from .classifier.distillation import Differentiable
 from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator import view
-from .generator.cvae import Architecture, ConditionalVAE
-from .generator.draws import Proposer, drawn_answers
-from .generator.objective import LossWeights, Objective, TermSettings
+from .generator.layout import refuse_frozen
 from .generator.presets import (
     ARCHITECTURE,
     PUBLISHED_DATASET,
@@ -32,22 +27,26 @@ from .generator.presets import (
     as_published,
     glance,
 )
-from .generator.training import Callback, Training, TrainingLines
-from .generator.view import Hard, RuleBoxes
+from .generator.settings import Architecture, Hard, LossWeights, TermSettings
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
-from .saving import Checkpoint, resume
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
 from .settings import RENAMED
 from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
-from .training_loop import Schedule
+from .training_loop import History, Schedule
 
 if TYPE_CHECKING:
+    # What a generator is made of is loaded where it is trained or asked: it needs torch.
+    from .classifier import Differentiable
+    from .generator.cvae import ConditionalVAE
+    from .generator.objective import Objective
+    from .generator.training import Callback, Training
+
     BaseEstimator = object  # scikit-learn has no types
 else:
     from sklearn.base import BaseEstimator
@@ -66,6 +65,9 @@ class FCx(BaseEstimator):
 
     Parameters
     ----------
+    generator : bool, default=True
+        Whether `fit` trains a generator. Without one `fit` takes a second or two, and `explain` goes by the search
+        alone; what is there for the generator's sake (`architecture` to `hard`, `device`) must then be left as it is.
     architecture : Architecture
         The network.
     loss_weights : LossWeights
@@ -94,14 +96,14 @@ class FCx(BaseEstimator):
     ----------
     task_ : Task
         What it was fitted to.
-    model_ : ConditionalVAE
-        The generator.
+    model_ : ConditionalVAE or None
+        The generator; None without one.
     history_ : History
-        The losses of every epoch.
+        The losses of every epoch; without a generator there are none.
     graph_ : CausalGraph
-        The graph that training used.
-    surrogate_ : Differentiable
-        The classifier with gradients.
+        The graph that training used, and that answers are held against.
+    surrogate_ : Differentiable or None
+        The classifier with gradients; None without a generator.
     source_ : dict
         What was saved with it as `source`.
 
@@ -119,6 +121,7 @@ class FCx(BaseEstimator):
     def __init__(
         self,
         *,
+        generator: bool = True,
         architecture: Architecture = ARCHITECTURE,
         loss_weights: LossWeights = WEIGHTS,
         terms: TermSettings = TERMS,
@@ -131,6 +134,7 @@ class FCx(BaseEstimator):
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
+        self.generator = generator
         self.architecture, self.loss_weights, self.terms, self.schedule = architecture, loss_weights, terms, schedule
         self.hard, self.significance, self.n_effective = hard, significance, n_effective
         self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
@@ -182,9 +186,10 @@ class FCx(BaseEstimator):
     def _glance(self) -> Glance:
         if faults := self._part_faults():
             return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
-        fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "model_") else None
+        fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "task_") else None
         answers = f"searched for, {self.prefer} by default" if self.search else "drawn, as published"
-        return glance((self.architecture, self.schedule, self.seed), fitted, answers)
+        network = (self.architecture, self.schedule) if self.generator else None
+        return glance(network, self.seed, fitted, answers)
 
     # Parameters, as in scikit-learn
 
@@ -251,7 +256,8 @@ class FCx(BaseEstimator):
     ) -> Self:
         """Learn from the training rows that do not get the class wanted.
 
-        A fit that fails, or is interrupted, leaves the explainer as it was.
+        Without a generator, only look for causes in the training rows. A fit that fails, or is interrupted, leaves the
+        explainer as it was.
 
         Parameters
         ----------
@@ -278,39 +284,64 @@ class FCx(BaseEstimator):
         Raises
         ------
         TrainingError
-            If a parameter cannot work, or the training diverges; every parameter is named.
+            If a parameter cannot work, alone or without a generator, or the training diverges; each is named.
         DataError
             If this is no task, or no feature may change.
         FormatError
             If the checkpoint is damaged, or of another fit.
         """
         refuse_all_but_a_task(task, *others)
-        self._check()
+        callbacks = tuple(callbacks)
+        self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
         lines = ProgressLines("fit")
+        if not self.generator:
+            if progress:
+                lines.say("looking for causes")
+            refuse_frozen(task)
+            self._learnt(task, self._graph(task))
+            return self
+        from .classifier import differentiable
+        from .generator.training import TrainingLines
+
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
         surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
         training = self._training(task, surrogate, graph, validation, callbacks)
         if checkpoint is not None:
+            from .saving.checkpoint import Checkpoint, resume
+
             identity = self._identity(task, graph, training)
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
         history = training.run()
-        # All at once and last: a fit that fails, or is interrupted, leaves everything as it was.
-        self.task_, self.surrogate_, self.graph_ = task, surrogate, graph
-        self.history_, self.model_ = history, training.model.to("cpu")
-        self.source_: dict[str, Any] = {}
+        self._learnt(task, graph, surrogate, training.model.to("cpu"), history)
         return self
 
-    def _check(self) -> None:
-        """Refuse parameters that cannot work, all at once, before anything is done."""
-        refuse("these parameters", self._faults(), _device_faults(self.device))
+    def _learnt(
+        self,
+        task: Task,
+        graph: CausalGraph,
+        surrogate: Differentiable | None = None,
+        model: ConditionalVAE | None = None,
+        history: History | None = None,
+        source: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep what was learnt, all at once and last: a fit that fails, or is interrupted, leaves all as it was."""
+        self.task_, self.graph_, self.surrogate_, self.model_ = task, graph, surrogate, model
+        self.history_, self.source_ = history or History(), dict(source or {})
+
+    def _check(self, given: Mapping[str, object]) -> None:
+        """Refuse parameters that cannot work, all at once, before anything is done; `given` are those of `fit`."""
+        stray = [] if self.generator else [_needs_generator(name) for name, value in given.items() if value]
+        refuse("these parameters", self._faults(), stray, _device_faults(self.device) if self.generator else [])
 
     def _faults(self) -> list[Fault]:
         """What is wrong with the parameters wherever they are to work."""
         parts = self._part_faults()
         return [
+            *one_of("generator", self.generator, (True, False)),
+            *([] if self.generator else self._generator_faults()),
             *parts,
             *one_of("hard", self.hard, get_args(Hard)),
             *([] if parts else self._gate_faults()),
@@ -328,6 +359,16 @@ class FCx(BaseEstimator):
             for name, part in PARTS.items()
             if not isinstance(getattr(self, name), part)
         ]
+
+    def _generator_faults(self) -> list[Fault]:
+        """What was chosen for a generator where there is none."""
+        usual: dict[str, Any] = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        chosen = (*PARTS, "hard", "device")
+        faults = [_needs_generator(name) for name in chosen if getattr(self, name) != usual[name]]
+        if not self.search:
+            remedy = "Set search=True, or generator=True."
+            faults.append(Fault("search=False", "leaves nothing to answer by without a generator", remedy))
+        return faults
 
     def _gate_faults(self) -> list[Fault]:
         """What only a network with gates can do."""
@@ -352,6 +393,10 @@ class FCx(BaseEstimator):
         Training
             `run()` does the epochs.
         """
+        if not self.generator:
+            refuse("this explainer", [_needs_generator("training")])
+        from .classifier import differentiable
+
         surrogate = differentiable(task.classifier, task, seed=self.seed)
         return self._training(task, surrogate, self._graph(task), validation, ())
 
@@ -363,7 +408,13 @@ class FCx(BaseEstimator):
         validation: pd.DataFrame | None,
         callbacks: Iterable[Callback],
     ) -> Training:
-        boxes = RuleBoxes(task) if self.hard == "layer" else None
+        import torch
+
+        from .generator import view
+        from .generator.cvae import ConditionalVAE
+        from .generator.training import Training
+
+        boxes = view.RuleBoxes(task) if self.hard == "layer" else None
         rows = view.refused_rows(task, task.train, boxes)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
@@ -373,6 +424,9 @@ class FCx(BaseEstimator):
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
+        from .generator import view
+        from .generator.objective import Objective
+
         joined, apart = view.causal_masks(graph, task, view.layout(task))
         penalty = view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
         return Objective(
@@ -389,7 +443,7 @@ class FCx(BaseEstimator):
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:
             return as_graph(task.graph, task.schema.names)
-        if not self.loss_weights.soft:
+        if self.generator and not self.loss_weights.soft:
             return CausalGraph(task.schema.names)
         return discover(task.train, task.schema, significance=self.significance, n_effective=self.n_effective)
 
@@ -414,7 +468,7 @@ class FCx(BaseEstimator):
         why_not: bool | Literal["all"] = False,
         cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
-        draws: int = DRAWS,
+        draws: int | None = None,
         best_effort: bool = False,
         on_progress: OnProgress = nobody,
         progress: bool = False,
@@ -448,8 +502,9 @@ class FCx(BaseEstimator):
             What each part of the cost counts for, in place of the preference's.
         difficulty : mapping, optional
             What changing a feature costs in comparison with others, 1 by default.
-        draws : int, default=16
-            Proposals of the network for each row. With 1, a row whose only draw passes gets it as it is: fast.
+        draws : int, optional
+            Proposals of the generator for each row, 16 by default. With 1, a row whose only draw passes gets it as it
+            is: fast.
         best_effort : bool, default=False
             Give rows without an answer what came nearest, marked as such.
         on_progress : callable, optional
@@ -487,7 +542,9 @@ class FCx(BaseEstimator):
         if progress:
             on_progress = both(ProgressLines("explain").tell, on_progress)
         own = None if overrides is None else as_table(overrides)
-        if not self.search:
+        if self.model_ is not None and self.surrogate_ is not None and not self.search:
+            from .generator.draws import drawn_answers
+
             options.refuse_without_search(self.prefer, own)
             drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
             on_progress(Progress(EXPLAINING, len(rows), len(rows)))
@@ -578,7 +635,7 @@ class FCx(BaseEstimator):
             return self.explain(rows, k, overrides=here, on_progress=tell, **options)
 
         given = [repr(asked), "" if table is None else table.to_csv(), *(rule.text for rule in self.task_.rules)]
-        weights = list(self.model_.state_dict().values())
+        weights = [] if self.model_ is None else list(self.model_.state_dict().values())
         return stream(
             explain,
             source,
@@ -600,7 +657,7 @@ class FCx(BaseEstimator):
         why_not: bool | Literal["all"] = False,
         cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
-        draws: int = DRAWS,
+        draws: int | None = None,
         best_effort: bool = False,
         **others: Any,
     ) -> Options:
@@ -610,20 +667,28 @@ class FCx(BaseEstimator):
             said = (f"{name!r}. {did_you_mean(name, known)}".rstrip() for name in others)
             raise TypeError(f"FCx.explain_file has no parameter {' '.join(said)}")
         self._fitted()
-        return Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, draws, why_not, best_effort)
+        if draws and self.model_ is None:
+            raise DataError("explain", [_needs_generator(f"draws={draws}")])
+        n_draws = (0 if self.model_ is None else DRAWS) if draws is None else draws
+        return Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, n_draws, why_not, best_effort)
 
     def _search(self, options: Options) -> Search:
         """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
         state = (self.model_, self.task_, self.surrogate_, self.graph_)
         kept = self.__dict__.get("_kept")
         if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
+            draws = None
+            if self.model_ is not None:
+                from .generator.draws import Proposer
+
+                draws = Proposer(self.model_, self.task_, seed=self.seed).draws
             made = Search(
                 self.task_,
                 prefer=options.prefer,
                 weights=options.cost,
                 difficulty=options.difficulty,
                 budget=options.budget,
-                draws=Proposer(self.model_, self.task_, seed=self.seed).draws,
+                draws=draws,
                 n_draws=options.draws,
                 seed=self.seed,
                 surrogate=self.surrogate_,
@@ -698,15 +763,14 @@ class FCx(BaseEstimator):
         fcx = cls(**found.params)
         if faults := fcx._faults():
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
-        fcx.task_, fcx.graph_, fcx.surrogate_ = found.task, found.graph, found.surrogate
-        fcx.model_, fcx.history_, fcx.source_ = found.model, found.history, dict(found.source)
+        fcx._learnt(found.task, found.graph, found.surrogate, found.model, found.history, found.source)
         return fcx
 
     def _settings(self) -> dict[str, Any]:
         return settings_data(self.get_params(deep=False))
 
     def _fitted(self) -> None:
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "task_"):
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
 
 
@@ -716,7 +780,15 @@ def _remedy(name: str, known: Iterable[str]) -> str:
     return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
 
 
+def _needs_generator(name: str) -> Fault:
+    return Fault(
+        name, "needs the generator, which is off (generator=False)", "Leave it out, or fit with generator=True."
+    )
+
+
 def _device_faults(device: object) -> list[Fault]:
+    import torch
+
     try:
         torch.empty(0, device=torch.device(str(device)))
     except (RuntimeError, AssertionError) as error:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Whether this is a tensor of torch, which is not loaded to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def fingerprint(*parts: object) -> str:
@@ -31,7 +40,7 @@ def _digest(part: object) -> bytes:
         return _hash(b"mapping", b"".join(sorted(_digest(key) + _digest(value) for key, value in part.items())))
     if isinstance(part, (list, tuple)):
         return _hash(b"list", b"".join(map(_digest, part)))
-    if isinstance(part, Tensor):
+    if is_tensor(part):
         return _array(part.numpy(force=True))
     if isinstance(part, (np.ndarray, np.generic)) and not isinstance(part, (float, str, bytes)):
         return _array(np.asarray(part))
@@ -105,6 +114,8 @@ def uniform(keys: Keys, numbers: Codes | int) -> Floats:
 
 def row_noise(codes: Codes, count: int, seed: int, draw: int = 0) -> Floats:
     """`n x count` standard normal values for rows of codes, `n x features`; equal rows get equal noise."""
+    from scipy.special import ndtri
+
     first, second = _mixed(np.array([seed % 2**64, (draw + int(STEP)) % 2**64], dtype=np.uint64)).tolist()
     keys = _folded(first ^ second, (column.astype(np.uint64) + STEP for column in codes.T), len(codes))
     return np.asarray(ndtri(uniform(keys[:, None], np.arange(count)) + 2.0**-54))

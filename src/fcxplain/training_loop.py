@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from .errors import TrainingError, between, refuse, whole
+
+if TYPE_CHECKING:
+    # Loaded where something is trained, so that schedules and histories are known without it.
+    import torch
+    from torch import Tensor, nn
 
 # Batches are not made smaller than this for the sake of more steps.
 SMALLEST_BATCH = 64
@@ -98,6 +100,8 @@ class Schedule:
     steps : int
         Where the epochs together have fewer steps, as with few rows, batches become smaller, and epochs and patience
         more in proportion.
+    decay : float
+        The last share of the training in which the learning rate falls to 0; with 0 it never falls.
     """
 
     epochs: int = 25
@@ -107,6 +111,7 @@ class Schedule:
     clip: float = 10.0
     patience: int | None = None
     steps: int = 0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         refuse(
@@ -118,6 +123,7 @@ class Schedule:
             between("clip", self.clip, 0, open_low=True),
             [] if self.patience is None else whole("patience", self.patience, 1),
             whole("steps", self.steps, 0),
+            between("decay", self.decay, 0, 1),
         )
 
     def sized(self, rows: int) -> Schedule:
@@ -133,10 +139,10 @@ class Schedule:
         Schedule
             With smaller batches and more epochs where there are few.
         """
-        if self.epochs * _batch_count(rows, self.batch) >= self.steps:
+        if self.epochs * batch_count(rows, self.batch) >= self.steps:
             return self
         batch = min(self.batch, max(SMALLEST_BATCH, rows // 8))
-        factor = max(1.0, self.steps / (self.epochs * _batch_count(rows, batch)))
+        factor = max(1.0, self.steps / (self.epochs * batch_count(rows, batch)))
         patience = None if self.patience is None else math.ceil(self.patience * factor)
         return replace(self, batch=batch, epochs=math.ceil(self.epochs * factor), patience=patience)
 
@@ -244,9 +250,17 @@ def minimise(
 
 def adam(module: nn.Module, learning_rate: float, weight_decay: float = 0.0, **more: Any) -> torch.optim.Adam:
     """Adam in one piece, on devices for which torch has that."""
+    import torch
+
     parameters = list(module.parameters())
     fused = not parameters or parameters[0].device.type in ("cpu", "cuda")
     return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=fused, **more)
+
+
+def slow_down(optimiser: torch.optim.Optimizer, learning_rate: float, done: float, decay: float) -> None:
+    """Set the learning rate for where a training is, from 0 to below 1: in its last share it falls to 0."""
+    for group in optimiser.param_groups:
+        group["lr"] = learning_rate * min(1.0, (1.0 - done) / decay) if decay else learning_rate
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> Values:
@@ -269,15 +283,18 @@ def means(parts: Iterable[tuple[Values, int]]) -> Values:
 
 def shuffled(rows: int, size: int, generator: torch.Generator) -> list[Tensor]:
     """The places of all rows in random order, in even batches of about this size."""
+    import torch
+
     return even_batches(torch.randperm(rows, generator=generator), size)
 
 
 def even_batches(order: Tensor, size: int) -> list[Tensor]:
     """Even batches of about this size: a last one of a row or two would upset batch norm and LOF."""
-    return list(order.tensor_split(_batch_count(len(order), size)))
+    return list(order.tensor_split(batch_count(len(order), size)))
 
 
-def _batch_count(rows: int, size: int) -> int:
+def batch_count(rows: int, size: int) -> int:
+    """How many even batches of about this size there are."""
     return max(1, min(round(rows / size), rows // 2))
 
 
@@ -299,6 +316,8 @@ def one_thread() -> Iterator[None]:
 
     Networks as small as these also train faster so.
     """
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,9 +1,15 @@
 """The model to be explained: one protocol for every kind of classifier, and ways to train or imitate one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .adapters import as_classifier
-from .distillation import Differentiable, Problem, differentiable
 from .protocol import CheckedClassifier, Classifier
 from .training import KINDS, ClassScore, Score, SplitTable, score, train_classifier
+
+if TYPE_CHECKING:
+    from .distillation import Differentiable, Problem, differentiable
 
 __all__ = [
     "KINDS",
@@ -19,3 +25,12 @@ __all__ = [
     "score",
     "train_classifier",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when asked for, since it needs torch.
+    if name in ("Differentiable", "Problem", "differentiable"):
+        from . import distillation
+
+        return getattr(distillation, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,16 +6,18 @@ What can be read as numbers beside that, for the search and for proofs, is in `r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, did_you_mean
 from ..schema import Schema
-from . import estimators, onnx, torch_modules
+from . import estimators, onnx
 from .protocol import AdapterOptions, CheckedClassifier, Classifier, Output, checked
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def as_classifier(
@@ -99,6 +101,18 @@ def _foreign(model: Classifier, options: AdapterOptions) -> CheckedClassifier:
     return _known(made, options)
 
 
+def _is_module(model: object) -> bool:
+    """Whether this is a torch module; who has one has loaded torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _from_module(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
+    from . import torch_modules
+
+    return torch_modules.classifier(model, options)
+
+
 def _from_callable(model: Callable[..., object], options: AdapterOptions) -> CheckedClassifier:
     return checked(model, options, getattr(model, "__qualname__", type(model).__name__))
 
@@ -106,7 +120,7 @@ def _from_callable(model: Callable[..., object], options: AdapterOptions) -> Che
 # The first that knows a model takes it.
 ADAPTERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, AdapterOptions], CheckedClassifier]], ...] = (
     (lambda model: isinstance(model, CheckedClassifier), _known),
-    (lambda model: isinstance(model, nn.Module), torch_modules.classifier),
+    (_is_module, _from_module),
     (onnx.is_onnx, onnx.classifier),
     (lambda model: isinstance(model, Classifier), _foreign),
     (estimators.is_estimator, estimators.classifier),

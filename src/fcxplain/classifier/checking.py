@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from ..errors import ClassifierError, Fault, some
+from ..hashing import is_tensor
 from ..schema.feature import plain
 
 Probabilities = NDArray[np.float64]
@@ -108,7 +108,7 @@ def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
 
 
 def _array(raw: object, model: str) -> NDArray[Any]:
-    if isinstance(raw, torch.Tensor):
+    if is_tensor(raw):
         # By way of double, since numpy has no bfloat16.
         return raw.detach().cpu().double().numpy()
     try:

@@ -24,16 +24,14 @@ from ..errors import FcxWarning
 from ..schema import Schema
 from .networks import Examples, Fitting, Ramps, fit_network, mlp
 from .protocol import Classifier, chosen
-from .rows import legal_codes
+from .teaching import changed_rows, random_rows
 from .torch_modules import fixed_linear
 
 # Rows of each sort that the real model is asked about, 60,000 at most in all.
 REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 24_000, 4_000, 24_000, 8_000
-# Most features changed at once in a training row.
-CHANGES = 4
 RAMPS = 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=1024, learning_rate=4e-3, epochs=50, patience=8, steps=800)
+FITTING = Fitting(batch=1024, learning_rate=6e-3, epochs=12, patience=8, steps=400, decay=1.0)
 # Teachers that are certain would ask for infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9
@@ -190,30 +188,7 @@ def _made_up(encoder: TableEncoder, real: pd.DataFrame, draws: np.random.Generat
     changed = min(CHANGED_ROWS, max(2_000, 8 * len(real)))
     random = min(RANDOM_ROWS, max(1_000, 2 * len(real)))
     schema = encoder.schema_
-    return np.concatenate([_changed(codes, schema, changed, draws), _anywhere(codes, schema, random, draws)])
-
-
-def _anywhere(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
-    """Legal rows drawn uniformly, but with levels that some training row has: models may refuse others."""
-    drawn = legal_codes(schema, count, draws)
-    for j, feature in enumerate(schema):
-        if feature.is_category:
-            drawn[:, j] = draws.choice(np.unique(codes[:, j]), count)
-    return drawn
-
-
-def _changed(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
-    """Training rows in which one to `CHANGES` features have the value of another row, or any legal one."""
-    rows = codes[draws.integers(0, len(codes), count)]
-    width = rows.shape[1]
-    others = np.stack([codes[draws.integers(0, len(codes), count), j] for j in range(width)], axis=1)
-    anything = _anywhere(codes, schema, count, draws)
-    # Counterfactuals differ in what may change, so that is where the imitation has to be good.
-    may = np.asarray([f.mutable for f in schema])
-    chances = draws.random((count, width)) + ~(may if may.any() else np.ones(width, dtype=bool))
-    touched = chances.argsort(axis=1).argsort(axis=1) < draws.integers(1, CHANGES + 1, (count, 1))
-    touched &= chances < 1
-    return np.where(touched, np.where(draws.random((count, width)) < 0.5, others, anything), rows)
+    return np.concatenate([changed_rows(codes, schema, changed, draws), random_rows(codes, schema, random, draws)])
 
 
 def _targets(answers: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:

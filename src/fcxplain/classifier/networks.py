@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..progress import OnProgress, Progress, nobody
-from ..training_loop import TrainingLoop, adam, descend
+from ..training_loop import TrainingLoop, Values, adam, descend, slow_down
 
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
@@ -46,13 +46,15 @@ class Fitting:
     patience: int = 8
     steps: int = 1000
     """Fewer steps than this in all the epochs together, and there are more epochs."""
+    decay: float = 0.0
+    """See `Schedule`."""
 
     def sized(self, rows: int) -> Fitting:
         """The settings for this many rows."""
         batch = max(16, min(self.batch, rows // 8))
         factor = max(1.0, self.steps / (self.epochs * math.ceil(rows / batch)))
         epochs, patience = math.ceil(self.epochs * factor), math.ceil(self.patience * factor)
-        return Fitting(batch, self.learning_rate, epochs, patience, self.steps)
+        return replace(self, batch=batch, epochs=epochs, patience=patience)
 
 
 def paper_network(inputs: int, classes: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Sequential:
@@ -174,6 +176,10 @@ def fit_network(
         rows = train.take(torch.randperm(len(train), generator=generator))
         yield from (rows.take(slice(start, start + sized.batch)) for start in range(0, len(rows), sized.batch))
 
+    def step(batch: Examples) -> Values:
+        slow_down(optimiser, sized.learning_rate, loop.epoch / sized.epochs, sized.decay)
+        return descend(optimiser, cross_entropy(model(batch.x), batch.y))
+
     def notify(hook: str, *_: object) -> None:
         if hook == "on_epoch_end":
             on_progress(Progress("training the classifier", loop.epoch, sized.epochs))
@@ -181,7 +187,7 @@ def fit_network(
     loop = TrainingLoop(
         model,
         batches,
-        lambda batch: descend(optimiser, cross_entropy(model(batch.x), batch.y)),
+        step,
         epochs=sized.epochs,
         validate=lambda: {"total": mean_loss(model, validation)},
         patience=sized.patience,

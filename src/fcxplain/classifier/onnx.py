@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
@@ -21,7 +20,6 @@ from ..errors import ClassifierError, Fault, also, did_you_mean
 from ..schema import Schema
 from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import matched
-from .torch_modules import two_columns
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -73,6 +71,10 @@ class OnnxReading:
             return pd.DataFrame(answer)
         if not self.logits:
             return answer
+        import torch
+
+        from .torch_modules import two_columns
+
         return two_columns(torch.as_tensor(answer).double(), probabilities=False).softmax(dim=1)
 
 

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
-from torch import nn
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FcxError, some
@@ -27,6 +25,9 @@ from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
 from .rows import legal_rows, model_rows, parts_as_trained
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # Some rows are asked about in batches of these sizes, and so many alone, to see whether that changes their rounding.
 SIZES, ALONE = (2, 7, 65), 3
@@ -150,6 +151,8 @@ def _gap(probabilities: NDArray[np.float64], threshold: float | None) -> NDArray
 
 def roundoff(module: nn.Module) -> float:
     """The unit roundoff in which a module computes: that of its least exact dtype, 0 if it holds no numbers."""
+    import torch
+
     floats = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     if torch.get_float32_matmul_precision() != "highest" and torch.float32 in floats:
         # Torch may multiply in fewer digits.

@@ -12,17 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, some
 from ..progress import OnProgress, nobody
 from ..schema import Schema
 from ..schema.feature import plain
-from . import estimators, torch_modules
-from .networks import Examples, fit_network, mlp, paper_network
+from . import estimators
 from .protocol import AdapterOptions, CheckedClassifier, Classifier
 
 # Most levels that scikit-learn's boosting takes for a category.
@@ -141,14 +138,18 @@ def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
         return tuple(sorted(found, key=str))
 
 
-def _network(lesson: Lesson, make: Callable[..., nn.Sequential]) -> CheckedClassifier:
+def _network(lesson: Lesson, make: str) -> CheckedClassifier:
+    import torch
+
+    from . import networks, torch_modules
+
     encoder = TableEncoder().fit(lesson.schema, lesson.train.rows)
     generator = torch.Generator().manual_seed(lesson.seed)
-    model = make(encoder.width_, len(lesson.classes), generator, encoder.dtype_)
+    model = getattr(networks, make)(encoder.width_, len(lesson.classes), generator, encoder.dtype_)
     train, validation = (
-        Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
+        networks.Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
-    fit_network(model, train, validation, generator, on_progress=lesson.on_progress)
+    networks.fit_network(model, train, validation, generator, on_progress=lesson.on_progress)
     options = AdapterOptions(lesson.schema, encoder, lesson.classes, output="logits")
     return torch_modules.classifier(model, options)
 
@@ -210,8 +211,8 @@ def natural_columns(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
-    "paper": partial(_network, make=paper_network),
-    "mlp": partial(_network, make=mlp),
+    "paper": partial(_network, make="paper_network"),
+    "mlp": partial(_network, make="mlp"),
     "logistic": _logistic,
     "boosting": _boosting,
 }

@@ -76,12 +76,15 @@ Constrained = Annotated[
         autocompletion=console.rules,
     ),
 ]
+NoGenerator = Annotated[
+    bool, typer.Option("--no-generator", help="Train nothing: quick, and answers are found by the search alone.")
+]
 MostRows = Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")]
 Epochs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="How often every row is seen at most: 20 times by default, more often if there are few rows. "
+        help="How often every row is seen at most: 14 times by default, more often if there are few rows. "
         "It ends sooner where nothing gets better.",
     ),
 ]
@@ -113,6 +116,7 @@ def fit(
     threshold: Threshold = None,
     as_published: AsPublished = False,
     constraint: Constrained = None,
+    no_generator: NoGenerator = False,
     rows: MostRows = None,
     epochs: Epochs = None,
     learning_rate: LearningRate = None,
@@ -133,6 +137,8 @@ def fit(
 
     Example: fcxplain fit --data loans.csv --label approved --target yes --rules my.rules --out model
 
+    Example: fcxplain fit --data adult --rules binary --classifier boosting --no-generator --out model
+
     Example: fcxplain fit --data loans.csv --label approved --index customer --classifier my_code:model
     --classes no,yes --target yes --rules my.rules --out model
     """
@@ -144,9 +150,13 @@ def fit(
     check_target(output, KIND, overwrite=overwrite)
     with only_run(output):
         _check_options(constraint, as_published, history, write_schema)
+        if no_generator:
+            trained = {"--epochs": epochs, "--learning-rate": learning_rate, "--checkpoint": checkpoint}
+            _refuse_training(trained | {"--as-published": as_published, "--history": history})
         chosen = {"label": label, "rows": rows, "seed": seed, "index": index}
         source = Source.of(data, classifier=classifier, schema=schema_file, **chosen)
         fcx = _made(source, constraint or (rules if rules in ("unary", "binary") else "unary"), as_published)
+        fcx.set_params(generator=not no_generator)
         _set(fcx, epochs, learning_rate, setting or [])
         own = _own_classifier(classifier, classes)
         loaded = _loaded(source, own, target, ignore or [], immutable or [])
@@ -197,6 +207,13 @@ def _check_options(constraint: str | None, as_published: bool, history: Path | N
     for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
         if path is not None:
             check_output(path, endings, option)
+
+
+def _refuse_training(given: dict[str, Any]) -> None:
+    """Refuse options that are about a training where there is none."""
+    problem, remedy = "is for training a generator, and --no-generator trains none", "Leave one of the two out."
+    if faults := [Fault(name, problem, remedy) for name, value in given.items() if value]:
+        raise DataError("", faults)
 
 
 def _own_classifier(name: str, classes: list[str] | None) -> Any:
@@ -306,10 +323,14 @@ def _fitted(
     fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
 ) -> tuple[Task, dict[str, Any]]:
     """Fit, with the progress on standard error; the task, and what there is to tell of it."""
-    from .training import TrainingProgress
-
     task = _task(data, source, _trained(data, source) if own is None else own, asked)
     marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()
+    if not fcx.generator:
+        with working("looking for causes"):
+            fcx.fit(task)
+        return task, {"generator": False, "seconds": round(time.perf_counter() - start, 3), **marks}
+    from .training import TrainingProgress
+
     try:
         with TrainingProgress(err) as progress:
             held = data.validation[list(task.schema.names)]
@@ -321,6 +342,7 @@ def _fitted(
         raise KeyboardInterrupt(told) from None
     best = fcx.history_.best
     return task, {
+        "generator": True,
         "rows": progress.rows,
         "epochs": len(fcx.history_.epochs),
         "resumed_after": progress.resumed,
@@ -352,9 +374,12 @@ def _tell(done: dict[str, Any], then: str, as_json: bool) -> None:
         return print_json(done)
     if err.quiet:
         return None
-    seen = f"{done['rows']:,} refused rows, {done['epochs']} epoch{'s' * (done['epochs'] > 1)}"
-    best = f"the best was epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
-    out.print(f"trained on {seen}; {best}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
+    told = "ready to search, without a generator"
+    if done["generator"]:
+        seen = f"{done['rows']:,} refused rows, {done['epochs']} epoch{'s' * (done['epochs'] > 1)}"
+        best = f"the best was epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
+        told = f"trained on {seen}; {best}"
+    out.print(f"{told}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
     out.print(f"saved in {escape(done['model'])}", highlight=False, soft_wrap=True)
     out.print(f"go on with: [bold]{escape(then)}[/]", highlight=False, soft_wrap=True)
     return None

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from ..classifier.protocol import chosen
@@ -317,6 +316,8 @@ def _undisturbed(trial: Trial) -> Item:
 
 
 def _random_state() -> dict[str, bytes | str]:
+    import torch
+
     # Reading numpy's old global state is the only way to see that nobody has moved it.
     return {
         "random": repr(random.getstate()),

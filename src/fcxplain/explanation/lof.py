@@ -65,7 +65,7 @@ def lof_to_data(task: Task, natural: Natural) -> Floats | None:
 
 def encoded(task: Task, natural: Natural) -> Floats:
     """Rows as points, in double precision."""
-    return np.asarray(task.encoder.encode_natural(natural).numpy(), dtype=np.float64)
+    return task.encoder.encode_array(natural).astype(np.float64)
 
 
 def points(groups: Places, seed: int) -> tuple[Places, Places, Places]:

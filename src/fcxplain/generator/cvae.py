@@ -7,62 +7,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..classifier.networks import SeededDropout, seeded_linear
-from ..errors import between, one_of, refuse, whole
 from .heads import Heads, head_width
 from .layout import Layout
 from .rule_layer import Allowed
+from .settings import Architecture
 
-Variance = Literal["sigmoid", "softplus"]
 SMALLEST_VARIANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """What the generator's network looks like.
-
-    Parameters
-    ----------
-    hidden : tuple of int
-        Widths of the encoder's layers, mirrored in the decoder.
-    latent : int
-        Size of the latent space.
-    dropout : float
-        Share of values that are dropped in training.
-    variance : {"sigmoid", "softplus"}
-        The paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
-    skip : bool
-        Whether the decoder sees the whole row beside the latent point.
-    gates : bool
-        Whether the decoder ends in three heads (see `heads`); without, every mutable column gets a sigmoid.
-    temperature : float
-        Of the soft choices whose gradient the heads' hard ones have.
-    """
-
-    hidden: tuple[int, ...] = (20, 16, 14, 12)
-    latent: int = 10
-    dropout: float = 0.1
-    variance: Variance = "sigmoid"
-    skip: bool = False
-    gates: bool = False
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        refuse(
-            "this architecture",
-            *(whole("hidden", width, 1) for width in self.hidden or (0,)),
-            whole("latent", self.latent, 1),
-            between("dropout", self.dropout, 0, 0.9),
-            one_of("variance", self.variance, get_args(Variance)),
-            one_of("skip", self.skip, (False, True)),
-            one_of("gates", self.gates, (False, True)),
-            between("temperature", self.temperature, 0, open_low=True),
-        )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..errors import DataError
+from ..task import Task
+
 
 @dataclass(frozen=True)
 class Range:
@@ -52,3 +55,9 @@ class Layout:
     def mutable_features(self) -> list[int]:
         """The places of features that may change."""
         return [place for place, may in enumerate(self.mutable) if may]
+
+
+def refuse_frozen(task: Task) -> None:
+    """Refuse a task in which nothing may change."""
+    if task.frozen.issuperset(task.schema.names):
+        raise DataError("no feature may change: the schema or the rules freeze all of them")

@@ -11,16 +11,17 @@ from ..errors import DataError, Fault, did_you_mean
 from ..task import Task
 from ..text import Glance, counted
 from ..training_loop import History, Schedule
-from .cvae import Architecture
-from .objective import LossWeights, TermSettings
+from .settings import Architecture, LossWeights, TermSettings
 
 Constraint = Literal["unary", "binary"]
 Rate = float | Literal["paper"]
 # The default generator; chosen on validation rows of several data sets.
 ARCHITECTURE = Architecture(hidden=(64, 64), variance="softplus", skip=True, gates=True)
-TERMS = TermSettings(number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates")
+TERMS = TermSettings(
+    number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates", lof_rows=256
+)
 WEIGHTS = LossWeights(proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01)
-SCHEDULE = Schedule(epochs=20, batch=1024, learning_rate=5e-3, steps=400, patience=4)
+SCHEDULE = Schedule(epochs=14, batch=1024, learning_rate=5e-3, steps=200, patience=4, decay=0.2)
 # What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
 # sets together, one set for all of them. See docs/reproduction.md.
 PUBLISHED_WEIGHTS = LossWeights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
@@ -58,15 +59,18 @@ def _unknown(constraint: str, dataset: str) -> list[Fault]:
 
 
 def glance(
-    settings: tuple[Architecture, Schedule, int],
+    network: tuple[Architecture, Schedule] | None,
+    seed: int,
     fitted: tuple[Task, CausalGraph, History] | None,
     preference: str,
 ) -> Glance:
     """A line of settings; of a fitted explainer also the task, the graph and the losses."""
-    network, schedule, seed = settings
-    rate = f"{schedule.epochs} epochs at {schedule.learning_rate:g}"
+    kind = "no generator"
+    if network is not None:
+        shape, schedule = network
+        kind = f"latent {shape.latent}, {schedule.epochs} epochs at {schedule.learning_rate:g}"
     state = "not fitted" if fitted is None else "fitted"
-    headline = f"FCx({state}, latent {network.latent}, {rate}, seed {seed})"
+    headline = f"FCx({state}, {kind}, seed {seed})"
     return Glance(headline) if fitted is None else Glance(headline, facts=_facts(*fitted, preference))
 
 
@@ -78,6 +82,6 @@ def _facts(task: Task, graph: CausalGraph, history: History, preference: str) ->
         ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),
-        ("training", history.summary),
+        *((("training", history.summary),) if history.epochs else ()),
         ("answers", preference),
     )

@@ -20,11 +20,13 @@ from ..training_loop import (
     Schedule,
     TrainingLoop,
     adam,
+    batch_count,
     copied,
     even_batches,
     means,
     share_generator,
     shuffled,
+    slow_down,
 )
 from .cvae import ConditionalVAE
 from .objective import Objective
@@ -171,6 +173,7 @@ class Training(TrainingLoop):
         terms["total"].backward()  # type: ignore[no-untyped-call]
         size = clip_grad_norm_(self._parameters, self.schedule.clip)
         values = _numbers(terms | {"gradient": size})
+        self._slow_down()
         self._batch += 1
         if not self.epoch and self._batch == 1:
             self._first = values["total"]
@@ -178,6 +181,10 @@ class Training(TrainingLoop):
         self.optimiser.step()
         del values["gradient"]
         return values
+
+    def _slow_down(self) -> None:
+        batches, s = batch_count(len(self.train), self.schedule.batch), self.schedule
+        slow_down(self.optimiser, s.learning_rate, (self.epoch + self._batch / batches) / s.epochs, s.decay)
 
     def _terms(self, rows: TrainingRows, generator: torch.Generator) -> dict[str, Tensor]:
         """The terms of a batch and their weighted sum, by name."""

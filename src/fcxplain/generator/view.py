@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..causal import CausalGraph
 from ..encoding import TableEncoder
-from ..errors import DataError, TrainingError
+from ..errors import TrainingError
 from ..region.boxes import BatchBoxes, Box, Interval
 from ..region.groups import Group
 from ..region.repair import Repairer
@@ -22,10 +22,11 @@ from ..rules import Rule, penalty
 from ..rules.nodes import Affine, Compare, Implies, Ref, refs_of
 from ..schema import Feature, Natural
 from ..task import Task
-from .layout import Layout, Range
+from .layout import Layout, Range, refuse_frozen
 from .losses import binary_hinge, correlation, unary_hinge
-from .objective import NumberUnit, Penalty
+from .objective import Penalty
 from .rule_layer import Allowed, Boxes
+from .settings import Hard, NumberUnit
 from .training import TrainingRows
 
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
@@ -130,7 +131,6 @@ def _long(places: Sequence[int]) -> Tensor:
     return torch.tensor(places, dtype=torch.long)
 
 
-Hard = Literal["rules", "hinge", "layer"]
 VALIDATION_SHARE = 0.1
 
 
@@ -138,8 +138,7 @@ def layout(task: Task) -> Layout:
     """Spans and what may change; a feature that a rule freezes may not."""
     spans = tuple((s.start, s.stop) for s in (task.encoder.spans_[f.name] for f in task.schema))
     mutable = tuple(name not in task.frozen for name in task.schema.names)
-    if not any(mutable):
-        raise DataError("no feature may change: the schema or the rules freeze all of them")
+    refuse_frozen(task)
     ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
     return Layout(spans, mutable, len(task.classes), ranges)
 

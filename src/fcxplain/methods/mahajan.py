@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation, Status
 from ..generator import view
-from ..generator.cvae import Architecture, ConditionalVAE
+from ..generator.cvae import ConditionalVAE
 from ..generator.losses import kl, proximity, validity
 from ..generator.objective import Penalty
+from ..generator.settings import Architecture
 from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.reading.networks import Layer, ReluNetwork
 from ..encoding import TableEncoder
 from ..region.encoded import EncodedRegion, encoded_regions
 from ..region.region import Places
 from ..rules.check import Bools
 from ..schema import Natural
 from .batch import ProofBatch, Reason
+
+if TYPE_CHECKING:
+    # It needs torch.
+    from ..classifier.reading.networks import Layer, ReluNetwork
 
 Floats = NDArray[np.float64]
 

@@ -6,13 +6,12 @@ What was read is kept as long as it agrees with the model, since nothing may be 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import torch
 
 from ..classifier.checking import PROBE_ROWS
-from ..classifier.reading.networks import ReluNetwork, read_network
 from ..classifier.reading.trees import TreeModel, agrees, compare, read_trees
 from ..classifier.rows import legal_codes
 from ..encoding import TableEncoder
@@ -20,6 +19,9 @@ from ..errors import ClassifierError
 from ..hashing import fingerprint
 from ..task import Task
 from .tree_cells import cell_trees
+
+if TYPE_CHECKING:
+    from ..classifier.reading.networks import ReluNetwork
 
 # Training rows, and legal rows beside them, on which a module must answer as its classifier does.
 PROBES = 64
@@ -58,6 +60,10 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
     encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes)
     if classifier.module is None or classifier.parts or source.names != encoder.names:
         return None, encoder, ()
+    import torch
+
+    from ..classifier.reading.networks import read_network
+
     numbers = [t.detach().double() for t in (*classifier.module.parameters(), *classifier.module.buffers())]
     mark = fingerprint(numbers, classifier.threshold, torch.get_float32_matmul_precision())
     if task.readings.get("network", ("",))[0] != mark:
@@ -74,7 +80,7 @@ def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
     """Whether module and classifier give rows the same class, wherever rounding cannot decide."""
     made_up = task.legal_rows(PROBES, seed=0)
     rows = pd.concat([task.read(task.train.iloc[:PROBES])[0], made_up], ignore_index=True)
-    x = encoder.encode_natural(task.schema.natural(rows)).double().numpy()
+    x = encoder.encode_array(task.schema.natural(rows)).astype(np.float64)
     logits = network.logits(x)
     size = max(network.sizes(row)[0].sum() + network.sizes(row)[1] for row in np.eye(len(task.classes)))
     best = np.sort(logits, axis=1)

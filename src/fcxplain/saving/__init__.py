@@ -1,8 +1,10 @@
-"""Saved things: a folder with a manifest (JSON) and weights (safetensors), never code. See `container`."""
+"""Saved things: a folder with a manifest (JSON) and weights (safetensors), never code. See `container`.
+
+Checkpoints, which need torch, are in `checkpoint`; what is made of networks is in `networks`.
+"""
 
 from ..hashing import fingerprint
-from .checkpoint import Checkpoint, resume
 from .container import Saved, read, write
 from .manifest import FORMAT
 
-__all__ = ["FORMAT", "Checkpoint", "Saved", "fingerprint", "read", "resume", "write"]
+__all__ = ["FORMAT", "Saved", "fingerprint", "read", "write"]

@@ -59,10 +59,11 @@ def resume(training: Training, folder: str | Path, identity: str) -> bool:
     if not is_there(folder):
         return False
     saved = _read(training, Path(folder), identity)
-    faults = [*_content_faults(saved.content, training), *_tensor_faults(saved.tensors, training)]
+    tensors = {name: torch.from_numpy(array) for name, array in saved.tensors.items()}
+    faults = [*_content_faults(saved.content, training), *_tensor_faults(tensors, training)]
     if faults:
         raise FormatError(f"the checkpoint {folder} does not fit this training", faults)
-    training.restore(_state(saved, training))
+    training.restore(_state(saved.content, tensors, training))
     return True
 
 
@@ -95,9 +96,8 @@ def _flat(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return content, tensors
 
 
-def _state(saved: Saved, training: Training) -> dict[str, Any]:
+def _state(content: Mapping[str, Any], tensors: Mapping[str, Tensor], training: Training) -> dict[str, Any]:
     """The state that `_flat` took apart."""
-    content, tensors = saved.content, saved.tensors
     indices = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("optimiser.")})
     moments = {index: {key: tensors[f"optimiser.{index}.{key}"] for key in ADAM} for index in indices}
     return {

@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ..errors import Fault, FormatError, also, did_you_mean, some
 from .manifest import (
@@ -24,6 +24,7 @@ from .manifest import (
     LARGEST,
     MANIFEST,
     WEIGHTS,
+    Numbers,
     check,
     compose,
     faults_in,
@@ -175,10 +176,10 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Saved:
-    """What was in a folder: plain data, tensors by name, and where it lay."""
+    """What was in a folder: plain data, tensors by name (as arrays), and where it lay."""
 
     content: dict[str, Any]
-    tensors: dict[str, Tensor]
+    tensors: dict[str, NDArray[Any]]
     path: Path
 
 
@@ -186,7 +187,7 @@ def write(
     folder: str | Path,
     kind: str,
     content: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, Numbers],
     *,
     overwrite: bool = False,
     non_finite: Collection[str] = (),
@@ -243,7 +244,11 @@ def _refusing(path: Path, done: str, remedy: str) -> Iterator[None]:
 
 
 def _files(
-    path: Path, kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor], non_finite: Collection[str]
+    path: Path,
+    kind: str,
+    content: Mapping[str, Any],
+    tensors: Mapping[str, Numbers],
+    non_finite: Collection[str],
 ) -> tuple[bytes, bytes]:
     """The bytes of the weights and of the manifest, or every reason why they cannot be had."""
     try:

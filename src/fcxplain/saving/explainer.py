@@ -6,26 +6,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..causal import CausalGraph
-from ..classifier import KINDS, Differentiable, train_classifier
+from ..classifier import KINDS, train_classifier
 from ..classifier.named import OWN_CLASSIFIER, is_onnx, named_classifier
 from ..datasets.source import Source
 from ..errors import ClassifierError, Fault, FcxError, FormatError
-from ..generator import view
-from ..generator.cvae import Architecture, ConditionalVAE, weight_shapes
-from ..generator.objective import LossWeights, TermSettings
+from ..generator.settings import Architecture, LossWeights, TermSettings
 from ..schema import Schema
 from ..settings import RENAMED
 from ..task import Task
 from ..training_loop import History, Schedule
 from . import Saved, read, write
-from .manifest import below
-from .task import restored_surrogate, restored_task, surrogate_content, task_content
+from .manifest import Numbers
+from .task import restored_task, task_content
+
+if TYPE_CHECKING:
+    from ..classifier import Differentiable
+    from ..generator.cvae import ConditionalVAE
 
 KIND = "fcx"
 PARTS: dict[str, type[Any]] = {
@@ -34,7 +33,7 @@ PARTS: dict[str, type[Any]] = {
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = (*PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
+PARAMETERS = ("generator", *PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +43,8 @@ class Fitted:
     params: Mapping[str, Any]
     task: Task
     graph: CausalGraph
-    surrogate: Differentiable
-    model: ConditionalVAE
+    surrogate: Differentiable | None
+    model: ConditionalVAE | None
     history: History
     source: Mapping[str, Any]
 
@@ -58,7 +57,13 @@ def settings_data(params: Mapping[str, Any]) -> dict[str, Any]:
 def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None:
     """Write everything to a folder, whole or not at all."""
     task, tensors = task_content(fitted.task)
-    layers, surrogate = surrogate_content(fitted.surrogate)
+    layers: dict[str, Any] | None = None
+    weights: dict[str, Numbers] = {}
+    if fitted.surrogate is not None and fitted.model is not None:
+        from .networks import generator_content
+
+        layers, learnt = generator_content(fitted.surrogate, fitted.model)
+        weights |= learnt
     content = {
         "settings": settings_data(fitted.params),
         "task": task,
@@ -67,8 +72,7 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
         "stand_in": layers,
         "source": dict(fitted.source),
     }
-    weights = {f"model.{name}": tensor for name, tensor in fitted.model.state_dict().items()}
-    write(folder, KIND, content, tensors | surrogate | weights, overwrite=overwrite)
+    write(folder, KIND, content, tensors | weights, overwrite=overwrite)
 
 
 def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
@@ -118,31 +122,20 @@ def _describing(folder: str | Path) -> Iterator[None]:
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    settings = {RENAMED.get(name, name): value for name, value in content["settings"].items()}
+    # Before there was a choice, there was a generator.
+    settings = {"generator": True} | {RENAMED.get(name, name): value for name, value in content["settings"].items()}
     parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
     params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
     graph = CausalGraph.from_dict(content["graph"])
     task = restored_task(content["task"], tensors, classifier, graph, any_classifier=any_classifier)
-    return Fitted(
-        params,
-        task,
-        graph,
-        restored_surrogate(content["stand_in"], tensors, task),
-        _restored_model(below(tensors, "model."), task, params["architecture"], params["seed"]),
-        History.from_list(content["history"]),
-        dict(content["source"]),
-    )
+    history, source = History.from_list(content["history"]), dict(content["source"])
+    if params["generator"] is False:
+        return Fitted(params, task, graph, None, None, history, source)
+    from .networks import restored_model, restored_surrogate
 
-
-def _restored_model(weights: dict[str, Tensor], task: Task, architecture: Architecture, seed: int) -> ConditionalVAE:
-    shape = view.layout(task)
-    # Before anything is built: a manifest may declare any size.
-    expected = weight_shapes(shape, architecture)
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != expected:
-        raise FormatError("the weights do not have the shapes of the architecture that the manifest names")
-    model = ConditionalVAE(shape, architecture, torch.Generator().manual_seed(seed))
-    model.to(task.encoder.dtype_).load_state_dict(weights)
-    return model.eval()
+    surrogate = restored_surrogate(content["stand_in"], tensors, task)
+    model = restored_model(tensors, task, params["architecture"], params["seed"])
+    return Fitted(params, task, graph, surrogate, model, history, source)
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:

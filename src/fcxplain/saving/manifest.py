@@ -7,17 +7,23 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
+from safetensors.numpy import load, save
 
 from .. import __version__
 from ..errors import Fault, FormatError, some
+from ..hashing import is_tensor
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Numbers: TypeAlias = "Tensor | NDArray[Any]"
 # Raise it when a reader of the number before would misread what is written now. A higher number is refused with the
 # advice to upgrade; `check` then says what becomes of lower ones.
 FORMAT = 1
@@ -51,7 +57,7 @@ def compose(kind: str, content: Mapping[str, Any], weights: bytes) -> bytes:
         "format": FORMAT,
         "kind": kind,
         "fcxplain": __version__,
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "files": {WEIGHTS: {"sha256": hashlib.sha256(weights).hexdigest(), "bytes": len(weights)}},
         "content": content,
     }
@@ -170,25 +176,22 @@ def _finite(text: str) -> float:
     return value
 
 
-DTYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
+DTYPES = tuple(map(np.dtype, ("float32", "float64", "int64", "int32", "uint8", "bool")))
 # safetensors has this name for itself: a tensor of that name could not be read again.
 RESERVED = "__metadata__"
 
 
-def pack(tensors: Mapping[str, Tensor]) -> bytes:
+def pack(tensors: Mapping[str, Numbers]) -> bytes:
     """The bytes of a safetensors file. Tensors must be free of `tensor_faults`; views and shared memory are copied."""
-    plain = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()
-    }
-    return save(plain)
+    return save({name: np.array(_array(tensor), order="C") for name, tensor in tensors.items()})
 
 
-def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, Tensor]:
+def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, NDArray[Any]]:
     """The tensors in these bytes, which came from the file at `path`. Nothing is allocated on a header's word."""
     try:
-        # By name: safetensors gives them in any order.
-        tensors = dict(sorted(load(data).items()))
-    # Beside its own error, safetensors lets through what torch says to types and shapes that torch does not have.
+        # By name: safetensors gives them in any order. Copied, since they may not be written to.
+        tensors = {name: array.copy() for name, array in sorted(load(data).items())}
+    # Beside its own error, safetensors lets through what numpy says to types and shapes that numpy does not have.
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
         raise refusal(path, f"is not a sound safetensors file ({reason})") from error
@@ -197,21 +200,26 @@ def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, Te
     return tensors
 
 
-def tensor_faults(tensors: Mapping[str, Tensor], non_finite: Collection[str]) -> Iterator[Fault]:
+def tensor_faults(tensors: Mapping[str, Numbers], non_finite: Collection[str]) -> Iterator[Fault]:
     """What cannot be saved: other kinds of numbers, and inf or NaN in tensors not named in `non_finite`."""
     for name, tensor in tensors.items():
         place = f"tensor {name!r}"
         if name == RESERVED:
             yield Fault(place, "is a reserved name", "Give the tensor another name.")
-        if tensor.dtype not in DTYPES:
-            kinds = ", ".join(str(kind).removeprefix("torch.") for kind in DTYPES)
-            yield Fault(place, f"is of {tensor.dtype}", f"Only these are kept: {kinds}.")
-        elif tensor.is_floating_point() and name not in non_finite and not tensor.isfinite().all():
+        if str(tensor.dtype).removeprefix("torch.") not in map(str, DTYPES):
+            yield Fault(place, f"is of {tensor.dtype}", f"Only these are kept: {', '.join(map(str, DTYPES))}.")
+            continue
+        array = _array(tensor)
+        if array.dtype.kind == "f" and name not in non_finite and not np.isfinite(array).all():
             yield Fault(place, "has values that are not finite", AGAIN)
-        elif tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
+        elif array.dtype == bool and (np.ascontiguousarray(array).view(np.uint8) > 1).any():
             yield Fault(place, "has values that are neither true nor false", AGAIN)
 
 
-def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _array(tensor: Numbers) -> NDArray[Any]:
+    return tensor.numpy(force=True) if is_tensor(tensor) else np.asarray(tensor)
+
+
+def below(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """The tensors whose names begin with a prefix, by what follows it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -2,85 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from ..classifier import Classifier, Differentiable, differentiable, torch_modules
-from ..classifier.networks import Ramps, empty_linear
+from ..classifier import Classifier
 from ..classifier.protocol import AdapterOptions
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FormatError
 from ..schema import Schema
 from ..task import Task
-from .manifest import below
+from .manifest import Numbers
 
-LARGEST = 10_000
-"""Most layers that a network may have."""
-
-
-def described(module: nn.Module, prefix: str) -> tuple[list[str], dict[str, Tensor]] | None:
-    """The names of a network's layers and its tensors, or None if it has layers other than ours."""
-    layers = list(_layers(module))
-    names = [type(layer).__name__ for layer in layers]
-    if not set(names) <= {"Linear", "ReLU", "Ramps"}:
-        return None
-    tensors = {
-        f"{prefix}.{i}.{name}": tensor.detach().clone().contiguous()
-        for i, layer in enumerate(layers)
-        for name, tensor in layer.state_dict().items()
-    }
-    return names, tensors
-
-
-def rebuilt(names: Any, tensors: Mapping[str, Tensor], prefix: str) -> nn.Sequential:
-    """The network of these layers and tensors, frozen, in evaluation mode."""
-    if not isinstance(names, list) or not 0 < len(names) <= LARGEST:
-        raise FormatError(f"{prefix} is not a list of layers")
-    layers = [_layer(name, below(tensors, f"{prefix}.{i}."), f"{prefix}.{i}") for i, name in enumerate(names)]
-    return nn.Sequential(*layers).eval().requires_grad_(False)
-
-
-def _layers(module: nn.Module) -> Iterator[nn.Module]:
-    if type(module) is nn.Sequential:
-        for part in module:
-            yield from _layers(part)
-    else:
-        yield module
-
-
-def _layer(name: Any, own: dict[str, Tensor], place: str) -> nn.Module:
-    match name, sorted(own):
-        case "ReLU", []:
-            return nn.ReLU()
-        case "Linear", ["bias", "weight"] if _is_linear(own["weight"], own["bias"]):
-            layer = empty_linear(own["weight"].shape[1], own["weight"].shape[0], own["weight"].dtype)
-            layer.load_state_dict(own)
-            return layer
-        case "Ramps", ["columns", "low", "spread"] if _are_ramps(own["columns"], own["low"], own["spread"]):
-            return Ramps(own["columns"], own["low"], own["spread"])
-    raise FormatError(f"{place} is no layer that can be built: {name!r} with {', '.join(sorted(own)) or 'no tensors'}")
-
-
-def _is_linear(weight: Tensor, bias: Tensor) -> bool:
-    return weight.ndim == 2 and bias.shape == weight.shape[:1] and weight.is_floating_point()
-
-
-def _are_ramps(columns: Tensor, low: Tensor, spread: Tensor) -> bool:
-    return columns.ndim == 1 and columns.dtype == torch.int64 and low.shape == spread.shape == columns.shape
-
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PROBES = 256
 # Probabilities of one model may differ by this much between machines.
 TOLERANCE = 1e-4
 
 
-def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Numbers]]:
     """A task as plain data and tensors."""
     codes = task.sample
     probes = task.encoder.from_codes(codes[:PROBES])
@@ -97,13 +42,17 @@ def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "training_rows": len(task.train),
         "network": None if network is None else network[0],
     }
-    answers = torch.from_numpy(task.classifier.probabilities(probes))
-    tensors = {"rows": torch.from_numpy(codes), "answers": answers, **({} if network is None else network[1])}
-    return content, tensors
+    answers = task.classifier.probabilities(probes)
+    return content, {"rows": codes, "answers": answers, **({} if network is None else network[1])}
 
 
 def restored_task(
-    content: Mapping[str, Any], tensors: Mapping[str, Tensor], classifier: Any, graph: Any, *, any_classifier: bool
+    content: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    classifier: Any,
+    graph: Any,
+    *,
+    any_classifier: bool,
 ) -> Task:
     """The task again; `classifier` may be None where the model was saved with it."""
     schema = Schema.from_dict(content["schema"])
@@ -126,7 +75,7 @@ def restored_task(
         seed=content["seed"],
     )
     if not any_classifier:
-        _check_answers(task, rows.iloc[:PROBES], tensors["answers"].numpy(), content["threshold"])
+        _check_answers(task, rows.iloc[:PROBES], tensors["answers"], content["threshold"])
     return task
 
 
@@ -165,8 +114,7 @@ def _restored_dtype(content: Any) -> Any:
         return None
 
 
-def _checked_codes(rows: Tensor, schema: Schema) -> NDArray[np.int64]:
-    codes = rows.numpy()
+def _checked_codes(codes: NDArray[Any], schema: Schema) -> NDArray[np.int64]:
     if codes.ndim != 2 or codes.shape[1] != len(schema) or codes.dtype != np.int64 or not len(codes):
         raise FormatError(f"the saved training rows are not n x {len(schema)} whole numbers")
     for feature, column in zip(schema, codes.T, strict=True):
@@ -180,6 +128,8 @@ def _network(classifier: Classifier) -> tuple[dict[str, Any], dict[str, Tensor]]
     encoder = getattr(classifier, "encoder", None)
     if getattr(classifier, "trained_as", None) is None or classifier.module is None or encoder is None:
         return None
+    from .networks import described
+
     if (found := described(classifier.module, "classifier")) is None:
         return None
     layers, tensors = found
@@ -187,10 +137,13 @@ def _network(classifier: Classifier) -> tuple[dict[str, Any], dict[str, Tensor]]
     return {"layers": layers, "kind": getattr(classifier, "trained_as", None), **known}, tensors
 
 
-def _restored_network(content: Any, tensors: Mapping[str, Tensor]) -> Classifier:
+def _restored_network(content: Any, tensors: Mapping[str, NDArray[Any]]) -> Classifier:
     if content is None:
         problem = "was fitted to a model of your own, which is not saved with it"
         raise ClassifierError("", [Fault("this explainer", problem, "Give it: FCx.load(folder, classifier=...).")])
+    from ..classifier import torch_modules
+    from .networks import rebuilt
+
     encoder = _restored_encoder(Schema.from_dict(content["schema"]), content["encoder"])
     module = rebuilt(content["layers"], tensors, "classifier")
     made = torch_modules.classifier(module, AdapterOptions(encoder.schema_, encoder, output="logits"))
@@ -209,23 +162,3 @@ def _check_answers(task: Task, probes: pd.DataFrame, known: NDArray[np.float64],
             "Give that one, or fit again. In Python, FCx.load(..., any_classifier=True) takes this one all the same."
         )
         raise ClassifierError("", [Fault("classifier", problem, remedy)])
-
-
-def surrogate_content(found: Differentiable) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
-    """The network with the classifier's answers; None where it has layers that are the user's own."""
-    known = described(found.module, "stand_in")
-    if known is None:
-        return None, {}
-    about = {"agreement": found.agreement, "rows": found.rows, "distilled": found.distilled}
-    return {"layers": known[0], **about}, known[1]
-
-
-def restored_surrogate(content: Any, tensors: Mapping[str, Tensor], task: Task) -> Differentiable:
-    """The inverse of `surrogate_content`; what was not saved is made again."""
-    if content is None:
-        return differentiable(task.classifier, task)
-    module = rebuilt(content["layers"], tensors, "stand_in").to(task.encoder.dtype_)
-    answers = module(task.encoder.encode(task.train.iloc[:2]))
-    if answers.shape[1] != len(task.classes):
-        raise FormatError("the classifier's surrogate answers other classes than the task's")
-    return Differentiable(module, float(content["agreement"]), int(content["rows"]), bool(content["distilled"]))

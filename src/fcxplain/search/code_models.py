@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..classifier.estimators import Asking, chain
+from ..classifier.imitation import ImitatingTrees
 from ..classifier.protocol import CheckedClassifier
 from ..classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
 from ..classifier.reading.layers import Layers, read_layers
@@ -78,6 +79,12 @@ def read_code_model(space: SearchSpace) -> CodeModel | None:
         return _Reader(space).of(asking.model, shown)
     except UNREADABLE:
         return None
+
+
+def imitating_code_model(space: SearchSpace, found: ImitatingTrees) -> CodeModel:
+    """Something that answers nearly as the task's model does, as a function of codes."""
+    codes = space.task.encoder.codes
+    return TreeCodes(space, found.trees, found.base, lambda rows: found.columns(codes(rows)), shares=False)
 
 
 @dataclass(frozen=True, eq=False)

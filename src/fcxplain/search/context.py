@@ -12,13 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..causal import CausalGraph
+from ..classifier.imitation import ImitatingTrees
+from ..errors import ClassifierError
 from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
-from .code_models import read_code_model
+from .code_models import imitating_code_model, read_code_model
 from .cost import CostWeights, effects_of
 from .density import Density
-from .oracles import CodeOracle, Oracle, TableOracle, seen_rounding
+from .oracles import CodeOracle, Imitation, Oracle, TableOracle, measured_imitation, seen_rounding
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
 from .propose.draws import Draws
 from .space import Bools, Codes, Grids, Moves, SearchSpace, moves_of
@@ -46,6 +48,7 @@ class Settings:
     surrogate: Differentiable | None
     graph: CausalGraph | None
     oracle: str = "auto"
+    imitation: ImitatingTrees | None = None
 
     def is_quick(self, k: int) -> bool:
         """Whether each row has a single draw, and needs no search if that is good."""
@@ -60,7 +63,10 @@ class SharedContext:
         self._surrogate = settings.surrogate
         self.model = TableOracle(space)
         """The user's own model, by tables: it has the last word on every answer."""
-        self.oracle: Oracle = self._network() or self._read() or self.model
+        own = self._network() or self._read()
+        self.imitation = self._imitated() if own is None else None
+        """What is searched where nothing better is known than a network that learnt the model's answers."""
+        self.oracle: Oracle = own or (self.model if self.imitation is None else self.imitation.oracle)
 
     def _network(self) -> Oracle | None:
         """The user's own network, if the model is one."""
@@ -114,6 +120,16 @@ class SharedContext:
         in_haste = self.settings.budget.seconds is not None and not self.oracle.cheap
         return Donors(self.space, self.train, self.settings.seed, ASKED_IN_HASTE if in_haste else ASKED)
 
+    def _imitated(self) -> Imitation | None:
+        found, classifier = self.settings.imitation, self.space.task.classifier
+        if found is None or self.settings.oracle == "model" or classifier.parts:
+            return None
+        try:
+            oracle = CodeOracle(self.space, imitating_code_model(self.space, found), threshold=classifier.guide)
+            return measured_imitation(self.space, oracle, self.model)
+        except ClassifierError:
+            return None
+
 
 class Context:
     """Everything that the search for one task needs."""
@@ -133,9 +149,14 @@ class Context:
         self._difficulty = difficulty
 
     @property
+    def imitation(self) -> Imitation | None:
+        """What imitates the model, where that is searched."""
+        return None if self.oracle is self.shared.model else self.shared.imitation
+
+    @property
     def is_read(self) -> bool:
-        """Whether something else than the user's own model is queried, which then has a say in the end only."""
-        return not self.oracle.is_own and self.oracle is not self.shared.model
+        """Whether the user's own model was read, and has a say in the end only."""
+        return not self.oracle.is_own and self.oracle is not self.shared.model and self.imitation is None
 
     @cached_property
     def by_model(self) -> Context:

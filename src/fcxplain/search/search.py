@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..causal import CausalGraph
 from ..classifier.distillation import Differentiable
+from ..classifier.imitation import ImitatingTrees
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
 from ..progress import OnProgress, RowCount, nobody
@@ -27,6 +29,7 @@ from .answers import Answers, Inquiry, Part, Question, checked, nearest, reporte
 from .candidates import SearchResult, one_after_the_other, within
 from .context import ORACLES, Context, Settings
 from .cost import CostWeights, weights_for
+from .imitation import imitated
 from .oracles import Oracle
 from .propose.draws import Draws
 from .space import Codes, Rows, snaps
@@ -36,6 +39,8 @@ from .steps import DEEPEST, StepRunner
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 512, 16
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
+# An imitation leaves few questions, which take as long to begin with as to answer.
+CHUNK_IMITATED = 2_048
 # The place of a class that a model could not say.
 UNKNOWN = -1
 
@@ -55,6 +60,8 @@ class Search:
     graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
     oracle: "auto" searches a model that can be read as numbers, and shows the model itself what was found; "model"
         queries the model itself about every candidate.
+    imitation: trees that learnt the answers of a model that cannot be read (`imitating_trees`): they are searched,
+        and the model is asked about the most promising candidates.
     """
 
     def __init__(
@@ -71,13 +78,14 @@ class Search:
         surrogate: Differentiable | None = None,
         graph: CausalGraph | None = None,
         oracle: str = "auto",
+        imitation: ImitatingTrees | None = None,
     ) -> None:
         _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
         if oracle not in ORACLES:
             remedy = did_you_mean(oracle, ORACLES) or f"Choose one of {', '.join(ORACLES)}."
             raise DataError("", [Fault(f"oracle={oracle!r}", "is not known", remedy)])
         chosen = weights_for(prefer, weights)
-        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph, oracle)
+        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph, oracle, imitation)
         self.context = Context(task, self.settings, difficulty)
 
     @property
@@ -147,7 +155,7 @@ class Search:
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
             found, answers = self._answered(runner, part, count)
-            if self.context.is_read:
+            if self.context.is_read or self.context.imitation is not None:
                 found, answers = self._asked_again(runner, part, found, answers)
             lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.rows)) == 0)
             if best_effort and len(lacking):
@@ -213,10 +221,13 @@ class Search:
         return replace(found, pool=runner.ordered(present, found.pool))
 
     def _in_batches(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
-        size, found = CHUNK if runner.context.oracle.cheap else CHUNK_ASKING, []
+        imitation, found = runner.context.imitation, []
+        size = CHUNK if runner.context.oracle.cheap else CHUNK_ASKING
+        size = size if imitation is None else CHUNK_IMITATED
+        find = runner.run if imitation is None else partial(imitated, runner, imitation)
         for start in range(0, max(len(present), 1), size):
             batch = present.take(slice(start, start + size))
-            found.append(found_by_halves(runner.run, batch))
+            found.append(found_by_halves(find, batch))
             count.add(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
         return one_after_the_other(found, present.codes.shape[1])
 

@@ -43,6 +43,8 @@ class Rows:
     """Which of them give way to the nearest value of the grid: their code stands for that."""
     calls: Codes | None = None
     """Calls that may go into each row, where that is less than its whole budget."""
+    border: Floats | None = None
+    """The margin from which on each row has the class wanted, where an imitation puts that elsewhere than at 0."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -61,7 +63,10 @@ class Rows:
         """Some of the rows."""
         natural = {n: v[which] for n, v in self.natural.items()}
         calls = None if self.calls is None else self.calls[which]
-        return Rows(self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls)
+        border = None if self.border is None else self.border[which]
+        return Rows(
+            self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls, border
+        )
 
     def snap(self, which: Bools, calls: Codes) -> Rows:
         """The same rows, some of whose values off the grid (`rows x features`) give way to the nearest on it."""

@@ -161,6 +161,8 @@ class StepRunner:
     @property
     def depth(self) -> int:
         """How far rows are looked at."""
+        if self.context.imitation is not None:
+            return min(self.deepest, DEEPEST - 1)
         return DEEPEST if self.context.oracle.cheap else self.deepest
 
     @property
@@ -171,12 +173,17 @@ class StepRunner:
     def run(self, present: Rows) -> SearchResult:
         """Good candidates for each row, the cheapest first, and the status of rows without any."""
         batch = self.batch(present)
-        base, legal = batch.legal.base(present, batch.region)
+        found = self.found(batch)
+        return self._result(batch, self.shortlisted(batch, found.pool), found)
+
+    def found(self, batch: Batch) -> Found:
+        """All that the steps find."""
+        base, legal = batch.legal.base(batch.rows, batch.region)
         found = Found(explore(batch, base, legal), legal, batch.nothing())
         for step in STEPS:
             if step.depth <= self.depth:
                 self._take(step, batch, found)
-        return self._result(batch, self._shortlisted(batch, found.pool), found)
+        return found
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
         wanted = np.ones(len(batch), dtype=bool)
@@ -237,7 +244,7 @@ class StepRunner:
             return pool.best(1 + SPARE)
         return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
 
-    def _shortlisted(self, batch: Batch, pool: Candidates) -> Candidates:
+    def shortlisted(self, batch: Batch, pool: Candidates, spare: int = SPARE) -> Candidates:
         """The cheapest candidates of each row, or such as differ, without a look at how lonely they are."""
         changed = batch.changed(pool)
         extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
@@ -247,5 +254,5 @@ class StepRunner:
         pool = few_first(batch, pool)
         if self.weights.support:
             pool = supported(self.weights, self.context.shared.density, pool)
-        most = self.k + SPARE + (LOOKED_AT + self.k if self.weights.density else 0)
+        most = self.k + spare + (LOOKED_AT + self.k if self.weights.density else 0)
         return diverse(pool, batch.rows.codes, most).cheapest(most) if self.k > 1 else pool.best(most)

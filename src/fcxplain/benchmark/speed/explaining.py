@@ -86,8 +86,9 @@ def explaining_growth(
 
 def bare_draw(fcx: FCx, rows: pd.DataFrame) -> Callable[[], pd.DataFrame]:
     """The bare work: one draw for each row, decoded to a table, and the classifier's answer to it."""
-    task = fcx.task_
-    proposer = Proposer(fcx.model_, task, seed=fcx.seed)
+    task, model = fcx.task_, fcx.model_
+    assert model is not None, "a draw needs a generator"
+    proposer = Proposer(model, task, seed=fcx.seed)
     wanted = class_indices(task, task.wanted(task.predict(rows))).numpy()
 
     def work() -> pd.DataFrame:

@@ -170,19 +170,24 @@ def _singles(x: Any) -> Floats:
 
 
 def _histogram(model: Any) -> Read:
+    return read_histogram(model)
+
+
+def read_histogram(model: Any, place: int = 0, classes: int | None = None) -> Read:
+    """Histogram boosting; of a regressor, `place` and `classes` say for which class its answer is the score."""
     for predictor in (predictor for iteration in model._predictors for predictor in iteration):
         _refuse_others("a node", _of_kind(predictor, "TreePredictor").nodes.dtype.names, HISTOGRAM_NODE)
-    known, place = model._bin_mapper.make_known_categories_bitsets()
-    classes = model.n_trees_per_iteration_
+    known, line = model._bin_mapper.make_known_categories_bitsets()
+    classes = model.n_trees_per_iteration_ if classes is None else classes
     trees = [
-        _histogram_tree(predictor, _bits(known), np.asarray(place), k, classes)
+        _histogram_tree(predictor, _bits(known), np.asarray(line), place + k, classes)
         for iteration in model._predictors
         for k, predictor in enumerate(iteration)
     ]
     return Read(
         trees,
         lambda x: np.asarray(model._preprocess_X(x, reset=False), dtype=np.float64),
-        lambda x: _two_columns(model.decision_function(x)),
+        lambda x: _two_columns((model.decision_function if hasattr(model, "classes_") else model.predict)(x)),
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from ...hashing import Keys, derived, keys_of, uniform
 from ..batch import Batch
 from ..candidates import REFINE, Candidates, Found, joined
 from ..space import Bools, Codes, Floats, SearchSpace
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # Steps, the length of the first in encoded columns, and after how many a row is looked at.
 STEPS, LENGTH, EVERY = 60, 0.08, 6
@@ -24,8 +27,8 @@ def uphill(batch: Batch, found: Found) -> Candidates:
         return batch.nothing()
     rows = np.arange(len(base))
     space = batch.space
-    start = space.task.encoder.encode_natural(space.natural(batch.rows, rows, base)).double()
-    walk = _Walk(space, slope, torch.from_numpy(batch.rows.wanted))
+    start = space.task.encoder.encode_array(space.natural(batch.rows, rows, base)).astype(np.float64)
+    walk = _Walk(space, slope, batch.rows.wanted)
     seen = [walk.codes(x) for even in (False, True) for x in walk.up(start, even=even)]
     # Where a value has not left its present code, it is the present value, on the grid or off it.
     codes = np.stack(seen, axis=1).reshape(-1, base.shape[1])
@@ -35,14 +38,14 @@ def uphill(batch: Batch, found: Found) -> Candidates:
 class _Walk:
     """The columns of a task, and how they move."""
 
-    def __init__(self, space: SearchSpace, slope: nn.Module, wanted: Tensor) -> None:
+    def __init__(self, space: SearchSpace, slope: nn.Module, wanted: Codes) -> None:
         self.space, self.slope, self.wanted = space, slope, wanted
         encoder = space.task.encoder
         self.spans = [encoder.spans_[name] for name in space.names]
         movable = np.repeat(space.movable, [s.stop - s.start for s in self.spans])
-        self.movable = torch.from_numpy(movable.astype(np.float64))
+        self.movable: Floats = movable.astype(np.float64)
 
-    def up(self, x: Tensor, *, even: bool) -> list[Tensor]:
+    def up(self, x: Floats, *, even: bool) -> list[Floats]:
         """Where rows are after every few steps."""
         places = []
         for step in range(1, STEPS + 1):
@@ -54,40 +57,44 @@ class _Walk:
                 places.append(x)
         return places
 
-    def _rise(self, x: Tensor) -> Tensor:
+    def _rise(self, x: Floats) -> Floats:
         """The gradient of the margin: the class wanted against the best other."""
+        import torch
+
+        wanted = torch.from_numpy(self.wanted)[:, None]
         with torch.enable_grad():
-            x = x.detach().requires_grad_(True)
-            logits = self.slope(x)
-            own = logits.gather(1, self.wanted[:, None])[:, 0]
-            others = logits.scatter(1, self.wanted[:, None], -torch.inf).amax(dim=1)
-            return torch.autograd.grad((own - others).sum(), x)[0].nan_to_num(0.0, 0.0, 0.0)
+            at = torch.from_numpy(x).requires_grad_(True)
+            logits = self.slope(at)
+            own = logits.gather(1, wanted)[:, 0]
+            others = logits.scatter(1, wanted, -torch.inf).amax(dim=1)
+            rise: Floats = torch.autograd.grad((own - others).sum(), at)[0].nan_to_num(0.0, 0.0, 0.0).numpy()
+        return rise
 
-    def _at_one_pace(self, rise: Tensor) -> Tensor:
-        return torch.cat([_scaled(rise[:, span]) for span in self.spans], dim=1)
+    def _at_one_pace(self, rise: Floats) -> Floats:
+        return np.concatenate([_scaled(rise[:, span]) for span in self.spans], axis=1)
 
-    def _inside(self, x: Tensor) -> Tensor:
+    def _inside(self, x: Floats) -> Floats:
         """Numbers within their bounds, categories as mixtures of levels."""
         parts = []
         for i, span in enumerate(self.spans):
             if self.space.is_number[i]:
                 low, high = self._bounds(i)
                 # A present value off the grid may lie beyond its last value.
-                parts.append(x[:, span].clamp(low, high))
+                parts.append(x[:, span].clip(low, high))
             else:
                 parts.append(on_simplex(x[:, span]))
-        return torch.cat(parts, dim=1)
+        return np.concatenate(parts, axis=1)
 
     def _bounds(self, i: int) -> tuple[float, float]:
         start, spread = self.space.task.encoder.scale_[self.space.names[i]]
         low, high = self.space.features[i].at(np.array([0, self.space.tops[i]]))
         return float((low - start) / spread), float((high - start) / spread)
 
-    def codes(self, x: Tensor) -> Codes:
+    def codes(self, x: Floats) -> Codes:
         """The codes nearest to encoded rows."""
         found = np.empty((len(x), len(self.spans)), dtype=np.int64)
         # Rounded, so that levels that are equal but for their last bits go by their order.
-        values: Floats = np.round(x.numpy(), 9)
+        values: Floats = np.round(x, 9)
         for i, span in enumerate(self.spans):
             if self.space.is_number[i]:
                 start, spread = self.space.task.encoder.scale_[self.space.names[i]]
@@ -97,19 +104,18 @@ class _Walk:
         return found
 
 
-def _scaled(rise: Tensor) -> Tensor:
+def _scaled(rise: Floats) -> Floats:
     """A step whose longest part is 1, or none where there is no slope."""
-    most = rise.abs().amax(dim=1, keepdim=True)
-    return torch.where(most > FLAT, rise / most.clamp_min(FLAT), torch.zeros_like(rise))
+    most = np.abs(rise).max(axis=1, keepdims=True)
+    return np.where(most > FLAT, rise / np.maximum(most, FLAT), 0.0)
 
 
-def on_simplex(x: Tensor) -> Tensor:
+def on_simplex(x: Floats) -> Floats:
     """The nearest point with parts of at least 0 that sum up to 1 (Held, Wolfe and Crowder 1974)."""
-    falling = x.sort(dim=1, descending=True).values
-    excess = falling.cumsum(dim=1) - 1
-    count = torch.arange(1, x.shape[1] + 1, dtype=x.dtype)
-    last = (falling - excess / count > 0).sum(dim=1, keepdim=True) - 1
-    return (x - excess.gather(1, last) / (last + 1)).clamp_min(0)
+    falling = -np.sort(-x, axis=1)
+    excess = falling.cumsum(axis=1) - 1
+    last = (falling - excess / np.arange(1, x.shape[1] + 1) > 0).sum(axis=1, keepdims=True) - 1
+    return np.asarray((x - np.take_along_axis(excess, last, axis=1) / (last + 1)).clip(min=0))
 
 
 # Proposals of each row in a round, and rounds at most.

@@ -1,0 +1,78 @@
+"""Trees that imitate a model: what is searched in its place where it cannot be read.
+
+They learn the model's own log-odds of training rows, of training rows with a few features changed, and of legal rows
+drawn at random. Boosted trees learn these in a second, and need no more than rows as codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .reading.ensembles import read_histogram
+from .reading.trees import Trees, joined
+from .teaching import changed_rows, random_rows
+
+if TYPE_CHECKING:
+    from ..task import Task
+
+Floats = NDArray[np.float64]
+
+# Rows of each sort that the model is asked about: training rows, such with features changed, and random ones.
+REAL, CHANGED, RANDOM = 8_000, 24_000, 4_000
+# The trees: few and small ones, since every candidate of the search goes through all of them.
+ITERATIONS, LEAVES, RATE, FEWEST = 80, 20, 0.25, 10
+# Log-odds beyond this are all the same.
+FAR = 6.0
+# Most levels that scikit-learn's boosting takes for a category.
+LEVELS = 255
+# Rows that say with which score all rows begin.
+PROBED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ImitatingTrees:
+    """Boosted trees on rows as codes: a score for each class, or the second one's lead where there are two."""
+
+    trees: Trees
+    base: Floats
+    """The scores that all rows begin with."""
+    columns: Callable[[NDArray[np.int64]], Floats]
+    """What the trees ask about, of codes."""
+
+
+def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
+    """Learn the answers of a task's model; it is asked about 36,000 rows at most."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    draws, classes = np.random.default_rng(seed), len(task.classes)
+    real = task.sample[draws.permutation(len(task.sample))[:REAL]]
+    few = min(CHANGED, max(2_000, 8 * len(real))), min(RANDOM, max(1_000, 2 * len(real)))
+    codes = np.concatenate(
+        [real, changed_rows(real, task.schema, few[0], draws), random_rows(real, task.schema, few[1], draws)]
+    )
+    p = np.clip(task.classifier.probabilities(task.encoder.from_codes(codes)), np.exp(-2 * FAR), 1.0)
+    logits = np.log(p)
+    goals = (logits[:, 1:] - logits[:, :1] if classes == 2 else logits).clip(-FAR, FAR)
+    is_category = np.array([f.is_category and len(f.levels) <= LEVELS for f in task.schema])
+    x, read = codes.astype(np.float64), []
+    for k, goal in enumerate(goals.T):
+        model = HistGradientBoostingRegressor(
+            max_iter=ITERATIONS,
+            max_leaf_nodes=LEAVES,
+            learning_rate=RATE,
+            min_samples_leaf=FEWEST,
+            categorical_features=is_category if is_category.any() else None,
+            early_stopping=False,
+            random_state=0,
+        )
+        read.append(read_histogram(model.fit(x, goal), k, goals.shape[1]))
+    trees, matrix = joined([tree for own in read for tree in own.trees]), read[0].matrix
+    raw = np.column_stack([own.raw(x[:PROBED])[:, -1] for own in read])
+    raw = raw if classes > 2 else np.column_stack([np.zeros(len(raw)), raw])
+    base = np.median(raw - trees.sums(matrix(x[:PROBED])), axis=0)
+    return ImitatingTrees(trees, base, lambda rows: matrix(rows.astype(np.float64)))
