@@ -462,6 +462,8 @@ def test_what_only_a_generator_can_do_is_refused_by_name(searching: FCx, tmp_pat
     assert "architecture" not in str(error.value)
     with pytest.raises(DataError, match=r"draws=1: needs the generator.*generator=True"):
         searching.explain(loans.table(3), draws=1)
+    with pytest.raises(DataError, match=r"quick=True: needs the generator.*generator=True"):
+        searching.explain(loans.table(3), quick=True)
     with pytest.raises(TrainingError, match="generator=True"):
         searching.training(loans.task())
 

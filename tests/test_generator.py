@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import loans
-from fcxplain import Feature, Schema, Task
+from fcxplain import FCx, Feature, Schema, Task
 from fcxplain.errors import TrainingError
 from fcxplain.explanation import Checks, check
 from fcxplain.generator import losses, view
@@ -28,6 +28,7 @@ from fcxplain.generator.training import Callback, Training
 from fcxplain.generator.view import MAX_BOXES, RuleBoxes
 from fcxplain.hashing import row_noise
 from fcxplain.rules import holds
+from fcxplain.search import Search
 from fcxplain.training_loop import Schedule
 
 DEFAULT = Architecture(hidden=(32,), latent=4, variance="softplus", skip=True, gates=True)
@@ -579,3 +580,41 @@ def test_a_published_generator_can_propose_too(task):
     drawn = Proposer(model, task).draws(codes, np.ones(30, dtype=np.int64), 8)
     assert (drawn[:, :, 4] == codes[:, None, 4]).all()
     assert len(np.unique(drawn.reshape(-1, 5), axis=0)) > 1
+
+
+# Learning from the search
+
+
+def test_surprise_is_small_where_the_outputs_mean_the_answers_and_counts_only_known_ones():
+    heads, x = Heads(LAYOUT, 1.0, generator()).double().eval(), encoded()
+    outputs = 3 * torch.randn((len(x), heads.width), generator=generator()).double()
+    meant = heads(outputs, x)[0]
+    other = heads(outputs.flip(0), x)[0]
+    firm = outputs * torch.where(torch.arange(heads.width) < heads.features, 10.0, 1.0)
+    assert heads.surprise(firm, x, meant) < heads.surprise(firm, x, other) / 4
+    half = torch.where(torch.arange(len(x))[:, None] < 32, meant, x)
+    torch.testing.assert_close(heads.surprise(firm, x, half), heads.surprise(firm[:32], x[:32], meant[:32]))
+    assert heads.surprise(firm, x, x) == 0
+
+
+def test_a_generator_that_learns_from_the_search_comes_nearer_to_its_answers(task: Task):
+    search = Search(task, prefer="sparse")
+    rows = view.refused_rows(task, task.train, RuleBoxes(task), search.explain)
+    assert rows.answers is not None
+    assert (task.predict(task.encoder.decode(rows.answers)) == "yes").all()
+    surprise = []
+    for weight in (0.0, 10.0):
+        run = training(task, epochs=15, learning_rate=1e-2)
+        run.train = rows
+        run.objective = dataclasses.replace(run.objective, weights=dataclasses.replace(WEIGHTS, imitation=weight))
+        run.run()
+        noise = torch.zeros((len(rows), DEFAULT.latent))
+        drawn = run.model.eval()(rows.x, rows.y_target, noise, rows.allowed, rows.answers)
+        surprise.append(drawn.surprise.item())
+    assert surprise[1] < surprise[0] / 1.5
+
+
+def test_the_default_learns_from_the_search_and_the_published_does_not(task: Task):
+    assert FCx().training(task).train.answers is not None
+    assert FCx(oracle="model").training(task).train.answers is None
+    assert FCx.as_published().training(task).train.answers is None

@@ -143,6 +143,39 @@ def test_a_single_good_draw_is_handed_out_as_it_is_and_a_bad_one_is_searched():
     assert "draw" not in answer.found_by[4:]
 
 
+@pytest.mark.parametrize("kind", ["boosting", "mlp"])
+def test_in_one_pass_the_cheapest_good_draw_is_shown_alone(kind):
+    task, rows = trained(kind), refused(trained(kind), 8)
+    donors = task.encoder.codes(task.train[~task.refused(task.train)])
+
+    def draws(codes, wanted, count):
+        return np.broadcast_to(donors[:count], (len(codes), count, len(SCHEMA)))
+
+    one = Search(task, prefer="fewest", draws=draws, n_draws=1).explain(rows)
+    best = Search(task, prefer="fewest", draws=draws, n_draws=4, quick=True).explain(rows)
+    assert set(best.found_by) == {"draw"}
+    assert best.calls.tolist() == [1] * 8
+    changes = [(e.answers.to_numpy() != rows.to_numpy()).sum() for e in (one, best)]
+    assert changes[1] < changes[0]
+
+
+def test_where_each_query_counts_a_draw_comes_first_and_more_budget_is_never_worse():
+    task, rows = trained("boosting"), refused(trained("boosting"), 8)
+    donors = task.encoder.codes(task.train[~task.refused(task.train)])
+
+    def draws(codes, wanted, count):
+        return np.broadcast_to(donors[:count], (len(codes), count, len(SCHEMA)))
+
+    found = [
+        Search(task, prefer="fewest", draws=draws, oracle="model", budget=b).explain(rows) for b in (1, 2, 4, 8, 100)
+    ]
+    assert set(found[0].found_by) == {"draw"}
+    assert all(answer.counts == {"verified": 8} for answer in found)
+    changes = np.array([(answer.answers.to_numpy() != rows.to_numpy()).sum(axis=1) for answer in found])
+    assert (np.diff(changes, axis=0) <= 0).all()
+    assert changes[-1].sum() < changes[0].sum()
+
+
 class Sleepy:
     """A model that takes its time on people born elsewhere."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from operator import is_not
@@ -43,6 +43,7 @@ from .training_loop import History, Schedule
 if TYPE_CHECKING:
     # What a generator is made of is loaded where it is trained or asked: it needs torch.
     from .classifier import Differentiable
+    from .classifier.imitation import ImitatingTrees
     from .generator.cvae import ConditionalVAE
     from .generator.objective import Objective
     from .generator.training import Callback, Training
@@ -53,6 +54,9 @@ else:
 
 # What parameters of `explain` and `explain_file` were called.
 RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
+
+# Queries of the user's model for each row that the generator learns from, where it could not be read.
+TAUGHT_BY = 8
 
 
 class FCx(BaseEstimator):
@@ -302,7 +306,7 @@ class FCx(BaseEstimator):
             if progress:
                 lines.say("looking for causes")
             refuse_frozen(task)
-            self._learnt(task, self._graph(task))
+            self._learnt(task, self._graph(task), self._imitated(task))
             return self
         from .classifier import differentiable
         from .generator.training import TrainingLines
@@ -311,7 +315,8 @@ class FCx(BaseEstimator):
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
         surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
-        training = self._training(task, surrogate, graph, validation, callbacks)
+        imitation = self._imitated(task)
+        training = self._training(task, surrogate, graph, validation, callbacks, imitation)
         if checkpoint is not None:
             from .saving.checkpoint import Checkpoint, resume
 
@@ -319,23 +324,27 @@ class FCx(BaseEstimator):
             training.callbacks += (Checkpoint(checkpoint, identity=identity),)
             resume(training, checkpoint, identity)
         history = training.run()
-        self._learnt(task, graph, surrogate, training.model.to("cpu"), history)
+        self._learnt(task, graph, imitation, surrogate, training.model.to("cpu"), history)
         return self
 
     def _learnt(
         self,
         task: Task,
         graph: CausalGraph,
+        imitation: ImitatingTrees | None,
         surrogate: Differentiable | None = None,
         model: ConditionalVAE | None = None,
         history: History | None = None,
         source: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep what was learnt, all at once and last: a fit that fails, or is interrupted, leaves all as it was."""
-        imitation = imitation_of(task, seed=self.seed) if self.search and self.oracle == "auto" else None
         self._imitation = imitation
         self.task_, self.graph_, self.surrogate_, self.model_ = task, graph, surrogate, model
         self.history_, self.source_ = history or History(), dict(source or {})
+
+    def _imitated(self, task: Task) -> ImitatingTrees | None:
+        """What is searched in place of a model that cannot be read."""
+        return imitation_of(task, seed=self.seed) if self.search and self.oracle == "auto" else None
 
     def _check(self, given: Mapping[str, object]) -> None:
         """Refuse parameters that cannot work, all at once, before anything is done; `given` are those of `fit`."""
@@ -405,7 +414,7 @@ class FCx(BaseEstimator):
         from .classifier import differentiable
 
         surrogate = differentiable(task.classifier, task, seed=self.seed)
-        return self._training(task, surrogate, self._graph(task), validation, ())
+        return self._training(task, surrogate, self._graph(task), validation, (), self._imitated(task))
 
     def _training(
         self,
@@ -414,6 +423,7 @@ class FCx(BaseEstimator):
         graph: CausalGraph,
         validation: pd.DataFrame | None,
         callbacks: Iterable[Callback],
+        imitation: ImitatingTrees | None,
     ) -> Training:
         import torch
 
@@ -422,13 +432,32 @@ class FCx(BaseEstimator):
         from .generator.training import Training
 
         boxes = view.RuleBoxes(task) if self.hard == "layer" else None
-        rows = view.refused_rows(task, task.train, boxes)
+        explain = self._teacher(task, surrogate, graph, imitation)
+        rows = view.refused_rows(task, task.train, boxes, explain, self.seed)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
         objective = self._objective(task, surrogate, graph)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
+
+    def _teacher(
+        self, task: Task, surrogate: Differentiable, graph: CausalGraph, imitation: ImitatingTrees | None
+    ) -> Callable[[pd.DataFrame], Explanation] | None:
+        """A search that the generator is to learn from, if it is to, and the search asks little of the user's model."""
+        if not (self.search and self.loss_weights.imitation and self.architecture.gates):
+            return None
+        search = Search(
+            task,
+            prefer=self.prefer,
+            budget=TAUGHT_BY,
+            seed=self.seed,
+            surrogate=surrogate,
+            graph=graph,
+            oracle=self.oracle,
+            imitation=imitation,
+        )
+        return search.explain if search.context.oracle.cheap else None
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
         from .generator import view
@@ -458,6 +487,7 @@ class FCx(BaseEstimator):
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
         rows = [training.train.x, training.train.y_target, training.validation.x, training.validation.y_target]
         rules = [rule.text for rule in task.rules]
+        rows += [part.answers for part in (training.train, training.validation) if part.answers is not None]
         classifier = list(training.objective.classifier.state_dict().values())
         return fingerprint(self._settings(), rows, rules, classifier, graph.to_dict())
 
@@ -476,6 +506,7 @@ class FCx(BaseEstimator):
         cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int | None = None,
+        quick: bool = False,
         best_effort: bool = False,
         on_progress: OnProgress = nobody,
         progress: bool = False,
@@ -511,7 +542,11 @@ class FCx(BaseEstimator):
             What changing a feature costs in comparison with others, 1 by default.
         draws : int, optional
             Proposals of the generator for each row, 16 by default. With 1, a row whose only draw passes gets it as it
-            is: fast.
+            is.
+        quick : bool, default=False
+            Answer in one pass, many times as fast as by a search: the draws of a row are ranked by the model as it was
+            read or imitated, and at most two are shown to the model itself. Only rows without a good one are searched.
+            It needs the generator; with `k` above 1 all rows are searched.
         best_effort : bool, default=False
             Give rows without an answer what came nearest, marked as such.
         on_progress : callable, optional
@@ -542,7 +577,7 @@ class FCx(BaseEstimator):
         >>> answers = fcx.explain(rows, k=3, prefer="sparse", why_not=True)  # doctest: +SKIP
         >>> answers.frame  # doctest: +SKIP
         """
-        options = self._options(k, prefer, budget, why_not, cost, difficulty, draws, best_effort)
+        options = self._options(k, prefer, budget, why_not, cost, difficulty, draws, quick, best_effort)
         if isinstance(rows, str | Path):
             remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
             raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
@@ -608,7 +643,8 @@ class FCx(BaseEstimator):
         progress : bool, default=False
             Say on standard error how far it is, in a line every few seconds.
         **options
-            `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws` and `best_effort`, as in `explain`.
+            `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws`, `quick` and `best_effort`, as in
+            `explain`.
 
         Returns
         -------
@@ -665,6 +701,7 @@ class FCx(BaseEstimator):
         cost: CostWeights | Mapping[str, float] | None = None,
         difficulty: Mapping[str, float] | None = None,
         draws: int | None = None,
+        quick: bool = False,
         best_effort: bool = False,
         **others: Any,
     ) -> Options:
@@ -674,10 +711,11 @@ class FCx(BaseEstimator):
             said = (f"{name!r}. {did_you_mean(name, known)}".rstrip() for name in others)
             raise TypeError(f"FCx.explain_file has no parameter {' '.join(said)}")
         self._fitted()
-        if draws and self.model_ is None:
-            raise DataError("explain", [_needs_generator(f"draws={draws}")])
+        if self.model_ is None and (draws or quick):
+            raise DataError("explain", [_needs_generator(f"draws={draws}" if draws else "quick=True")])
         n_draws = (0 if self.model_ is None else DRAWS) if draws is None else draws
-        return Options(k, prefer or self.prefer, as_budget(budget), cost, difficulty, n_draws, why_not, best_effort)
+        chosen, budget = prefer or self.prefer, as_budget(budget)
+        return Options(k, chosen, budget, cost, difficulty, n_draws, quick, why_not, best_effort)
 
     def _search(self, options: Options) -> Search:
         """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
@@ -697,6 +735,7 @@ class FCx(BaseEstimator):
                 budget=options.budget,
                 draws=draws,
                 n_draws=options.draws,
+                quick=options.quick,
                 seed=self.seed,
                 surrogate=self.surrogate_,
                 graph=self.graph_,
@@ -772,7 +811,8 @@ class FCx(BaseEstimator):
         fcx = cls(**found.params)
         if faults := fcx._faults():
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
-        fcx._learnt(found.task, found.graph, found.surrogate, found.model, found.history, found.source)
+        imitation = fcx._imitated(found.task)
+        fcx._learnt(found.task, found.graph, imitation, found.surrogate, found.model, found.history, found.source)
         return fcx
 
     def _settings(self) -> dict[str, Any]:

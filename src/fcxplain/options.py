@@ -35,6 +35,7 @@ class Options:
     cost: CostWeights | Mapping[str, float] | None = None
     difficulty: Mapping[str, float] | None = None
     draws: int = DRAWS
+    quick: bool = False
     why_not: bool | Literal["all"] = False
     best_effort: bool = False
 
@@ -47,7 +48,7 @@ class Options:
     def key(self) -> tuple[Any, ...]:
         """Equal for options that the same search serves."""
         difficulty = tuple(sorted((self.difficulty or {}).items()))
-        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws)
+        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws, self.quick)
 
     def refuse_without_search(self, prefer: str, overrides: pd.DataFrame | None) -> None:
         """Refuse what only the search can do, all of it at once; `prefer` is what nobody asked for."""

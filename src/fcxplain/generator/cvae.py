@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,8 @@ SMALLEST_VARIANCE = 1e-6
 class Draw:
     """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from.
 
-    `gates`, `n x mutable features`, is how likely each is to change, for a generator that has gates.
+    `gates`, `n x mutable features`, is how likely each is to change, for a generator that has gates; `surprise`, a
+    number, how far its outputs are on average from known answers.
     """
 
     x_cf: Tensor
@@ -32,6 +34,7 @@ class Draw:
     mean: Tensor
     variance: Tensor
     gates: Tensor | None = None
+    surprise: Tensor | None = None
 
 
 class ConditionalVAE(nn.Module):
@@ -74,29 +77,38 @@ class ConditionalVAE(nn.Module):
         Without gates each is between 0 and 1. With them it is a legal row, inside what is `allowed`; `jitter` is
         noise on the heads' scores (see `Heads.jitter`).
         """
-        return self._decoded(z, x, y_target, allowed, jitter)[0]
-
-    def _decoded(
-        self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None, jitter: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        seen = [z, self.condition(y_target, z), *([x.to(z.dtype)] if self.architecture.skip else [])]
-        outputs = self.output(self.decoder(torch.cat(seen, dim=1)))
+        outputs = self._outputs(z, x, y_target)
         if self.heads is not None:
-            found: tuple[Tensor, Tensor] = self.heads(outputs, x, allowed, jitter)
-            return found
+            return cast("Tensor", self.heads(outputs, x, allowed, jitter)[0])
         if allowed is not None or jitter is not None:
             raise ValueError("a generator without gates has no rule layer and no choices; give it gates")
-        return x.index_copy(1, self.columns, outputs.sigmoid().to(x.dtype)), None
+        return x.index_copy(1, self.columns, outputs.sigmoid().to(x.dtype))
 
-    def forward(self, x: Tensor, y_target: Tensor, noise: Tensor, allowed: Allowed | None = None) -> Draw:
+    def _outputs(self, z: Tensor, x: Tensor, y_target: Tensor) -> Tensor:
+        seen = [z, self.condition(y_target, z), *([x.to(z.dtype)] if self.architecture.skip else [])]
+        return cast("Tensor", self.output(self.decoder(torch.cat(seen, dim=1))))
+
+    def forward(
+        self,
+        x: Tensor,
+        y_target: Tensor,
+        noise: Tensor,
+        allowed: Allowed | None = None,
+        answers: Tensor | None = None,
+    ) -> Draw:
         """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself.
 
-        `allowed` is what the rules allow each row, for a generator with gates.
+        `allowed` is what the rules allow each row, and `answers`, `n x d`, what it should become, for a generator
+        with gates; a row without a known answer has itself there.
         """
         mean, variance = self.encode(x, y_target)
         z = mean + variance.sqrt() * noise
-        x_cf, gates = self._decoded(z, x, y_target, allowed, None)
-        return Draw(x_cf, z, mean, variance, gates)
+        if self.heads is None:
+            return Draw(self.decode(z, x, y_target, allowed), z, mean, variance)
+        outputs = self._outputs(z, x, y_target)
+        x_cf, gates = self.heads(outputs, x, allowed)
+        surprise = None if answers is None else self.heads.surprise(outputs, x, answers, allowed)
+        return Draw(x_cf, z, mean, variance, gates, surprise)
 
     def condition(self, y_target: Tensor, like: Tensor) -> Tensor:
         """The target class as network inputs, `n x (classes - 1)`."""

@@ -117,6 +117,31 @@ class Heads(nn.Module):
         likely = self._likely(outputs[:, : self.features], scores, choices, allowed)
         return self._realised(scores, choices, x, present), likely
 
+    def surprise(self, outputs: Tensor, x: Tensor, answers: Tensor, allowed: Allowed | None = None) -> Tensor:
+        """How far the outputs are from meaning these answers, on average over rows whose answer is not the row itself.
+
+        Cross-entropy of gates, of levels where a category changes, and the distance of scores where a number does.
+        """
+        scores, present, wanted = self._scores(outputs), self._present(x), self._present(answers)
+        choices = self._choices(present)
+        if allowed is not None and allowed.groups:
+            boxes = [nearest_box(group, x, answers) for group in allowed.groups]
+            choices = self._within(choices, boxes, allowed, present)
+        new_level, new_value = (wanted.levels != present.levels).any(dim=2), wanted.numbers != present.numbers
+        changed = torch.cat([new_level, new_value], dim=1).index_select(1, self.gate_order)
+        gates = nn.functional.binary_cross_entropy_with_logits(
+            scores.gates, changed.to(scores.gates.dtype), reduction="none"
+        )
+        gates = gates.masked_fill(choices.must_open | choices.must_close, 0.0)
+        total = gates.sum(dim=1)
+        if scores.levels.shape[2]:
+            likely = scores.levels.masked_fill(~choices.levels, NEVER).log_softmax(dim=2)
+            total = total - (likely * (wanted.levels * new_level[:, :, None])).sum(dim=(1, 2))
+        off = scores.values - (_place(wanted.numbers, choices) - _place(present.numbers, choices)).to(scores.values)
+        total = total + (off.abs() * new_value).sum(dim=1)
+        known = changed.any(dim=1)
+        return (total * known).sum() / known.sum().clamp_min(1)
+
     def _allowed(
         self, scores: HeadScores, choices: Choices, allowed: Allowed, x: Tensor, present: PresentColumns
     ) -> Choices:
@@ -244,9 +269,7 @@ class Heads(nn.Module):
         A score of 0 means the present value or what is allowed next to it, so that a change forced by another one
         begins as the smallest.
         """
-        low, width = choices.low, choices.high - choices.low
-        place = ((present - low) / width.clamp_min(torch.finfo(width.dtype).tiny)).clamp(EDGE, 1 - EDGE)
-        value: Tensor = low + width * (scores + place.logit()).sigmoid()
+        value: Tensor = choices.low + (choices.high - choices.low) * (scores + _place(present, choices)).sigmoid()
         origin, _, step = self.ranges.to(value)
         rounded: Tensor = origin + step * ((value - origin) / step).round()
         return value + (rounded - value).detach() if value.requires_grad else rounded
@@ -255,6 +278,13 @@ class Heads(nn.Module):
 def head_width(layout: Layout) -> int:
     """Outputs that the heads need of a decoder."""
     return len(layout.mutable_features) + len(layout.mutable_columns)
+
+
+def _place(numbers: Tensor, choices: Choices) -> Tensor:
+    """Where numbers lie between their ends, as scores."""
+    width = choices.high - choices.low
+    share = (numbers - choices.low) / width.clamp_min(torch.finfo(width.dtype).tiny)
+    return share.clamp(EDGE, 1 - EDGE).logit()
 
 
 def _gated(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The weighted sum that Algorithm 1 minimises: seven terms of one batch, by name."""
+"""The weighted sum that Algorithm 1 minimises: seven terms of one batch, by name, and an eighth of our own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Objective:
 
     def terms(self, x: Tensor, y_target: Tensor, drawn: Draw) -> dict[str, Tensor]:
         """Each term that counts for something, before weighing, by name."""
-        return {name: self._term(name, x, y_target, drawn) for name, weight in self.weights if weight}
+        known = {name for name, weight in self.weights if weight}
+        known -= {"imitation"} if drawn.surprise is None else set()
+        return {name: self._term(name, x, y_target, drawn) for name, _ in self.weights if name in known}
 
     def total(self, terms: dict[str, Tensor]) -> Tensor:
         """The weighted sum."""
@@ -76,6 +78,8 @@ class Objective:
                 return losses.sparsity_threshold(x, drawn.x_cf, s.threshold)
             case "density":
                 return losses.density(drawn.z[: s.lof_rows], s.lof_k, s.lof_chunk)
+            case "imitation" if drawn.surprise is not None:
+                return drawn.surprise
         raise ValueError(f"no term {name!r}")
 
     def _soft(self, x_cf: Tensor) -> Tensor:

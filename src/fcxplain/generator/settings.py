@@ -72,6 +72,9 @@ class LossWeights:
         The rules, and the causal graph (Eq. 10).
     sparsity, density : float
         How much changes (Eq. 7), and how far it is from other rows in the latent space (Eq. 11).
+    imitation : float
+        How unlikely the generator takes the answers that the search found for some of the rows; not in the paper, and
+        off by default. It needs gates.
     """
 
     proximity: float = 1.0
@@ -81,6 +84,7 @@ class LossWeights:
     soft: float = 1.0
     sparsity: float = 1.0
     density: float = 1.0
+    imitation: float = 0.0
 
     def __post_init__(self) -> None:
         wrong = [name for name, weight in self if not (math.isfinite(weight) and weight >= 0)]

@@ -40,11 +40,15 @@ EXPLODED = 1e8
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows `n x d`, the class wanted for each, `n`, and what the rules allow, for a rule layer."""
+    """Encoded rows `n x d`, the class wanted for each, `n`, and what the rules allow, for a rule layer.
+
+    `answers`, `n x d`, are such as the search found; a row without one has itself there.
+    """
 
     x: Tensor
     y_target: Tensor
     allowed: Allowed | None = None
+    answers: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -55,7 +59,8 @@ class TrainingRows:
         places = places.to(self.x.device)
         x, y_target = self.x.index_select(0, places), self.y_target.index_select(0, places)
         allowed = None if self.allowed is None else self.allowed.take(places).to(device)
-        return TrainingRows(x.to(device), y_target.to(device), allowed)
+        answers = None if self.answers is None else self.answers.index_select(0, places).to(device)
+        return TrainingRows(x.to(device), y_target.to(device), allowed, answers)
 
 
 class Callback:
@@ -190,7 +195,7 @@ class Training(TrainingLoop):
         """The terms of a batch and their weighted sum, by name."""
         shape = (len(rows), self.model.architecture.latent)
         noise = torch.randn(shape, generator=generator).to(self.device, self.dtype)
-        drawn = self.model(rows.x, rows.y_target, noise, rows.allowed)
+        drawn = self.model(rows.x, rows.y_target, noise, rows.allowed, rows.answers)
         terms = self.objective.terms(rows.x, rows.y_target, drawn)
         return terms | {"total": self.objective.total(terms)}
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..causal import CausalGraph
 from ..encoding import TableEncoder
 from ..errors import TrainingError
+from ..explanation import Explanation
 from ..region.boxes import BatchBoxes, Box, Interval
 from ..region.groups import Group
 from ..region.repair import Repairer
@@ -31,6 +32,8 @@ from .training import TrainingRows
 
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
 MAX_BOXES = 64
+# Refused rows whose answers by the search the generator learns from.
+ANSWERED = 3_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,17 +158,32 @@ def _range(encoder: TableEncoder, feature: Feature) -> Range:
     return Range(low, high, float(one[1] - one[0]) / spread)
 
 
-def refused_rows(task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None) -> TrainingRows:
+Explain = Callable[[pd.DataFrame], Explanation]
+
+
+def refused_rows(
+    task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None, explain: Explain | None = None, seed: int = 0
+) -> TrainingRows:
     """Those rows of a table that get another class than the one wanted, encoded, with that class.
 
-    With `boxes` they also say what the rules allow them, for a generator with a rule layer.
+    With `boxes` they also say what the rules allow them, for a generator with a rule layer; with `explain`, what some
+    of them should become.
     """
     predicted = task.predict(table)
     wanted = task.wanted(predicted)
     refused = np.asarray(predicted != wanted)
     rows = table[refused]
     allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
-    return TrainingRows(task.encoder.encode(rows), class_indices(task, wanted[refused]), allowed)
+    x = task.encoder.encode(rows)
+    answers = None if explain is None else _answers(task, rows, x, explain, seed)
+    return TrainingRows(x, class_indices(task, wanted[refused]), allowed, answers)
+
+
+def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain, seed: int) -> Tensor:
+    """Encoded answers to some of the rows; all others stay as they are."""
+    some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:ANSWERED])
+    found = explain(rows.iloc[some])
+    return x.index_copy(0, torch.from_numpy(some[found.place]), task.encoder.encode(found.answers))
 
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:

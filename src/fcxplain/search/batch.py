@@ -149,7 +149,7 @@ class Batch:
 
     @property
     def is_quick(self) -> bool:
-        """Whether each row has a single draw, and needs no search if that is good."""
+        """Whether a row needs no search if a draw is good."""
         return self.context.settings.is_quick(self.k)
 
     def __len__(self) -> int:

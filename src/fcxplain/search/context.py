@@ -49,10 +49,11 @@ class Settings:
     graph: CausalGraph | None
     oracle: str = "auto"
     imitation: ImitatingTrees | None = None
+    quick: bool = False
 
     def is_quick(self, k: int) -> bool:
-        """Whether each row has a single draw, and needs no search if that is good."""
-        return self.draws is not None and self.n_draws == 1 and k == 1
+        """Whether a row needs no search if a draw is good."""
+        return self.draws is not None and k == 1 and self.n_draws > 0 and (self.quick or self.n_draws == 1)
 
 
 class SharedContext:

@@ -29,6 +29,8 @@ KEPT, ROUNDS = 32, (2, 3, 4, 6, 8)
 # A candidate with less of a chance is not asked about, and one that would save less than this part of what the best
 # answer costs, times its chance, is not either.
 CHANCE, WORTH = 0.02, 0.002
+# From this chance on a candidate is likely to do.
+LIKELY = 0.95
 # What is learnt of a row counts so much against what was known of it before.
 LEARNT = 0.5
 
@@ -86,8 +88,9 @@ class _Questions:
         chance = ndtr((self.margin - self.off[pool.row]) / self.spread)
         best = self._best()[pool.row]
         first = ~np.isfinite(best)
-        # A row without an answer begins with the cheapest candidate that is likely to do, or else with the likeliest.
-        likely = chance >= 0.5 + 0.45 / np.maximum(left, 1)
+        # A row without an answer begins with the cheapest candidate that is likely to do, or else with the likeliest;
+        # whatever its budget, so that what less of it finds is found with more of it too.
+        likely = chance >= LIKELY
         saves = np.where(first, 0.0, best) - self.price
         worth = np.where(first, np.where(likely, -self.price, chance - 1e12), chance * saves)
         enough = first | ((worth > WORTH * pool.price) & (chance > CHANCE))

@@ -56,6 +56,7 @@ class Search:
     draws: proposals of a network, if there is one; see `propose.Draws`.
     n_draws: how many proposals of it are tried for each row. With 1, a row whose only draw is good gets it as it is,
         which is fast, and only the others are searched.
+    quick: the best of a row's draws is its answer, and only rows without a good one are searched.
     budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
     surrogate: the model with gradients, where it is known already.
     graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
@@ -74,6 +75,7 @@ class Search:
         difficulty: Mapping[str, float] | None = None,
         draws: Draws | None = None,
         n_draws: int = 16,
+        quick: bool = False,
         seed: int = 0,
         budget: Budget | Mapping[str, Any] | int | None = None,
         surrogate: Differentiable | None = None,
@@ -86,7 +88,9 @@ class Search:
             remedy = did_you_mean(oracle, ORACLES) or f"Choose one of {', '.join(ORACLES)}."
             raise DataError("", [Fault(f"oracle={oracle!r}", "is not known", remedy)])
         chosen = weights_for(prefer, weights)
-        self.settings = Settings(chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph, oracle, imitation)
+        self.settings = Settings(
+            chosen, as_budget(budget), draws, n_draws, seed, surrogate, graph, oracle, imitation, quick
+        )
         self.context = Context(task, self.settings, difficulty)
 
     @property

@@ -20,10 +20,10 @@ from .batch import Batch
 from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated
 from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
-from .improve import improve, improved
+from .improve import improve, improved, sparsified
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
-from .propose.draws import drawn, draws
+from .propose.draws import drawn, draws, first_good
 from .propose.few import far_with_many, few_changes, few_first
 from .propose.last_resort import random_changes, uphill
 from .propose.pairs import has_start, look_around, pairs, without_few_changes
@@ -37,6 +37,8 @@ SPARE = 2
 DEEPEST = 3
 # The part of its calls that a row keeps back for values off the grid (see `Search`).
 HELD_BACK = 4
+# Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
+DRAWN_FIRST, SPARSIFIED = 4, 2
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
@@ -75,7 +77,7 @@ def unsettled(batch: Batch, found: Found) -> Bools:
 
 
 def not_drawn_yet(batch: Batch, found: Found) -> Bools:
-    """All rows, unless their only draw was looked at before everything else."""
+    """All rows, unless their draws were looked at before everything else."""
     return np.full(len(batch), not batch.is_quick)
 
 
@@ -179,11 +181,20 @@ class StepRunner:
     def found(self, batch: Batch) -> Found:
         """All that the steps find."""
         base, legal = batch.legal.base(batch.rows, batch.region)
-        found = Found(explore(batch, base, legal), legal, batch.nothing())
+        first = self._first(batch)
+        found = Found(explore(batch, base, legal), legal, first)
         for step in STEPS:
             if step.depth <= self.depth:
                 self._take(step, batch, found)
         return found
+
+    def _first(self, batch: Batch) -> Candidates:
+        """Where each query counts, a draw comes before everything else, and then what is left of it if less will do."""
+        if self.context.oracle.cheap or batch.is_quick:
+            return batch.nothing()
+        pool = first_good(batch, min(self.context.settings.n_draws, DRAWN_FIRST))
+        pool = pool.take(np.flatnonzero(batch.changed(pool).any(axis=1)))
+        return joined([pool, sparsified(batch, pool)])
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
         wanted = np.ones(len(batch), dtype=bool)
@@ -207,10 +218,28 @@ class StepRunner:
         return pool.take(batch.changed(pool).sum(axis=1) == 1).has(len(batch))
 
     def quick(self, present: Rows) -> SearchResult:
-        """Rows whose only draw is good as it is, if draws are to be taken so."""
+        """The best of a few draws, or of more where none of the few is good, without what need not change in it.
+
+        An oracle that costs nothing ranks them, with some margin if it imitates the model.
+        """
+        imitation, most = self.context.imitation, self.context.settings.n_draws
+        if imitation is not None:
+            present = replace(present, border=np.full(len(present), imitation.spread))
         batch = self.batch(present)
-        pool = drawn(batch, 1)
-        return self._result(batch, pool.take(np.flatnonzero(batch.changed(pool).any(axis=1))))
+        pool, rows, free = batch.nothing(), np.arange(len(batch)), self.context.oracle.cheap
+        for count in (min(most, DRAWN_FIRST), most) if free else (1,):
+            part = batch.of(rows)
+            best = self.shortlisted(part, drawn(part, count)).cheapest(SPARSIFIED)
+            fewer = sparsified(part, best) if free and most > 1 else part.nothing()
+            pool = joined([pool, part.priced(best.row, best.codes, best.how).at(rows), fewer.at(rows)])
+            rows = np.flatnonzero(~pool.has(len(batch)))
+            if not len(rows):
+                break
+        if free:
+            # What an oracle said that costs nothing is no query; what it chose will be one.
+            batch.spending.account.spent[:] = pool.has(len(batch)) & (not self.context.is_read)
+        # One candidate is enough where the model was read; an imitation may be wrong about it.
+        return self._result(batch, self.shortlisted(batch, pool).cheapest(1 if imitation is None else 2))
 
     def batch(self, present: Rows) -> Batch:
         """Rows made ready for the steps, with nothing spent."""

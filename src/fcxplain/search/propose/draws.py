@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..batch import Batch
-from ..candidates import DRAW, Candidates, Found
+from ..candidates import DRAW, Candidates, Found, joined
 from ..space import Codes
 
 Draws = Callable[[Codes, Codes, int], Codes]
@@ -27,3 +27,18 @@ def drawn(batch: Batch, count: int) -> Candidates:
     proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted, count), dtype=np.int64)
     row = np.repeat(np.arange(len(batch)), proposals.shape[1])
     return batch.tried(row, proposals.reshape(len(row), -1), DRAW)
+
+
+def first_good(batch: Batch, count: int) -> Candidates:
+    """The first good one of so many draws for each row, which are asked about one after the other."""
+    propose, pools, rows = batch.context.settings.draws, [batch.nothing()], np.arange(len(batch))
+    if propose is None or not count:
+        return pools[0]
+    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted, count), dtype=np.int64)
+    for turn in range(proposals.shape[1]):
+        part = batch.of(rows)
+        pools.append(part.tried(np.arange(len(rows)), proposals[rows, turn], DRAW).at(rows))
+        rows = np.flatnonzero(~joined(pools).has(len(batch)))
+        if not len(rows):
+            break
+    return joined(pools)
