@@ -62,10 +62,10 @@ TAUGHT_BY = 8
 class FCx(BaseEstimator):
     """Counterfactuals by a conditional variational autoencoder and a search that verifies them, for any classifier.
 
-    The generator is trained with the paper's seven terms, and to imitate answers of the search. `explain` searches with its draws among the proposals, and hands out
-    only what the task's own model, rules and schema confirm. An estimator as in scikit-learn: parameters are checked
-    in `fit`, and `get_params`, `set_params` and `clone` work, also inside the parts:
-    `set_params(architecture__latent=5, loss_weights__density=0)`.
+    The generator is trained with the paper's seven terms, and to imitate answers of the search. `explain` searches with
+    its draws among the proposals, and hands out only what the task's own model, rules and schema confirm. An estimator
+    as in scikit-learn: parameters are checked in `fit`, and `get_params`, `set_params` and `clone` work, also inside
+    the parts: `set_params(architecture__latent=5, loss_weights__density=0)`.
 
     Parameters
     ----------
