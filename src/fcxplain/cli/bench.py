@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
     from ..benchmark.speed.dice import Contender
+    from ..benchmark.speed.models import BudgetPoint, ModelSpeed
     from ..benchmark.speed.timing import Timing
     from ..benchmark.speed.training import Growth
     from ..progress import Progress
@@ -33,16 +34,22 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare; all by default. Or memory.",
+        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. Or memory.",
         autocompletion=console.speeds,
     ),
 ]
 Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
 UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth and streaming.")]
-Compared = Annotated[int, typer.Option("--rows", min=1, help="Rows that compare explains in every way.")]
+Compared = Annotated[
+    int | None,
+    typer.Option("--rows", min=1, help="Rows that compare (30 by default), models and budget (300) explain."),
+]
 PicturePath = Annotated[
     Path | None,
     typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
+]
+CurvePath = Annotated[
+    Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
 ]
 
 
@@ -52,8 +59,9 @@ def bench_speed(
     what: What = None,
     repeat: Repeat = 5,
     up_to: UpTo = 1_000_000,
-    rows: Compared = 30,
+    rows: Compared = None,
     picture: PicturePath = None,
+    curve: CurvePath = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -63,23 +71,26 @@ def bench_speed(
     all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
     memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
     against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
-    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Memory: a fit of one epoch with
-    nothing beside it. CPU seconds of one thread.
+    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
+    about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
+    queried, with and without a generator. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
     """
     from ..benchmark.speed.speed import MEASURED, measured
 
-    if picture is not None:
-        check_output(picture, PICTURES, "--picture")
+    for path, option in ((picture, "--picture"), (curve, "--curve")):
+        if path is not None:
+            check_output(path, PICTURES, option)
     chosen = split(what) or list(MEASURED)
     how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
     # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
     with working(f"measuring on {data}", even=False) as work:
         found = measured(data, chosen, on_progress=work.tell, **how)
-    if picture is not None:
-        found.draw(picture)
-        err.print(escape(f"picture in {picture}"), highlight=False, soft_wrap=True)
+    for path, draw in ((picture, found.draw), (curve, found.draw_budgets)):
+        if path is not None:
+            draw(path)
+            err.print(escape(f"picture in {path}"), highlight=False, soft_wrap=True)
     if as_json:
         return print_json(found.to_dict())
     tables = [
@@ -87,13 +98,16 @@ def bench_speed(
         _growth(found.growth, "rows of one epoch"),
         _growth(found.streaming, "rows explained, file to file"),
         _contenders(found.contenders),
+        _models(found.models),
+        _budgets(found.budgets),
     ]
     for shown in tables:
         if shown.row_count:
             out.print(shown)
-    for one in found.contenders:
-        if one.note:
-            out.print(escape(f"{one.name}: {one.note}"), highlight=False, soft_wrap=True)
+    noted = [*((c.name, c.note) for c in found.contenders), *((m.model, m.note) for m in found.models)]
+    for name, note in noted:
+        if note:
+            out.print(escape(f"{name}: {note}"), highlight=False, soft_wrap=True)
     out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
     out.print(escape(f"measured on {found.machine}"), highlight=False, soft_wrap=True)
     return None
@@ -124,6 +138,29 @@ def _contenders(contenders: Sequence[Contender]) -> Table:
     return shown
 
 
+def _models(models: Sequence[ModelSpeed]) -> Table:
+    columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
+    shown = table_of("model", "oracle", *columns)
+    for m in models:
+        figures = (m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
+        digits = (1, 1, 1, 1, 3, 3, 2)
+        each = ("" if v is None else f"{v:,.{n}f}" for v, n in zip(figures, digits, strict=True))
+        shown.add_row(m.model, m.oracle, "" if m.rows_per_second is None else f"{m.rows_per_second:,.0f}", *each)
+    return shown
+
+
+def _budgets(points: Sequence[BudgetPoint]) -> Table:
+    """Budgets down, curves across."""
+    curves = list(dict.fromkeys(point.series for point in points))
+    known = {(point.series, point.budget): point for point in points}
+    shown = table_of("queries a row, at most", *(f"{curve}: verified, % (changes)" for curve in curves))
+    for budget in dict.fromkeys(point.budget for point in points):
+        found = (known[curve, budget] for curve in curves)
+        marks = (f"{p.verified:.1f}" + ("" if p.changes is None else f" ({p.changes:.2f})") for p in found)
+        shown.add_row(f"{budget:,}", *marks)
+    return shown
+
+
 bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
 
 DataSets = Annotated[
@@ -139,7 +176,7 @@ Methods = Annotated[
     typer.Option(
         "--methods",
         "--method",
-        help="Names with commas between them (fcx, fcx-u, revise, ...), all, or a class of your own as "
+        help="Names with commas between them (fcx, fcx-search, fcx-draw, revise, ...), all, or a class of your own as "
         "package.module:Class; FCx and its variants by default.",
         autocompletion=console.methods,
     ),
