@@ -32,8 +32,8 @@ from .space import Bools, Codes, Floats, SearchSpace
 
 # Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.
 MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
-# Ensembles of more pieces take longer to look up than they are worth.
-MOST_PIECES = 1_000
+# Ensembles of more pieces, or more leaves to make them of, take longer to look up than they are worth.
+MOST_PIECES, MOST_LEAVES = 1_000, 2**14
 # Grids with more values than this have no line for each value.
 TABLE = 4_096
 # Sums made at a time: what they look up should stay in the processor's cache.
@@ -217,6 +217,8 @@ class TreeCodes:
 
     def _build(self) -> None:
         task = self.space.task
+        if (self.trees.asked < 0).sum() > MOST_LEAVES:
+            raise ClassifierError(f"its trees have more than {MOST_LEAVES:,} leaves")
         self.sides: CellSides = cell_sides(task, self.trees.questions, self.columns, self._values)
         leaves = self.trees.scores
         # Of two classes, only the lead counts.

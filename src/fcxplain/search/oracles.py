@@ -236,8 +236,8 @@ def seen_rounding(space: SearchSpace, model: CodeModel) -> float | None:
 
 # Training rows, and the same with some features changed, that say how far an imitation is off.
 NEAR = 512
-# An imitation that is off by more than this is no help.
-WORST = 3.0
+# An imitation that is off by more than this costs more in the quality of answers than it saves in queries.
+WORST = 0.3
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,7 +181,7 @@ class Search:
         """Rows without an answer or a proof are searched again, with the user's own model for all candidates."""
         lacking = (np.bincount(answers.row, minlength=len(part.rows)) == 0) & (found.status != Status.IMPOSSIBLE)
         left = self.settings.budget.calls - found.spent
-        rows = np.flatnonzero(lacking & (left > 0))
+        rows = np.flatnonzero(lacking & (left > 0) & ~found.cut_short)
         if not len(rows):
             return found, answers
         own = part.take(rows)
