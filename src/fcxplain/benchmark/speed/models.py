@@ -4,6 +4,7 @@ how good answers are by how often a model may be queried.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,13 +89,19 @@ class BudgetPoint:
 
 
 def models_speed(
-    data: Dataset, *, rows: int = ROWS, repeat: int = 5, seed: int = 0, on_progress: OnProgress = nobody
+    data: Dataset,
+    names: Sequence[str] = MODELS,
+    *,
+    rows: int = ROWS,
+    repeat: int = 5,
+    seed: int = 0,
+    on_progress: OnProgress = nobody,
 ) -> list[ModelSpeed]:
     """Explain refused rows by each model in both ways, without a generator; the best of several turns counts."""
     found = list[ModelSpeed]()
     with one_thread(), threadpool_limits(limits=1):
-        for number, name in enumerate(MODELS):
-            on_progress(Progress(name, number, len(MODELS)))
+        for number, name in enumerate(names):
+            on_progress(Progress(name, number, len(names)))
             model = trained(name, data, seed)
             if model is None:
                 found.append(ModelSpeed(name, "", 0, note=f"not installed: pip install {PACKAGES[name][0]}"))
@@ -105,13 +112,18 @@ def models_speed(
 
 
 def budget_curves(
-    data: Dataset, *, rows: int = ROWS, seed: int = 0, on_progress: OnProgress = nobody
+    data: Dataset,
+    curves: Sequence[tuple[str, bool]] = CURVES,
+    *,
+    rows: int = ROWS,
+    seed: int = 0,
+    on_progress: OnProgress = nobody,
 ) -> list[BudgetPoint]:
     """Explain refused rows with ever more queries, by boosting as it is and behind a function."""
     found = list[BudgetPoint]()
     with one_thread(), threadpool_limits(limits=1):
-        for number, (name, drawn) in enumerate(CURVES):
-            on_progress(Progress(f"fit {name}, {'a' if drawn else 'no'} generator", number, len(CURVES)))
+        for number, (name, drawn) in enumerate(curves):
+            on_progress(Progress(f"fit {name}, {'a' if drawn else 'no'} generator", number, len(curves)))
             task = _task(data, trained(name, data, seed))
             fcx, some = FCx(generator=drawn, prefer=PREFER, seed=seed).fit(task), _refused(data, task, rows, seed)
             for budget in BUDGETS:
