@@ -16,7 +16,7 @@ from fcxplain.benchmark.discovery import measure_discovery, synthetic
 from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
-from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, budget_curves, models_speed
+from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, ModelSpeed, budget_curves, models_speed
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
 from fcxplain.benchmark.speed.timing import this_machine
 from fcxplain.benchmark.speed.training import Growth
@@ -153,8 +153,20 @@ def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult,
 def test_a_curve_is_drawn_of_budgets_only(tmp_path: Path):
     with pytest.raises(DataError, match="Measure budget first"):
         Speed(this_machine()).draw_budgets(tmp_path / "curve.svg")
-    nothing = BudgetPoint("one", True, 1, 10, 0.0, None, 2.0)
-    assert nothing.series == "one, with the generator"
+
+
+def test_tables_of_models_and_budgets_take_their_places_on_a_page(tmp_path: Path):
+    lines = ModelSpeed("one", "model", 10, 0.2, 2.0, 90, 80, 100, 2, 8), ModelSpeed("two", "", 0, note="not installed")
+    budgets = BudgetPoint("one", True, 1, 10, 0.0, None, 2.0), BudgetPoint("one", True, 1_000, 10, 90.0, 1.5, 20.0)
+    page = tmp_path / "page.md"
+    page.write_text("# Speed\n<!-- models -->\n<!-- end -->\n\n<!-- budget -->\nold\n<!-- end -->\n", encoding="utf-8")
+    Speed(this_machine(), models=lines, budgets=budgets).fill(page)
+    told = page.read_text(encoding="utf-8")
+    assert "| one | model | 5 |  | 90.0 | 80.0 | 100.0 | 2.000 | 8.000 | 0.2 |\n| two |" in told
+    assert "| 1 | 0.0 |  |\n| 1,000 | 90.0 | 1.50 |\n<!-- end -->" in told
+    assert "old" not in told
+    with pytest.raises(DataError, match="has places for 'models'"):
+        Speed(this_machine(), budgets=budgets).fill(page)
 
 
 def test_streaming_has_a_line_for_each_number_of_rows_the_smallest_first(fcx, refused):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
     from ..benchmark.speed.dice import Contender
-    from ..benchmark.speed.models import BudgetPoint, ModelSpeed
     from ..benchmark.speed.timing import Timing
     from ..benchmark.speed.training import Growth
     from ..progress import Progress
@@ -48,6 +47,10 @@ PicturePath = Annotated[
     Path | None,
     typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
 ]
+SpeedPage = Annotated[
+    Path | None,
+    typer.Option("--page", help="Put the tables of models and budget in their places on a page, as bench report does."),
+]
 CurvePath = Annotated[
     Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
 ]
@@ -62,6 +65,7 @@ def bench_speed(
     rows: Compared = None,
     picture: PicturePath = None,
     curve: CurvePath = None,
+    page: SpeedPage = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -91,6 +95,8 @@ def bench_speed(
         if path is not None:
             draw(path)
             err.print(escape(f"picture in {path}"), highlight=False, soft_wrap=True)
+    if page is not None:
+        found.fill(page)
     if as_json:
         return print_json(found.to_dict())
     tables = [
@@ -98,8 +104,7 @@ def bench_speed(
         _growth(found.growth, "rows of one epoch"),
         _growth(found.streaming, "rows explained, file to file"),
         _contenders(found.contenders),
-        _models(found.models),
-        _budgets(found.budgets),
+        *(_lines(lines) for lines in found.tables().values()),
     ]
     for shown in tables:
         if shown.row_count:
@@ -138,26 +143,11 @@ def _contenders(contenders: Sequence[Contender]) -> Table:
     return shown
 
 
-def _models(models: Sequence[ModelSpeed]) -> Table:
-    columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
-    shown = table_of("model", "oracle", *columns)
-    for m in models:
-        figures = (m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
-        digits = (1, 1, 1, 1, 3, 3, 2)
-        each = ("" if v is None else f"{v:,.{n}f}" for v, n in zip(figures, digits, strict=True))
-        shown.add_row(m.model, m.oracle, "" if m.rows_per_second is None else f"{m.rows_per_second:,.0f}", *each)
-    return shown
-
-
-def _budgets(points: Sequence[BudgetPoint]) -> Table:
-    """Budgets down, curves across."""
-    curves = list(dict.fromkeys(point.series for point in points))
-    known = {(point.series, point.budget): point for point in points}
-    shown = table_of("queries a row, at most", *(f"{curve}: verified, % (changes)" for curve in curves))
-    for budget in dict.fromkeys(point.budget for point in points):
-        found = (known[curve, budget] for curve in curves)
-        marks = (f"{p.verified:.1f}" + ("" if p.changes is None else f" ({p.changes:.2f})") for p in found)
-        shown.add_row(f"{budget:,}", *marks)
+def _lines(lines: Sequence[Sequence[str]]) -> Table:
+    """A table whose first line is its head."""
+    shown = table_of(*lines[0])
+    for line in lines[1:]:
+        shown.add_row(*line)
     return shown
 
 

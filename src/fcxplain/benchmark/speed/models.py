@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ...explanation import Explanation
 from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from ...training_loop import one_thread
+from ..report.markdown import number
 from .timing import cpu_seconds
 
 ROWS = 300
@@ -35,6 +37,7 @@ MODELS = (LOGISTIC, BOOSTING, *PACKAGES, FOREST, CALLABLE)
 BUDGETS = (1, 2, 4, 8, 16, 32, 64, 1_000)
 # Whose answers are held against the budget, without and with draws of a generator.
 CURVES = tuple((name, drawn) for name in (BOOSTING, CALLABLE) for drawn in (False, True))
+Lines = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -204,3 +207,27 @@ def _marks(answer: Explanation) -> dict[str, Any]:
 
 def _over(slow: float | None, quick: float | None) -> float | None:
     return None if slow is None or quick is None else slow / quick
+
+
+def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
+    """A table with two lines for each model, the head first."""
+    columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
+    lines: Lines = [("model", "oracle", *columns)]
+    for m in models:
+        figures = (m.rows_per_second, m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
+        texts = (number(v, digits=n) for v, n in zip(figures, (0, 1, 1, 1, 1, 3, 3, 1), strict=True))
+        lines.append((m.model, m.oracle, *texts))
+    return lines
+
+
+def budget_lines(points: Sequence[BudgetPoint]) -> Lines:
+    """A table with a line for each budget and two columns for each curve, the head first."""
+    curves = list(dict.fromkeys(point.series for point in points))
+    known = {(point.series, point.budget): (point.verified, point.changes) for point in points}
+    heads = (f"{curve}: {what}" for curve in curves for what in ("verified, %", "changes"))
+    lines: Lines = [("queries a row, at most", *heads)]
+    for budget in dict.fromkeys(point.budget for point in points):
+        figures = (known[curve, budget] for curve in curves)
+        texts = ((number(verified, digits=1), number(changes)) for verified, changes in figures)
+        lines.append((f"{budget:,}", *chain.from_iterable(texts)))
+    return lines

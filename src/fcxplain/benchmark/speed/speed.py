@@ -17,9 +17,11 @@ from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
 from ...progress import OnProgress, Progress, nobody
 from ...task import Task
+from ..report import report
+from ..report.markdown import table
 from . import dice, explaining, models, training
 from .dice import Contender, compared
-from .models import BudgetPoint, ModelSpeed
+from .models import BudgetPoint, Lines, ModelSpeed
 from .tables import encoding, repairing
 from .timing import Machine, Timing, cpu_seconds, this_machine
 from .training import Growth, peak_memory, training_growth, training_speed
@@ -68,6 +70,18 @@ class Speed:
             "budget": lines(self.budgets),
             "peak": self.peak,
         }
+
+    def tables(self) -> dict[str, Lines]:
+        """What was measured of models and budgets, by name, as texts; the first line is the head."""
+        found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
+        return {name: lines for name, lines in found.items() if len(lines) > 1}
+
+    def fill(self, page: str | Path) -> None:
+        """Put the tables of models and budgets in their places on a page; see `report.fill`."""
+        words = {"models": 2, "budget": 0}
+        report.fill(
+            Path(page), {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
+        )
 
     def draw(self, path: str | Path) -> None:
         """Draw what a row costs against how many there are, as the picture that the name ends in."""
