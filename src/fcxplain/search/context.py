@@ -17,7 +17,7 @@ from ..errors import ClassifierError
 from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
-from .code_models import CodeModel, imitating_code_model, read_code_model
+from .code_models import CodeModel, imitating_code_model, is_readable, read_code_model
 from .cost import CostWeights, effects_of
 from .density import Density
 from .oracles import CodeOracle, Imitation, Oracle, TableOracle, measured_imitation, seen_rounding
@@ -146,8 +146,12 @@ def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
 
 
 def imitation_of(task: Task, *, seed: int = 0) -> ImitatingTrees | None:
-    """Trees that imitate a task's model, if that is neither a network nor can be read, and answers."""
-    if task.classifier.module is not None or task.classifier.parts or read_exactly(SearchSpace(task)) is not None:
+    """Trees that imitate a task's model, if that is neither a network nor of a kind that can be read, and answers.
+
+    A model of such a kind that is too large to be read is too much for a few trees as well.
+    """
+    classifier = task.classifier
+    if classifier.module is not None or classifier.parts or is_readable(classifier):
         return None
     try:
         return imitating_trees(task, seed=seed)

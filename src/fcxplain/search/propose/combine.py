@@ -209,7 +209,7 @@ class _Points:
 def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     """The cheapest combinations that should bring what each row needs, or else those that bring the most."""
     # A slot that is empty in every row makes no set.
-    there = (ladders.feature >= 0).any(axis=0)
+    there: Bools = np.any(ladders.feature >= 0, axis=0)
     points, sets = _points(ladders), _sets(ladders.categories, tuple(there.tolist()))
     gain, price = sets.sums(points.gain), sets.sums(points.price)
     same = _same(ladders)
