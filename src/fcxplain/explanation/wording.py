@@ -193,7 +193,7 @@ def _facts(c: Certificate) -> Iterator[str]:
     cost = "cost unknown" if math.isnan(c.cost) else f"cost {c.cost:.3f}"
     yield cost if c.lof is None else f"{cost}, lof {c.lof:.3f} (1: as dense as around its neighbours)"
     effort = [f"{c.draws:,} draws"] if c.draws else []
-    effort += [f"{c.calls:,} candidates shown to the model"] if c.calls is not None else []
+    effort += [f"{counted(c.calls, 'candidate')} shown to the model"] if c.calls is not None else []
     yield f"found by {c.found_by}" + (f" ({', '.join(effort)})" if effort else "")
     if c.cut_short:
         yield CUT_SHORT

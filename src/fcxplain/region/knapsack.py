@@ -64,8 +64,8 @@ class Knapsack:
         rows, parts = self.up.shape
         once = np.minimum(self.up, 1)
         # The first step of a part and the others stand beside each other, so that among equals few parts are moved.
-        room = np.stack([once, self.up - once], axis=2).reshape(rows, -1)
-        price = np.stack([self.first_up, np.broadcast_to(self.each, self.up.shape)], axis=2).reshape(rows, -1)
+        room = np.stack([once, self.up - once], axis=2).reshape(rows, 2 * parts)
+        price = np.stack([self.first_up, np.broadcast_to(self.each, self.up.shape)], axis=2).reshape(rows, 2 * parts)
         gains = np.repeat(self.gains, 2)
         rate = price / gains
         order = np.argsort(rate, axis=1, kind="stable")

@@ -31,7 +31,7 @@ CELLS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class PointNeighbours:
     """Of each point, the distances to its neighbours, `points x k`, their places, and its density; NaN: not known."""
 
     distance: Floats
@@ -40,7 +40,7 @@ class Reference:
     is_placed: Bools
 
     @classmethod
-    def empty(cls, points: int, k: int) -> Reference:
+    def empty(cls, points: int, k: int) -> PointNeighbours:
         """Nothing known yet."""
         shape = (points, k)
         return cls(
@@ -104,9 +104,9 @@ class Density:
         return points[np.argsort(self._key(points), kind="stable")]
 
     @cached_property
-    def _reference(self) -> Reference:
+    def _reference(self) -> PointNeighbours:
         """What is known of the points so far: they are many, and few of them are near any candidate."""
-        return Reference.empty(len(self.points), min(NEIGHBOURS, len(self.points) - 1))
+        return PointNeighbours.empty(len(self.points), min(NEIGHBOURS, len(self.points) - 1))
 
     def _reach(self, distance: Floats, place: Codes) -> Floats:
         """The mean reachability distance, by the distances to points, `n x k`, and their places."""

@@ -196,12 +196,14 @@ class CodeOracle:
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """Of candidates, `n x classes`."""
+        if not len(row):
+            return np.empty((0, len(self.space.task.classes)))
         off_grid = [i for i, some in enumerate(present.off_grid_features) if some]
         for i in off_grid:
             self.model.learn(i, present.natural[self.space.names[i]][present.off_grid[:, i]])
         own = {i: self.model.of_values(i, present.natural[self.space.names[i]]) for i in off_grid}
-        size = max(1, LOOKED_UP // len(self.model.start)) if self.model.start.dtype.kind == "i" else max(len(row), 1)
-        parts = (slice(start, start + size) for start in range(0, max(len(row), 1), size))
+        size = max(1, LOOKED_UP // len(self.model.start)) if self.model.start.dtype.kind == "i" else len(row)
+        parts = (slice(start, start + size) for start in range(0, len(row), size))
         found = [self.model.logits(self._sums(present, row[part], codes[part], own)) for part in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
