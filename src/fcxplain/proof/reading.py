@@ -17,8 +17,9 @@ from ..classifier.rows import legal_codes
 from ..encoding import TableEncoder
 from ..errors import ClassifierError
 from ..hashing import fingerprint
+from ..schema import Natural
 from ..task import Task
-from .tree_cells import cell_trees
+from .tree_cells import CellTrees, cell_trees
 
 if TYPE_CHECKING:
     from ..classifier.reading.networks import ReluNetwork
@@ -46,6 +47,25 @@ class ModelReading:
         """Whatever can be read."""
         (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task)
         return cls(network, encoder, trees, (*notes, *problems))
+
+    def cells(self, task: Task, before: Natural) -> CellTrees:
+        """The trees over the cells of a task's features, for rows, natural columns, with values on or off their grids.
+
+        They are made once for all rows without other values.
+        """
+        assert self.trees is not None
+        beside = {
+            f.name: np.unique(v[~f.on_grid(v)]) for f, v in ((f, before[f.name]) for f in task.schema if f.is_number)
+        }
+        key = (task.schema, *(values.tobytes() for values in beside.values()))
+        model, known = task.readings.get("cells", (None, {}))
+        if model is not self.trees or key not in known:
+            # Rows with values of their own have cells of their own: only the last ones are kept.
+            known = {k: v for k, v in known.items() if model is self.trees and not any(k[1:])}
+            made = cell_trees(task, self.trees, before)
+            task.readings["cells"] = self.trees, known | {key: made}
+        found: CellTrees = task.readings["cells"][1][key]
+        return found
 
     @property
     def shown(self) -> int:
