@@ -233,42 +233,38 @@ class _Inquiry:
         self.hopeful: dict[frozenset[Obstacle], set[int]] = {}
         """Rows that are known to have no answer with some obstacles gone, and rows that may have one."""
         self.all_tried = True
-        self.unasked: list[Obstacle] = []
-        """Bounds beyond which the model does not answer."""
-        self._loosen()
-        self.unasked += self._refused()
-        if self.unasked:
-            self._loosen()
+        self._loosen(_bounds(task.schema))
+        if not self._has_answers(_bounds(task.schema)):
+            self._loosen([o for o in _bounds(task.schema) if self._has_answers([o])])
 
-    def _loosen(self) -> None:
+    def _loosen(self, bounds: Sequence[Obstacle]) -> None:
         """Make what all tries share; the features are the same whichever rules there are, so that more can be."""
         freezes = [_of_freeze(f) for f in self.task.schema if not f.mutable] if self.fixed else []
-        wide = [o for o in (*_bounds(self.task.schema), *freezes) if o not in self.unasked]
-        self.tried = tuple(o for o in self.every if o not in self.unasked)
-        self.loosened = Loosened.of(self.task, self.tried, wide)
+        self.tried = tuple(o for o in self.every if o.kind != "bound" or o in bounds)
+        self.unasked = [o for o in self.every if o not in self.tried]
+        self.loosened = Loosened.of(self.task, self.tried, [*bounds, *freezes])
         self.__dict__.pop("reading", None)
 
     @cached_property
     def reading(self) -> ModelReading:
-        """The model as numbers, held against it once for all tries."""
-        return ModelReading.of(self.loosened.task)
+        """The model as numbers. It says where a search is in vain, not what is so, which needs no second reading."""
+        return ModelReading.of(self.loosened.task, held=False)
 
-    def _refused(self) -> list[Obstacle]:
-        """Bounds beyond which the model has no answer to the first row."""
-        bounds, task = [o for o in self.tried if o.kind == "bound"], self.loosened.task
-
-        def is_refused(some: Sequence[Obstacle]) -> bool:
-            _, now = task.read(self.asked.rows.iloc[np.zeros(len(some), dtype=np.int64)])
-            for i, o in enumerate(some):
-                now[o.name] = now[o.name].copy()
-                now[o.name][i] = getattr(task.schema[o.name], o.side or "")
+    def _has_answers(self, bounds: Sequence[Obstacle]) -> bool:
+        """Whether the model answers the first row with features beyond their bounds; it is asked once for all rows."""
+        task, known = self.loosened.task, self.task.readings.setdefault("has_answers", {})
+        key = (self.task.schema, *bounds)
+        if key not in known:
+            _, now = task.read(self.asked.rows.iloc[np.zeros(len(bounds), dtype=np.int64)])
+            beyond = {name: values.copy() for name, values in now.items()}
+            for i, bound in enumerate(bounds):
+                beyond[bound.name][i] = getattr(task.schema[bound.name], bound.side or "")
             try:
-                task.classifier.decide(task.table(now))
+                task.classifier.decide(task.table(beyond))
+                known[key] = True
             except ClassifierError:
-                return True
-            return False
-
-        return [o for o in bounds if is_refused([o])] if bounds and is_refused(bounds) else []
+                known[key] = False
+        return bool(known[key])
 
     def run(self, most: int, begun: Progress, on_progress: OnProgress) -> list[WhyNot]:
         tried, turns = 0, _turns(most)
@@ -321,12 +317,10 @@ class _Inquiry:
             left = self._hopeful(taken, left)
             answer = self.find(self.loosened.without(taken), self.asked.rows.iloc[left], depth) if len(left) else None
         except ClassifierError:
-            bounds = [o for o in self.tried if o.kind == "bound"]
-            if not bounds:
+            if not any(o.kind == "bound" for o in self.tried):
                 raise
             # The model has an answer beyond each bound, but not everywhere.
-            self.unasked += bounds
-            self._loosen()
+            self._loosen([])
             return
         if answer is not None:
             self._keep(answer, taken, left)
