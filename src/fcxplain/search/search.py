@@ -141,6 +141,8 @@ class Search:
 
     def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows are searched in vain: no legal candidate gets the class wanted, as far as the model was read."""
+        if not self.context.oracle.additive:
+            return np.zeros(len(rows), dtype=bool)
         _, natural = self.task.read(rows)
         wanted = self.task.class_places(np.full(len(rows), self.task.target, dtype=object))
         return out_of_reach(self.context, self.context.space.present(natural, wanted))
