@@ -250,7 +250,7 @@ def test_a_classifier_that_is_not_saved_is_trained_again_from_the_same_rows(shop
 
 def test_overrides_hold_in_tables_and_in_streams_and_a_small_budget_is_told(shop: Path, tmp_path: Path):
     fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", "--classifier", "logistic", *QUICK)
-    assert run(*fit, "--out", tmp_path / "m", folder=shop).code == 0
+    assert run(*fit, "--set", "oracle=model", "--out", tmp_path / "m", folder=shop).code == 0
     table = loans(30)
     row = int(table.index[table["approved"] == "no"][0])
     table.to_csv(tmp_path / "rows.csv", index=False)

@@ -235,3 +235,26 @@ def test_a_wrapped_classifier_is_read_too():
     fitted = MODELS["histogram"]().fit(rows(), classes(rows()))
     named = as_classifier(fitted, schema=SCHEMA, classes=("no", "yes"))
     assert isinstance(Search(Task(rows(), named, schema=SCHEMA, target="yes")).context.oracle, CodeOracle)
+
+
+def native(kind):
+    """A model on pandas categories, without preprocessing, and the table that it was fitted on."""
+    table = rows()
+    table = table.astype({name: pd.CategoricalDtype(SCHEMA[name].levels) for name in CATEGORIES})
+    if kind == "xgboost":
+        model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=9, max_depth=4, enable_categorical=True)
+    else:
+        lightgbm = pytest.importorskip("lightgbm")
+        model = lightgbm.LGBMClassifier(n_estimators=9, verbose=-1, min_data_per_group=5, cat_smooth=1.0)
+    score = table["job"].isin(["a", "d"]) * 1.0 + table["home"].isin(["rent"]) - table["income"].to_numpy() / 6_000
+    return model.fit(table, (score > 0.3).to_numpy().astype(int)), table
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+def test_native_categories_are_read(kind):
+    model, table = native(kind)
+    problem = Task(table, model, schema=SCHEMA, target=1)
+    fresh = rows(200, seed=1)
+    p = problem.classifier.probabilities(fresh)
+    assert by_codes(problem, fresh, 1) == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=2e-4)
+    assert isinstance(Search(problem).context.oracle, CodeOracle)

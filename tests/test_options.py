@@ -23,7 +23,7 @@ NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
 
 @pytest.fixture(scope="module")
 def fcx() -> FCx:
-    return FCx(schedule=Schedule(epochs=1, steps=5)).fit(loans.task())
+    return FCx(schedule=Schedule(epochs=1, steps=5), oracle="model").fit(loans.task())
 
 
 @pytest.fixture(scope="module")

@@ -113,8 +113,6 @@ with tempfile.TemporaryDirectory() as folder:
     fcx.save(folder + "/model")
     assert FCx.load(folder + "/model", model).explain(refused).frame.equals(answers.frame)
 """
-# What the search loads that it could do without.
-SUPERFLUOUS = {"torch"}
 
 
 def test_a_name_loads_no_library_that_it_does_not_need():
@@ -127,7 +125,7 @@ def test_a_name_loads_no_library_that_it_does_not_need():
     assert set(tables) == {"pandas", "pyarrow"}
     assert set(graphs) == {"pandas", "pyarrow", "scipy"}
     assert set(problem) == {"pandas", "pyarrow", "scipy", "sklearn"}
-    assert set(search) == {"pandas", "pyarrow", "scipy", "sklearn", "jinja2"} | SUPERFLUOUS
+    assert set(search) == {"pandas", "pyarrow", "scipy", "sklearn", "jinja2"}
 
 
 def test_rules_and_schemas_are_looked_at_without_torch(tmp_path: Path):

@@ -33,7 +33,7 @@ from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .search import PREFERENCES, Budget, CostWeights, Search, as_budget
+from .search import ORACLES, PREFERENCES, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
 from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
@@ -87,6 +87,9 @@ class FCx(BaseEstimator):
         Whether `explain` searches for verified answers. Without it every draw is handed out, as in the paper.
     prefer : {"fewest", "sparse", "balanced", "plausible"}, default="balanced"
         What answers are to be where `explain` is not told; see there.
+    oracle : {"auto", "model"}, default="auto"
+        What the search queries: the model as it was read or, if it cannot be read, an imitation that `fit` learns from
+        36,000 answers of it at most, and the model itself about the best candidates; or the model itself about all.
     seed : int, default=0
         The same seed gives the same model and the same answers.
     device : str, default="cpu"
@@ -131,13 +134,14 @@ class FCx(BaseEstimator):
         n_effective: int | None = 5_000,
         search: bool = True,
         prefer: str = "balanced",
+        oracle: str = "auto",
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         self.generator = generator
         self.architecture, self.loss_weights, self.terms, self.schedule = architecture, loss_weights, terms, schedule
         self.hard, self.significance, self.n_effective = hard, significance, n_effective
-        self.search, self.prefer, self.seed, self.device = search, prefer, seed, device
+        self.search, self.prefer, self.oracle, self.seed, self.device = search, prefer, oracle, seed, device
 
     @classmethod
     def as_published(
@@ -328,6 +332,8 @@ class FCx(BaseEstimator):
         source: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep what was learnt, all at once and last: a fit that fails, or is interrupted, leaves all as it was."""
+        imitation = imitation_of(task, seed=self.seed) if self.search and self.oracle == "auto" else None
+        self._imitation = imitation
         self.task_, self.graph_, self.surrogate_, self.model_ = task, graph, surrogate, model
         self.history_, self.source_ = history or History(), dict(source or {})
 
@@ -349,6 +355,7 @@ class FCx(BaseEstimator):
             *([] if self.n_effective is None else whole("n_effective", self.n_effective, 1)),
             *one_of("search", self.search, (True, False)),
             *one_of("prefer", self.prefer, tuple(PREFERENCES)),
+            *one_of("oracle", self.oracle, ORACLES),
             *whole("seed", self.seed, 0),
         ]
 
@@ -693,6 +700,8 @@ class FCx(BaseEstimator):
                 seed=self.seed,
                 surrogate=self.surrogate_,
                 graph=self.graph_,
+                oracle=self.oracle,
+                imitation=self._imitation,
             )
             kept = self.__dict__["_kept"] = (state, (self.seed, options.key), made)
         search: Search = kept[2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -39,6 +41,13 @@ class Effort:
     cpu_seconds: float = 0.0
     threads: int = 1
     calls: int = 0
+
+    @classmethod
+    def since(cls, wall: float, cpu: float, calls: int) -> Effort:
+        """What was spent since two readings of the clocks, `time.perf_counter()` and `time.process_time()`."""
+        torch = sys.modules.get("torch")
+        threads = 1 if torch is None else torch.get_num_threads()
+        return cls(time.perf_counter() - wall, time.process_time() - cpu, threads, calls)
 
     @classmethod
     def together(cls, parts: Iterable[Effort]) -> Effort:

@@ -55,8 +55,7 @@ def drawn_answers(
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
         notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
     )
-    spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), len(rows))
-    return replace(found, effort=spent)
+    return replace(found, effort=Effort.since(wall, cpu, len(rows)))
 
 
 @dataclass(frozen=True, eq=False)

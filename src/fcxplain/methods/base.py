@@ -209,7 +209,7 @@ def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.M
         soft_valid=_soft_valid(question, outputs, surrogate, row, kept),
         reasons=_why_not(question, reasons),
         notes=tuple(outputs.notes),
-        effort=Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls),
+        effort=Effort.since(wall, cpu, calls),
     )
 
 

@@ -33,7 +33,18 @@ PARTS: dict[str, type[Any]] = {
     "terms": TermSettings,
     "schedule": Schedule,
 }
-PARAMETERS = ("generator", *PARTS, "hard", "significance", "n_effective", "search", "prefer", "seed", "device")
+PARAMETERS = (
+    "generator",
+    *PARTS,
+    "hard",
+    "significance",
+    "n_effective",
+    "search",
+    "prefer",
+    "oracle",
+    "seed",
+    "device",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +133,10 @@ def _describing(folder: str | Path) -> Iterator[None]:
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    # Before there was a choice, there was a generator.
-    settings = {"generator": True} | {RENAMED.get(name, name): value for name, value in content["settings"].items()}
+    # Before there was a choice, there was a generator, and the search queried what suited it.
+    settings = {"generator": True, "oracle": "auto"} | {
+        RENAMED.get(name, name): value for name, value in content["settings"].items()
+    }
     parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
     params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
     graph = CausalGraph.from_dict(content["graph"])

@@ -1,9 +1,20 @@
 """The search that keeps the promise: propose, repair, verify, improve, choose (see `steps`)."""
 
+from .context import ORACLES, imitation_of
 from .cost import PREFERENCES, CostWeights
 from .propose.draws import Draws
 from .search import Search
 from .spending import Budget, as_budget
 from .why_not import why_not
 
-__all__ = ["PREFERENCES", "Budget", "CostWeights", "Draws", "Search", "as_budget", "why_not"]
+__all__ = [
+    "ORACLES",
+    "PREFERENCES",
+    "Budget",
+    "CostWeights",
+    "Draws",
+    "Search",
+    "as_budget",
+    "imitation_of",
+    "why_not",
+]

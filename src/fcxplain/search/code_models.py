@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.estimators import Asking, chain
+from ..classifier.estimators import Asking
 from ..classifier.imitation import ImitatingTrees
-from ..classifier.protocol import CheckedClassifier
+from ..classifier.protocol import CheckedClassifier, Classifier
 from ..classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
-from ..classifier.reading.layers import Layers, read_layers
+from ..classifier.reading.layers import Layers, is_layered, read_layers
 from ..classifier.reading.pipeline import ColumnValues, column_values, final_step
 from ..classifier.reading.trees import UNREADABLE, Trees
 from ..classifier.reading.trees import joined as joined_trees
@@ -30,10 +30,11 @@ from ..proof.tree_cells import MOST_VALUES, CellSides, cell_sides
 from ..schema import Natural
 from .space import Bools, Codes, Floats, SearchSpace
 
+CALIBRATED = "CalibratedClassifierCV"
 # Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.
 MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
-# Ensembles of more pieces take longer to look up than they are worth.
-MOST_PIECES = 1_000
+# Ensembles of more pieces, or more leaves to make them of, take longer to look up than they are worth.
+MOST_PIECES, MOST_LEAVES = 1_000, 2**14
 # Grids with more values than this have no line for each value.
 TABLE = 4_096
 # Sums made at a time: what they look up should stay in the processor's cache.
@@ -81,6 +82,20 @@ def read_code_model(space: SearchSpace) -> CodeModel | None:
         return None
 
 
+def is_readable(classifier: Classifier) -> bool:
+    """Whether a classifier is of a kind that is read: trees that are known, or a linear model or a perceptron."""
+    asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
+    if not isinstance(asking, Asking):
+        return False
+    try:
+        _, last = final_step(asking.model)
+    except UNREADABLE:
+        return False
+    if type(last).__name__ == CALIBRATED:
+        return True
+    return reader_of(last) is not None or is_layered(last)
+
+
 def imitating_code_model(space: SearchSpace, found: ImitatingTrees) -> CodeModel:
     """Something that answers nearly as the task's model does, as a function of codes."""
     codes = space.task.encoder.codes
@@ -95,17 +110,13 @@ class _Reader:
 
     def of(self, model: Any, shown: Callable[[pd.DataFrame], Any]) -> CodeModel | None:
         """A fitted estimator on what `shown` makes of rows."""
-        if type(model).__name__ == "CalibratedClassifierCV":
-            return self._calibrated(model, shown)
-        *_, last = chain(model)
-        if last is not model and type(last).__name__ == "CalibratedClassifierCV":
-            transform, last = final_step(model)
-            return self._calibrated(last, lambda rows: transform(shown(rows)))
         transform, last = final_step(model)
 
         def given(rows: pd.DataFrame) -> Any:
             return transform(shown(rows))
 
+        if type(last).__name__ == CALIBRATED:
+            return self._calibrated(last, given)
         if reader_of(last) is not None:
             return self._trees(read(last), given)
         layers = read_layers(last)
@@ -217,6 +228,8 @@ class TreeCodes:
 
     def _build(self) -> None:
         task = self.space.task
+        if (self.trees.asked < 0).sum() > MOST_LEAVES:
+            raise ClassifierError(f"its trees have more than {MOST_LEAVES:,} leaves")
         self.sides: CellSides = cell_sides(task, self.trees.questions, self.columns, self._values)
         leaves = self.trees.scores
         # Of two classes, only the lead counts.

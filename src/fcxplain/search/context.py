@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..causal import CausalGraph
-from ..classifier.imitation import ImitatingTrees
+from ..classifier.imitation import ImitatingTrees, imitating_trees
 from ..errors import ClassifierError
 from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
-from .code_models import imitating_code_model, read_code_model
+from .code_models import CodeModel, imitating_code_model, is_readable, read_code_model
 from .cost import CostWeights, effects_of
 from .density import Density
 from .oracles import CodeOracle, Imitation, Oracle, TableOracle, measured_imitation, seen_rounding
@@ -85,7 +85,7 @@ class SharedContext:
         """The user's own model, by tables: it has the last word on every answer."""
         own = self._network() or self._read()
         self.imitation = self._imitated() if own is None else None
-        """What is searched where nothing better is known than a network that learnt the model's answers."""
+        """What is searched where the model cannot be read."""
         self.oracle: Oracle = own or (self.model if self.imitation is None else self.imitation.oracle)
         self.beside: list[SharedContext] = []
         """The same for tasks with other bounds, as far as there was one."""
@@ -110,11 +110,10 @@ class SharedContext:
         classifier = self.space.task.classifier
         if self.settings.oracle == "model" or classifier.parts:
             return None
-        model = read_code_model(self.space)
-        rounding = None if model is None else seen_rounding(self.space, model)
-        if model is None or rounding is None:
-            return None
-        return CodeOracle(self.space, model, rounding=rounding, threshold=classifier.guide)
+        found = read_exactly(self.space)
+        return (
+            None if found is None else CodeOracle(self.space, found[0], rounding=found[1], threshold=classifier.guide)
+        )
 
     def fits(self, task: Task) -> bool:
         """Whether a task is on the same table and model, within the same bounds."""
@@ -156,6 +155,35 @@ class SharedContext:
             return measured_imitation(self.space, oracle, self.model)
         except ClassifierError:
             return None
+
+
+def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
+    """The task's model by codes, and how far rounding may carry its margins, if it can be read.
+
+    What was read is kept for other searches of the same model, and held against it each time.
+    """
+    known = space.task.readings
+    for read in (lambda: known.get("codes"), lambda: read_code_model(space)):
+        model = read()
+        rounding = None if model is None else seen_rounding(space, model)
+        if model is not None and rounding is not None:
+            known["codes"] = model
+            return model, rounding
+    return None
+
+
+def imitation_of(task: Task, *, seed: int = 0) -> ImitatingTrees | None:
+    """Trees that imitate a task's model, if that is neither a network nor of a kind that can be read, and answers.
+
+    A model of such a kind that is too large to be read is too much for a few trees as well.
+    """
+    classifier = task.classifier
+    if classifier.module is not None or classifier.parts or is_readable(classifier):
+        return None
+    try:
+        return imitating_trees(task, seed=seed)
+    except ClassifierError:
+        return None
 
 
 class Context:

@@ -6,13 +6,14 @@ candidate are looked for among rows with the very same categories, and only wher
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from ..hashing import distinct
-from .space import Codes, Floats, SearchSpace
+from .space import Bools, Codes, Floats, SearchSpace
 
 NEIGHBOURS = 20
 # Training rows compared with, and how many training rows make a combination of categories usual.
@@ -27,6 +28,24 @@ REMEMBERED = 2_000
 FEW = 8
 # Distances held at a time.
 CELLS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Of each point, the distances to its neighbours, `points x k`, their places, and its density; NaN: not known."""
+
+    distance: Floats
+    place: Codes
+    density: Floats
+    is_placed: Bools
+
+    @classmethod
+    def empty(cls, points: int, k: int) -> Reference:
+        """Nothing known yet."""
+        shape = (points, k)
+        return cls(
+            np.zeros(shape), np.zeros(shape, dtype=np.int64), np.full(points, np.nan), np.zeros(points, dtype=bool)
+        )
 
 
 class Density:
@@ -73,9 +92,7 @@ class Density:
 
     def _lof(self, codes: Codes) -> Floats:
         distance, place = self._neighbours(codes, own=False)
-        last, density = self._reference
-        reach = np.maximum(distance, last[place]).mean(axis=1) + 1e-10
-        return np.asarray(np.round(density[place].mean(axis=1) * reach, 9))
+        return np.asarray(np.round(self._densities(place).mean(axis=1) * self._reach(distance, place), 9))
 
     @cached_property
     def points(self) -> Codes:
@@ -87,11 +104,27 @@ class Density:
         return points[np.argsort(self._key(points), kind="stable")]
 
     @cached_property
-    def _reference(self) -> tuple[Floats, Floats]:
-        """Of each point, the distance to its last neighbour and its local reachability density."""
-        distance, place = self._neighbours(self.points, own=True)
-        last = distance[:, -1]
-        return last, 1.0 / (np.maximum(distance, last[place]).mean(axis=1) + 1e-10)
+    def _reference(self) -> Reference:
+        """What is known of the points so far: they are many, and few of them are near any candidate."""
+        return Reference.empty(len(self.points), min(NEIGHBOURS, len(self.points) - 1))
+
+    def _reach(self, distance: Floats, place: Codes) -> Floats:
+        """The mean reachability distance, by the distances to points, `n x k`, and their places."""
+        known, new = self._reference, np.unique(place)
+        new = new[~known.is_placed[new]]
+        if len(new):
+            known.distance[new], known.place[new] = self._neighbours(self.points[new], own=True)
+            known.is_placed[new] = True
+        return np.asarray(np.maximum(distance, known.distance[place, -1]).mean(axis=1) + 1e-10)
+
+    def _densities(self, place: Codes) -> Floats:
+        """The local reachability density of points."""
+        known, new = self._reference, np.unique(place)
+        new = new[np.isnan(known.density[new])]
+        if len(new):
+            self._reach(np.zeros((len(new), 1)), new[:, None])
+            known.density[new] = 1.0 / self._reach(known.distance[new], known.place[new])
+        return np.asarray(known.density[place])
 
     @cached_property
     def _buckets(self) -> tuple[Codes, Codes, Codes]:

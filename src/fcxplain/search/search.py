@@ -10,15 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from ..causal import CausalGraph
-from ..classifier.distillation import Differentiable
 from ..classifier.imitation import ImitatingTrees
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
@@ -36,6 +34,9 @@ from .reach import out_of_reach
 from .space import Codes, Rows, snaps
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
+
+if TYPE_CHECKING:
+    from ..classifier.distillation import Differentiable
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 512, 16
@@ -136,8 +137,7 @@ class Search:
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
-        spent = Effort(time.perf_counter() - wall, time.process_time() - cpu, torch.get_num_threads(), calls)
-        return replace(made, effort=spent, costs=self.context.costs)
+        return replace(made, effort=Effort.since(wall, cpu, calls), costs=self.context.costs)
 
     def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows are searched in vain: no legal candidate gets the class wanted, as far as the model was read."""
@@ -190,7 +190,7 @@ class Search:
         """Rows without an answer or a proof are searched again, with the user's own model for all candidates."""
         lacking = (np.bincount(answers.row, minlength=len(part.rows)) == 0) & (found.status != Status.IMPOSSIBLE)
         left = self.settings.budget.calls - found.spent
-        rows = np.flatnonzero(lacking & (left > 0))
+        rows = np.flatnonzero(lacking & (left > 0) & ~found.cut_short)
         if not len(rows):
             return found, answers
         own = part.take(rows)

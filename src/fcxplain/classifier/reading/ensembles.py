@@ -11,9 +11,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import some
@@ -24,6 +26,8 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
+# Categories differ by codes below this.
+CODES = 256
 
 HISTOGRAM_NODE = (
     "value count feature_idx num_threshold missing_go_to_left left right gain depth is_leaf bin_threshold "
@@ -58,8 +62,8 @@ LIGHTGBM_SETTINGS = (
     "boost_from_average metric early_stopping_rounds early_stopping_round first_metric_only drop_rate max_drop "
     "skip_drop uniform_drop xgboost_dart_mode top_rate other_rate data_sample_strategy monotone_constraints "
     "monotone_constraints_method monotone_penalty interaction_constraints min_gain_to_split num_class tree_learner "
-    "num_threads device_type device use_quantized_grad max_cat_threshold cat_l2 cat_smooth "
-    "enable_bundle bin_construct_sample_cnt feature_pre_filter"
+    "num_threads device_type device use_quantized_grad max_cat_threshold cat_l2 cat_smooth min_data_per_group "
+    "max_cat_to_onehot enable_bundle bin_construct_sample_cnt feature_pre_filter"
 )
 
 
@@ -133,15 +137,41 @@ def _of_kind(model: Any, *names: str) -> Any:
     return model
 
 
-def _plain(column: Any, most: Any, missing_left: Any, left: Any, right: Any, scores: Floats) -> Tree:
-    """A tree that asks about numbers only."""
+def _plain(
+    column: Any,
+    most: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    scores: Floats,
+    sets: dict[int, Bools] | None = None,
+) -> Tree:
+    """A tree that asks about numbers, and at the nodes of `sets` about categories: which codes go left."""
     left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
     column, most = np.asarray(column, dtype=np.int64), np.asarray(most, dtype=np.float64)
-    none = np.empty((0, 256), dtype=bool)
-    missing = np.asarray(missing_left).astype(bool)
-    return Tree(
-        column, most, missing, np.full(len(left), -1), none, left, right, np.where(left[:, None] < 0, scores, 0.0)
-    )
+    missing, table = np.asarray(missing_left).astype(bool), np.full(len(left), -1)
+    table[list(sets or {})] = np.arange(len(sets or {}))
+    tables = np.array(list((sets or {}).values()), dtype=bool).reshape(-1, CODES)
+    return Tree(column, most, missing, table, tables, left, right, np.where(left[:, None] < 0, scores, 0.0))
+
+
+def _codes(codes: Any) -> Bools:
+    """A set of categories, as yes and no for each code."""
+    found = np.zeros(CODES, dtype=bool)
+    # A category that has no code here is an IndexError, and the model is not read.
+    found[np.asarray(codes, dtype=np.int64)] = True
+    return found
+
+
+def _by_code(x: Any, categories: list[list[Any] | None]) -> Any:
+    """A table whose columns of categories are codes: by place in what the model knows of each, -1 for others."""
+    if not isinstance(x, pd.DataFrame):
+        return _dense(x, np.nan)
+    columns = [
+        column if known is None else pd.Series(pd.Index(known).get_indexer(pd.Index(column)), index=x.index)
+        for (_, column), known in zip(x.items(), categories, strict=True)
+    ]
+    return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
 
 
 def _for_class(values: Floats, place: int, classes: int) -> Floats:
@@ -281,35 +311,53 @@ def _xgboost(model: Any) -> Read:
     _refuse_others(
         "its booster", booster["model"]["gbtree_model_param"], "num_parallel_tree num_trees size_leaf_vector"
     )
-    if int(about.get("num_target", 1)) != 1 or "c" in learner["feature_types"]:
-        raise ValueError("several targets and features that are categories are not known")
+    if int(about.get("num_target", 1)) != 1:
+        raise ValueError("several targets are not known")
     inner, classes = booster["model"], int(about["num_class"]) or 1
     end = len(inner["trees"])
     best = getattr(model, "best_iteration", None)
     if best is not None:
         end = inner["iteration_indptr"][best + 1]
     trees = [_xgboost_tree(t, k, classes) for t, k in zip(inner["trees"][:end], inner["tree_info"], strict=False)]
+    categories = _xgboost_categories(learner["feature_types"], inner.get("cats"))
     # What a sparse matrix leaves out is missing to XGBoost.
     return Read(
         trees,
-        lambda x: _dense(x, np.nan).astype(np.float32).astype(np.float64),
+        lambda x: _by_code(x, categories).astype(np.float32).astype(np.float64),
         lambda x: _two_columns(model.predict(x, output_margin=True)),
         roundoff=SINGLE,
     )
 
 
+def _xgboost_categories(kinds: list[str], known: Any) -> list[list[Any] | None]:
+    """The categories that each column was trained on, by their codes; None for numbers."""
+    names: list[list[Any] | None] = [None] * len(kinds)
+    for i in (i for i, kind in enumerate(kinds) if kind == "c"):
+        kept = known["enc"][i]
+        _refuse_others("its categories", kept, "offsets values")
+        letters = bytes(kept["values"])
+        names[i] = [letters[a:b].decode() for a, b in pairwise(kept["offsets"])]
+        if not names[i]:
+            raise ValueError("categories that are not text are not known")
+    return names
+
+
 def _xgboost_tree(tree: dict[str, Any], k: int, classes: int) -> Tree:
     _refuse_others("a tree", tree, XGBOOST_TREE)
     _refuse_others("a tree", tree["tree_param"], "num_deleted num_feature num_nodes size_leaf_vector")
-    if any(tree["split_type"]) or tree.get("categories") or int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
-        raise ValueError("splits by categories and leaves for several classes are not known")
+    if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+        raise ValueError("leaves for several classes are not known")
+    if sum(tree["split_type"]) != len(tree.get("categories_nodes", ())):
+        raise ValueError("some splits by categories have no set")
+    lists = zip(*(tree.get(f"categories_{part}", ()) for part in ("nodes", "segments", "sizes")), strict=True)
+    # What is in the set goes right.
+    sets = {node: ~_codes(tree["categories"][start : start + size]) for node, start, size in lists}
     values = np.asarray(tree["split_conditions"], dtype=np.float32)
     # Below, not at most: the number just before.
     most = np.nextafter(values, np.float32(-np.inf)).astype(np.float64)
     scores = _for_class(values.astype(np.float64), k, classes)
-    return _plain(
-        tree["split_indices"], most, tree["default_left"], tree["left_children"], tree["right_children"], scores
-    )
+    sides = tree["default_left"], tree["left_children"], tree["right_children"]
+    return _plain(tree["split_indices"], most, *sides, scores, sets)
 
 
 def _lightgbm(model: Any) -> Read:
@@ -319,39 +367,45 @@ def _lightgbm(model: Any) -> Read:
     objective, classes = dump["objective"], dump["num_tree_per_iteration"]
     if (objective != "binary sigmoid:1" and not objective.startswith("multiclass ")) or dump["average_output"]:
         raise ValueError(f"the objective {objective} is not known")
-    if dump["pandas_categorical"]:
-        raise ValueError("columns of pandas categories are not known")
+    categories = dump["pandas_categorical"] or []
     for tree in dump["tree_info"]:
         _refuse_others("a tree", tree, LIGHTGBM_TREE)
     trees = [_lightgbm_tree(t["tree_structure"], i % classes, classes) for i, t in enumerate(dump["tree_info"])]
-    return Read(trees, _without_missing, lambda x: _two_columns(model.predict(x, raw_score=True)))
+    return Read(
+        trees, lambda x: _lightgbm_columns(x, categories), lambda x: _two_columns(model.predict(x, raw_score=True))
+    )
 
 
-def _without_missing(x: Any) -> Floats:
-    full = np.asarray(_dense(x), dtype=np.float64)
+def _lightgbm_columns(x: Any, categories: list[list[Any]]) -> Floats:
+    kinds = list(x.dtypes) if isinstance(x, pd.DataFrame) else []
+    left = iter(categories)
+    own = [next(left) if isinstance(kind, pd.CategoricalDtype) else None for kind in kinds]
+    full = np.asarray(_by_code(x, own) if kinds else _dense(x), dtype=np.float64)
     if np.isnan(full).any():
         raise ValueError("LightGBM has several ways with missing values, which are not known")
     return full
 
 
 def _lightgbm_tree(root: dict[str, Any], k: int, classes: int) -> Tree:
-    nodes, left, right = [root], [-1], [-1]
+    nodes, left, right, sets = [root], [-1], [-1], {}
     for i, node in enumerate(nodes):
         is_leaf = "leaf_value" in node
         _refuse_others("a leaf" if is_leaf else "a node", node, LIGHTGBM_LEAF if is_leaf else LIGHTGBM_NODE)
         if is_leaf:
             continue
-        if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
-            raise ValueError("splits by categories, and zeros that count as missing, are not known")
+        if node["decision_type"] not in ("<=", "==") or node["missing_type"] == "Zero":
+            raise ValueError("other splits, and zeros that count as missing, are not known")
+        if node["decision_type"] == "==":
+            sets[i] = _codes([int(code) for code in str(node["threshold"]).split("||")])
         for side, child in ((left, node["left_child"]), (right, node["right_child"])):
             side[i] = len(nodes)
             nodes.append(child)
             left.append(-1)
             right.append(-1)
     column = [node.get("split_feature", 0) for node in nodes]
-    most = [node.get("threshold", 0.0) for node in nodes]
+    most = [0.0 if i in sets else node.get("threshold", 0.0) for i, node in enumerate(nodes)]
     scores = _for_class(np.asarray([node.get("leaf_value", 0.0) for node in nodes]), k, classes)
-    return _plain(column, most, np.zeros(len(nodes)), left, right, scores)
+    return _plain(column, most, np.zeros(len(nodes)), left, right, scores, sets)
 
 
 READERS: dict[tuple[str, str], Callable[[Any], Read]] = {

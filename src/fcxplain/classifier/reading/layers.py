@@ -52,13 +52,18 @@ class Layers:
         return hidden if hidden.shape[1] > 1 else np.column_stack([np.zeros(len(hidden)), hidden])
 
 
+def is_layered(model: Any) -> bool:
+    """Whether an estimator is one of scikit-learn's that is read here."""
+    kind = type(model)
+    return kind.__module__.startswith("sklearn.") and kind.__name__ in {*LINEAR, PERCEPTRON}
+
+
 def read_layers(model: Any) -> Layers | None:
     """The layers of a fitted estimator, or None where it is of another kind."""
-    kind = type(model)
-    if not kind.__module__.startswith("sklearn.") or kind.__name__ not in {*LINEAR, PERCEPTRON}:
+    if not is_layered(model):
         return None
     refuse_replaced(model)
-    if kind.__name__ == PERCEPTRON:
+    if type(model).__name__ == PERCEPTRON:
         return Layers(_doubles(model.coefs_), _doubles(model.intercepts_), ACTIVATIONS[model.activation])
     return Layers(_doubles([model.coef_.T]), _doubles([model.intercept_]), ACTIVATIONS["identity"])
 

@@ -17,15 +17,13 @@ from ...errors import ClassifierError
 from ..estimators import Asking, thresholded
 from ..protocol import CheckedClassifier, Classifier
 from ..rows import model_rows
-from .ensembles import Read, Tree, read, reader_of
+from .ensembles import CODES, Read, Tree, read, reader_of
 from .pipeline import final_step
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# Categories differ by codes below this.
-CODES = 256
 # Ensembles with more nodes are left alone: bounds would be expensive, and too loose to prove anything.
 MOST_NODES = 2**20
 # The inside of a model differs from version to version: what cannot be read proves nothing.

@@ -208,7 +208,9 @@ class _Points:
 
 def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     """The cheapest combinations that should bring what each row needs, or else those that bring the most."""
-    points, sets = _points(ladders), _sets(ladders.categories, ladders.gain.shape[1])
+    # A slot that is empty in every row makes no set.
+    there: Bools = np.any(ladders.feature >= 0, axis=0)
+    points, sets = _points(ladders), _sets(ladders.categories, tuple(there.tolist()))
     gain, price = sets.sums(points.gain), sets.sums(points.price)
     same = _same(ladders)
     price = np.where(_clash(same, sets), np.inf, price)
@@ -327,9 +329,13 @@ class _Sets:
         return np.concatenate(parts, axis=1)
 
 
-@lru_cache(maxsize=64)
-def _sets(categories: int, slots: int) -> _Sets:
-    """One point, two, three of them, ...: a category has one point, a number one for each share."""
+@lru_cache(maxsize=256)
+def _sets(categories: int, there: tuple[bool, ...]) -> _Sets:
+    """One point, two, three of them, ...: a category has one point, a number one for each share.
+
+    `there` says of each slot whether any row has it.
+    """
+    slots = len(there)
     slot_of = [s for s in range(slots) for _ in (SHARES if s >= categories else SHARES[:1])]
     points, nothing = range(len(slot_of)), len(slot_of)
     highest = [slot_of.index(s) for s in range(slots)]
@@ -338,6 +344,7 @@ def _sets(categories: int, slots: int) -> _Sets:
     for size in (3, 4):
         found += list(itertools.combinations(highest, size))
     found += [tuple(highest[:size]) for size in range(5, slots + 1)]
+    found = [points for points in found if all(there[slot_of[p]] for p in points)]
     width = max(len(s) for s in found)
     padded = np.array([(*s, *[nothing] * (width - len(s))) for s in found], dtype=np.int64)
     groups = (list(own) for _, own in itertools.groupby(found, key=len))
