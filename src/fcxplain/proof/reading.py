@@ -44,7 +44,7 @@ class ModelReading:
 
     @classmethod
     def of(cls, task: Task, *, held: bool = True) -> ModelReading:
-        """Whatever can be read. Trees that are not `held` against the model again may be old ones: they prove nothing."""
+        """Whatever can be read. Trees that are not `held` against the model again may be old, and prove nothing."""
         (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task, held=held)
         return cls(network, encoder, trees, (*notes, *problems))
 

@@ -66,7 +66,7 @@ class Settings:
             return self
 
         def inside(codes: Codes) -> Codes:
-            return np.clip(codes - shift, 0, here.tops)
+            return np.asarray(np.clip(codes - shift, 0, here.tops))
 
         return replace(
             self,

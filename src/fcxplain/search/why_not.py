@@ -70,25 +70,24 @@ class Loosened:
     def of(cls, task: Task, every: Sequence[Obstacle], wide: Sequence[Obstacle]) -> Loosened:
         """The task without any of `every` obstacle; its features are without `wide` ones, of which those are some."""
         schema, texts, owners = task.schema, [], []
-        known = {(o.kind, o.name, o.side if o.kind == "bound" else None): o for o in every}
+        rules, freezes = ({o.name: o for o in every if o.kind == kind} for kind in ("rule", "freeze"))
         for rule in task.rules:
-            key = ("rule", rule.text, None) if rule.freezes is None else ("freeze", rule.freezes, None)
-            owners.append(known.get(key))
+            owners.append(rules.get(rule.text) if rule.freezes is None else freezes.get(rule.freezes))
         for obstacle in wide:
             name, feature = notation.name(obstacle.name, schema), task.schema[obstacle.name]
             owner = obstacle if obstacle in every else None
             if obstacle.kind == "bound" and obstacle.side is not None:
                 limit = _widened(feature, obstacle.side)
                 schema = schema.replace(obstacle.name, **{obstacle.side: limit})
-                if feature.name not in task.frozen or ("freeze", feature.name, None) in known:
+                if feature.name not in task.frozen or feature.name in freezes:
                     texts.append(f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}")
                     owners.append(owner)
             elif not feature.mutable:
                 schema = schema.replace(obstacle.name, mutable=True)
                 texts.append(f"{name}' == {name}")
                 owners.append(owner)
-        rules = (*task.rules, *parse_rules(texts, schema))
-        return cls(task.relaxed(rules=rules, schema=schema), tuple(owners))
+        every_rule = (*task.rules, *parse_rules(texts, schema))
+        return cls(task.relaxed(rules=every_rule, schema=schema), tuple(owners))
 
     def without(self, taken: Sequence[Obstacle]) -> Task:
         """The task with some obstacles taken away."""
