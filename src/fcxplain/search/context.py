@@ -162,12 +162,13 @@ def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
 
     What was read is kept for other searches of the same model, and held against it each time.
     """
-    known = space.task.readings
-    for read in (lambda: known.get("codes"), lambda: read_code_model(space)):
+    # Codes are counted from a feature's lower bound.
+    known, schema = space.task.readings.setdefault("codes", {}), space.task.schema
+    for read in (lambda: known.get(schema), lambda: read_code_model(space)):
         model = read()
         rounding = None if model is None else seen_rounding(space, model)
         if model is not None and rounding is not None:
-            known["codes"] = model
+            known[schema] = model
             return model, rounding
     return None
 
