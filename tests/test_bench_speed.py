@@ -13,12 +13,14 @@ import pytest
 import loans
 from fcxplain import FCx, evaluate, plots
 from fcxplain.benchmark.discovery import measure_discovery, synthetic
-from fcxplain.benchmark.speed import dice
+from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
+from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, ModelSpeed, budget_curves, models_speed
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
 from fcxplain.benchmark.speed.timing import this_machine
 from fcxplain.benchmark.speed.training import Growth
+from fcxplain.datasets import Dataset, load_dataset
 from fcxplain.errors import DataError
 from fcxplain.progress import Progress
 from fcxplain.training_loop import Schedule
@@ -43,6 +45,11 @@ def contenders(fcx: FCx, refused: pd.DataFrame) -> list[dice.Contender]:
     return dice.compared(fcx, refused, fitting=2.0, rows=4, repeat=1)
 
 
+@pytest.fixture(scope="module")
+def adult() -> Dataset:
+    return load_dataset("adult", rows=800)
+
+
 def test_what_cannot_be_measured_is_named_with_every_other_fault():
     with pytest.raises(DataError, match="Did you mean 'tables'") as told:
         measured("adult", ["tabels"], up_to=10)
@@ -64,6 +71,7 @@ def test_there_are_as_many_measurements_as_are_said(fcx, refused):
     parts = JOBS, ("file to file, 5 rows", "file to file, 10 rows"), dice.NAMES
     assert seen == [Progress(job, done, len(part)) for part in parts for done, job in enumerate(part)]
     assert jobs(["explaining", "streaming", "compare"], up_to=10_000) == 1 + len(seen)
+    assert jobs(["models", "budget"], 1_000) == len(models.MODELS) + len(models.CURVES)
     assert (jobs(["memory"], 1_000), jobs(["growth"], 100_000), jobs(["training", "growth"], 10_000)) == (1, 3, 3)
 
 
@@ -107,6 +115,58 @@ def test_the_package_answers_by_our_model_keeps_immutables_and_leaves_random_sta
     assert random.getstate() == before
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_that_is_read_is_asked_less_than_one_that_is_queried_about_all(adult):
+    seen: list[Progress] = []
+    names = (LOGISTIC, BOOSTING)
+    found = models_speed(adult, names, rows=20, repeat=1, on_progress=seen.append)
+    assert seen == [Progress(name, number, 2) for number, name in enumerate(names)]
+    assert [(m.model, m.oracle) for m in found] == [(n, oracle) for n in names for oracle in ("model", "auto")]
+    for own, auto in (found[:2], found[2:]):
+        assert (own.rows, own.verified, auto.verified, own.faster) == (20, 100, 100, None)
+        assert auto.queries < own.queries / 4
+        assert auto.faster == own.seconds / auto.seconds
+        assert auto.cost == pytest.approx(own.cost, rel=0.1)
+
+
+def test_a_model_without_its_package_says_how_to_get_it(adult, monkeypatch):
+    monkeypatch.setitem(models.PACKAGES, "of nobody", ("no_such_package", "Classifier", {}))
+    (line,) = models_speed(adult, ["of nobody"], rows=20)
+    assert (line.note, line.rows_per_second) == ("not installed: pip install no_such_package", None)
+
+
+def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult, tmp_path: Path):
+    points = budget_curves(adult, [(BOOSTING, False)], rows=10)
+    assert [p.budget for p in points] == list(models.BUDGETS)
+    assert {p.series for p in points} == {f"{BOOSTING}, search alone"}
+    verified = [p.verified for p in points]
+    assert verified == sorted(verified)
+    assert verified[-1] == 100
+    speed = Speed(this_machine(), budgets=tuple(points))
+    assert [p["changes"] for p in speed.to_dict()["budget"]] == [p.changes for p in points]
+    speed.draw_budgets(tmp_path / "curve.svg")
+    drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    assert all(words in drawn for words in ("rows verified, per cent", "features changed", "queries of the model"))
+
+
+def test_a_curve_is_drawn_of_budgets_only(tmp_path: Path):
+    with pytest.raises(DataError, match="Measure budget first"):
+        Speed(this_machine()).draw_budgets(tmp_path / "curve.svg")
+
+
+def test_tables_of_models_and_budgets_take_their_places_on_a_page(tmp_path: Path):
+    lines = ModelSpeed("one", "model", 10, 0.2, 2.0, 90, 80, 100, 2, 8), ModelSpeed("two", "", 0, note="not installed")
+    budgets = BudgetPoint("one", True, 1, 10, 0.0, None, 2.0), BudgetPoint("one", True, 1_000, 10, 90.0, 1.5, 20.0)
+    page = tmp_path / "page.md"
+    page.write_text("# Speed\n<!-- models -->\n<!-- end -->\n\n<!-- budget -->\nold\n<!-- end -->\n", encoding="utf-8")
+    Speed(this_machine(), models=lines, budgets=budgets).fill(page)
+    told = page.read_text(encoding="utf-8")
+    assert "| one | model | 5 |  | 90.0 | 80.0 | 100.0 | 2.000 | 8.000 | 0.2 |\n| two |" in told
+    assert "| 1 | 0.0 |  |\n| 1,000 | 90.0 | 1.50 |\n<!-- end -->" in told
+    assert "old" not in told
+    with pytest.raises(DataError, match="has places for 'models'"):
+        Speed(this_machine(), budgets=budgets).fill(page)
 
 
 def test_streaming_has_a_line_for_each_number_of_rows_the_smallest_first(fcx, refused):

@@ -242,6 +242,20 @@ def test_what_another_study_measured_is_copied(measured: Measured, tmp_path: Pat
     assert copied.figures == results[0].figures
 
 
+def test_both_parts_of_fcx_are_methods_and_the_draw_needs_no_training_of_its_own():
+    brief = as_settings({"schedule__epochs": 1, "schedule__steps": 5})
+    asked: dict[str, Any] = {"rows": 1_200, "explained": 20}
+    jobs = {name: Job("adult", name, settings=brief, **asked) for name in ("fcx", "fcx-draw")}
+    jobs["fcx-search"] = Job("adult", "fcx-search", **asked)
+    found = {name: measure(job) for name, job in jobs.items()}
+    assert found["fcx"].fitting == found["fcx-draw"].fitting
+    assert found["fcx-search"].fitting.epochs is None
+    assert found["fcx"].figures["success"] == found["fcx-search"].figures["success"] == 100
+    # Five steps teach little, and nothing mends a draw.
+    assert set(found["fcx-draw"].counts) == {"best_effort", "verified"}
+    assert found["fcx-draw"].figures["success"] < 100
+
+
 def test_the_same_job_gives_the_same_figures(measured: Measured):
     timed = ("rows_per_second",)
     first, again = measured[2][0], measure(measured[1][0])

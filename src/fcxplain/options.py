@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .errors import DataError, Fault
 from .explanation import Explanation, Status, WhyNot, joined
@@ -96,9 +97,15 @@ def _with_reasons(found: Explanation, search: Search, options: Options, on_progr
     def find(task: Task, rows: pd.DataFrame, depth: int) -> Explanation:
         return search.narrowed(task, options.difficulty).explain(rows, depth=depth)
 
+    def in_vain(task: Task, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        return search.narrowed(task, options.difficulty).out_of_reach(rows)
+
     wall, cpu = time.perf_counter(), time.process_time()
     rows, wanted, every = found.rows.iloc[place], found.wanted[place], options.why_not == "all"
-    reasons = why_not(search.task, rows, wanted, find, fixed=every, on_progress=on_progress)
+    proved = found.row_status[place] == Status.IMPOSSIBLE
+    reasons = why_not(
+        search.task, rows, wanted, find, fixed=every, impossible=proved, in_vain=in_vain, on_progress=on_progress
+    )
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()

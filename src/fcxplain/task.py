@@ -137,6 +137,8 @@ class Task:
         self.seed, self.graph = seed, graph
         self.readings: dict[str, Any] = {}
         """What was read of the model, such as its trees as numbers; tasks relaxed of this one share it."""
+        self.on_schema: dict[Schema, Task] = {}
+        """The task on looser features, once they were asked for; tasks relaxed of this one share it."""
         schema = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
         named_classes = None if classes is None else tuple(classes)
         whole = without_ignored(_checked_table(train), named(ignore), schema.names if schema else (), label)
@@ -426,20 +428,32 @@ class Task:
         Task
             A copy.
         """
-        other = copy.copy(self)
-        other.rules = self.rules if rules is None else tuple(rules)
-        if schema is not None and schema != self.schema:
-            other.schema, other.rules = schema, parse_rules(other.rules, schema)
-            # Codes are counted from a feature's lower bound.
-            other.__dict__.pop("sample", None)
-            other.encoder = _refitted(self.encoder, schema)
-            other.classifier = _reading_wider(self.classifier, schema)
-            other.readings = self.readings if other.classifier is self.classifier else {}
-        if other.rules != self.rules or other.schema is not self.schema:
+        rules = self.rules if rules is None else tuple(rules)
+        if schema is None or schema == self.schema:
+            other = copy.copy(self)
+        else:
+            other, rules = copy.copy(self._on(schema)), parse_rules(rules, schema)
+        other.graph = self.graph
+        if rules != other.rules:
+            other.rules = rules
             for fact in ("frozen", "repairer"):
                 other.__dict__.pop(fact, None)
         other.target = self.target if target is None else checked_target(target, self.classes)
         return other
+
+    def _on(self, schema: Schema) -> Task:
+        """The task on looser features: the same one each time, so that what is made of it can be shared."""
+        if schema not in self.on_schema:
+            other = copy.copy(self)
+            other.schema, other.rules = schema, ()
+            # Codes are counted from a feature's lower bound.
+            for fact in ("sample", "frozen", "repairer"):
+                other.__dict__.pop(fact, None)
+            other.encoder = _refitted(self.encoder, schema)
+            other.classifier = _reading_wider(self.classifier, schema)
+            other.readings = self.readings if other.classifier is self.classifier else {}
+            self.on_schema[schema] = other
+        return self.on_schema[schema]
 
     def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any], apart: int) -> None:
         """Say what looks wrong but may be meant, from the answers to some training rows."""

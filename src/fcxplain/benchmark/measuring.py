@@ -155,9 +155,11 @@ def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dic
         return _once(prepared, f"{_asked_for(job)} fitted", lambda: (method, *_fit(method, prepared, job)))
     if not family or not isinstance(method, FCx):
         return method, *_fit(method, prepared, job)
-    known = str((family, job.rules, method.set_params(prefer="balanced").get_params()))
+    # What answers are to be, and whether they are searched for, is nothing that is learnt.
+    known = str((family, job.rules, method.set_params(prefer="balanced", search=True).get_params()))
     learnt, fitting, history = _once(prepared, known, lambda: (method, *_fit(method, prepared, job)))
-    return copy.copy(learnt).set_params(prefer=job.parameters["prefer"]), fitting, history
+    asked = {name: job.parameters[name] for name in ("prefer", "search")}
+    return copy.copy(learnt).set_params(**asked), fitting, history
 
 
 def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared) -> tuple[Explanation, Explaining]:
@@ -196,7 +198,7 @@ def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
 def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[FitFigures, tuple[dict[str, Any], ...]]:
     """Fit a method, and say what it took; FCx also tells what its epochs took and how its losses went."""
     task, start = _task(method, prepared, job), time.process_time()
-    if not isinstance(method, FCx):
+    if not isinstance(method, FCx) or not method.generator:
         method.fit(task)
         return FitFigures(time.process_time() - start), ()
     watch = Stopwatch()

@@ -47,8 +47,9 @@ def _published(data: str, rules: str, seed: int) -> Method:
     return FCx.as_published("binary" if rules == "binary" else "unary", data, seed)
 
 
-def _preferring(prefer: str) -> Entry:
-    return Entry(lambda data, rules, seed: FCx(prefer=prefer, seed=seed), family="fcx")
+def _default(**chosen: Any) -> Entry:
+    """The default, but for what was chosen."""
+    return Entry(lambda data, rules, seed: FCx(**chosen, seed=seed), family="fcx")
 
 
 def _compared(name: str) -> Entry:
@@ -57,12 +58,15 @@ def _compared(name: str) -> Entry:
     return Entry(lambda data, rules, seed: COMPARED[name](seed=seed), rules)
 
 
-# The default by each of its preferences, the paper's two models, and what they are compared with.
+# The default by each of its preferences, its search alone and one draw alone, the paper's two models, and what they
+# are compared with.
 OURS: dict[str, Entry] = {
-    "fcx": _preferring("balanced"),
-    "fcx-fewest": _preferring("fewest"),
-    "fcx-sparse": _preferring("sparse"),
-    "fcx-plausible": _preferring("plausible"),
+    "fcx": _default(prefer="balanced"),
+    "fcx-fewest": _default(prefer="fewest"),
+    "fcx-sparse": _default(prefer="sparse"),
+    "fcx-plausible": _default(prefer="plausible"),
+    "fcx-search": _default(generator=False),
+    "fcx-draw": _default(search=False),
     "fcx-u": Entry(_published, ("unary",)),
     "fcx-b": Entry(_published, ("binary",)),
 }

@@ -33,16 +33,26 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare; all by default. Or memory.",
+        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. Or memory.",
         autocompletion=console.speeds,
     ),
 ]
 Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
 UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth and streaming.")]
-Compared = Annotated[int, typer.Option("--rows", min=1, help="Rows that compare explains in every way.")]
+Compared = Annotated[
+    int | None,
+    typer.Option("--rows", min=1, help="Rows that compare (30 by default), models and budget (300) explain."),
+]
 PicturePath = Annotated[
     Path | None,
     typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
+]
+SpeedPage = Annotated[
+    Path | None,
+    typer.Option("--page", help="Put the tables of models and budget in their places on a page, as bench report does."),
+]
+CurvePath = Annotated[
+    Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
 ]
 
 
@@ -52,8 +62,10 @@ def bench_speed(
     what: What = None,
     repeat: Repeat = 5,
     up_to: UpTo = 1_000_000,
-    rows: Compared = 30,
+    rows: Compared = None,
     picture: PicturePath = None,
+    curve: CurvePath = None,
+    page: SpeedPage = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -63,23 +75,28 @@ def bench_speed(
     all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
     memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
     against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
-    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Memory: a fit of one epoch with
-    nothing beside it. CPU seconds of one thread.
+    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
+    about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
+    queried, with and without a generator. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
     """
     from ..benchmark.speed.speed import MEASURED, measured
 
-    if picture is not None:
-        check_output(picture, PICTURES, "--picture")
+    for path, option in ((picture, "--picture"), (curve, "--curve")):
+        if path is not None:
+            check_output(path, PICTURES, option)
     chosen = split(what) or list(MEASURED)
     how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
     # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
     with working(f"measuring on {data}", even=False) as work:
         found = measured(data, chosen, on_progress=work.tell, **how)
-    if picture is not None:
-        found.draw(picture)
-        err.print(escape(f"picture in {picture}"), highlight=False, soft_wrap=True)
+    for path, draw in ((picture, found.draw), (curve, found.draw_budgets)):
+        if path is not None:
+            draw(path)
+            err.print(escape(f"picture in {path}"), highlight=False, soft_wrap=True)
+    if page is not None:
+        found.fill(page)
     if as_json:
         return print_json(found.to_dict())
     tables = [
@@ -87,13 +104,15 @@ def bench_speed(
         _growth(found.growth, "rows of one epoch"),
         _growth(found.streaming, "rows explained, file to file"),
         _contenders(found.contenders),
+        *(_lines(lines) for lines in found.tables().values()),
     ]
     for shown in tables:
         if shown.row_count:
             out.print(shown)
-    for one in found.contenders:
-        if one.note:
-            out.print(escape(f"{one.name}: {one.note}"), highlight=False, soft_wrap=True)
+    noted = [*((c.name, c.note) for c in found.contenders), *((m.model, m.note) for m in found.models)]
+    for name, note in noted:
+        if note:
+            out.print(escape(f"{name}: {note}"), highlight=False, soft_wrap=True)
     out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
     out.print(escape(f"measured on {found.machine}"), highlight=False, soft_wrap=True)
     return None
@@ -124,6 +143,14 @@ def _contenders(contenders: Sequence[Contender]) -> Table:
     return shown
 
 
+def _lines(lines: Sequence[Sequence[str]]) -> Table:
+    """A table whose first line is its head."""
+    shown = table_of(*lines[0])
+    for line in lines[1:]:
+        shown.add_row(*line)
+    return shown
+
+
 bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
 
 DataSets = Annotated[
@@ -139,7 +166,7 @@ Methods = Annotated[
     typer.Option(
         "--methods",
         "--method",
-        help="Names with commas between them (fcx, fcx-u, revise, ...), all, or a class of your own as "
+        help="Names with commas between them (fcx, fcx-search, fcx-draw, revise, ...), all, or a class of your own as "
         "package.module:Class; FCx and its variants by default.",
         autocompletion=console.methods,
     ),

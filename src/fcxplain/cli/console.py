@@ -21,11 +21,11 @@ CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
 PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
 CONVENTIONS = ("ours", "authors")
 METHODS = (
-    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-u", "fcx-b"),
+    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-search", "fcx-draw", "fcx-u", "fcx-b"),
     *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
 )
 STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")
-SPEEDS = ("tables", "training", "growth", "explaining", "streaming", "compare", "memory")
+SPEEDS = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "memory")
 METRICS = (
     *("validity", "validity_soft", "feasibility", "success", "success_possible"),
     *("continuous_proximity", "categorical_proximity", "sparsity"),

@@ -74,13 +74,15 @@ def prove(
     boxes: int = BOXES,
     asks: int = ASKED,
     until: float = np.inf,
+    model: ModelReading | None = None,
 ) -> Proof:
     """Prove for as many rows as can be that no legal row gets the class wanted, or find one that does.
 
     `limit` bounds the legal rows of one row that the model is asked about, and `parts` the pieces into which what a
     row may become is cut for bounds of networks; with `parts=1` nothing is cut. `boxes` is the same for trees, `asks`
     how often the model is asked about a row where their bounds do not settle it, and `until` the time, by the monotonic
-    clock, at which they are given up.
+    clock, at which they are given up. `model` is what was read of the task's model, where that was held against it just
+    now.
     """
     rows, before = task.read(rows)
     wanted, limits = np.asarray(wanted), ProofLimits(limit, parts, boxes, asks, until)
@@ -88,7 +90,8 @@ def prove(
         raise DataError(f"{len(rows):,} rows, but a class wanted for {len(wanted):,}")
     if not len(rows):
         return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows, np.empty(0, dtype=np.int64))
-    model, step, batches = ModelReading.of(task), _rows_at_a_time(task), []
+    model = ModelReading.of(task) if model is None else model
+    step, batches = _rows_at_a_time(task), []
     for part in (slice(start, start + step) for start in range(0, len(rows), step)):
         own = {n: v[part] for n, v in before.items()}
         batches.append(ProofBatch(task, model, limits, rows.iloc[part], own, wanted[part]))

@@ -17,8 +17,9 @@ from ..classifier.rows import legal_codes
 from ..encoding import TableEncoder
 from ..errors import ClassifierError
 from ..hashing import fingerprint
+from ..schema import Natural
 from ..task import Task
-from .tree_cells import cell_trees
+from .tree_cells import CellTrees, cell_trees
 
 if TYPE_CHECKING:
     from ..classifier.reading.networks import ReluNetwork
@@ -42,10 +43,27 @@ class ModelReading:
     """What was in the way."""
 
     @classmethod
-    def of(cls, task: Task) -> ModelReading:
-        """Whatever can be read."""
-        (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task)
+    def of(cls, task: Task, *, held: bool = True) -> ModelReading:
+        """Whatever can be read. Trees that are not `held` against the model again may be old, and prove nothing."""
+        (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task, held=held)
         return cls(network, encoder, trees, (*notes, *problems))
+
+    def cells(self, task: Task, before: Natural) -> CellTrees:
+        """The trees over the cells of a task's features, for rows, natural columns, with values on or off their grids.
+
+        They are made once for all rows without other values.
+        """
+        assert self.trees is not None
+        numbers = ((f, before[f.name]) for f in task.schema if f.is_number)
+        key = (task.schema, *(np.unique(values[~f.on_grid(values)]).tobytes() for f, values in numbers))
+        model, known = task.readings.get("cells", (None, {}))
+        if model is not self.trees or key not in known:
+            # Rows with values of their own have cells of their own: only the last ones are kept.
+            known = {k: v for k, v in known.items() if model is self.trees and not any(k[1:])}
+            made = cell_trees(task, self.trees, before)
+            task.readings["cells"] = self.trees, known | {key: made}
+        found: CellTrees = task.readings["cells"][1][key]
+        return found
 
     @property
     def shown(self) -> int:
@@ -88,7 +106,7 @@ def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
     return bool((task.class_names[logits.argmax(axis=1)] == task.predict(rows))[clear].all())
 
 
-def own_trees(task: Task) -> tuple[TreeModel | None, tuple[str, ...]]:
+def own_trees(task: Task, *, held: bool = True) -> tuple[TreeModel | None, tuple[str, ...]]:
     """The trees of a task's classifier, if it has any that can be read, and what was in the way.
 
     They are held against the model on a few rows each time, and when they are read on many: where its regions are.
@@ -96,8 +114,10 @@ def own_trees(task: Task) -> tuple[TreeModel | None, tuple[str, ...]]:
     classifier = task.classifier
     if classifier.module is not None:
         return None, ()
-    few = task.legal_rows(PROBE_ROWS, seed=0)
     known: TreeModel | None = task.readings.get("trees")
+    if known is not None and not held:
+        return known, ()
+    few = task.legal_rows(PROBE_ROWS, seed=0)
     if known is not None and agrees(classifier, known, few):
         return known, ()
     model, notes = read_trees(classifier, few)

@@ -19,7 +19,7 @@ from ..region.region import Places
 from ..rules.check import Bools
 from ..task import Task
 from .batch import ProofBatch, ProofLimits, Reason
-from .tree_cells import CellRegion, CellTrees, CellWays, cell_trees
+from .tree_cells import CellRegion, CellTrees, CellWays
 
 # Boxes looked at for one row at most, and leaves times boxes.
 BOXES = 20_000
@@ -260,7 +260,7 @@ def by_trees(batch: ProofBatch) -> None:
     # What is found is asked about once more, with all its checks.
     budget, before = replace(limits, asks=limits.asks - 1), batch.region.before
     try:
-        trees = cell_trees(batch.task, model, {n: v[rows] for n, v in before.items()})
+        trees = batch.model.cells(batch.task, {n: v[rows] for n, v in before.items()})
         verdicts = [_verdict(batch, row, model, trees, budget) for row in rows.tolist()]
     except ClassifierError as error:
         batch.notes.append(f"nothing is proved by trees: {error}")

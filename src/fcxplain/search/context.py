@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..causal import CausalGraph
 from ..classifier.imitation import ImitatingTrees, imitating_trees
@@ -55,6 +57,24 @@ class Settings:
         """Whether a row needs no search if a draw is good."""
         return self.draws is not None and k == 1 and self.n_draws > 0 and (self.quick or self.n_draws == 1)
 
+    def in_codes_of(self, there: SearchSpace, here: SearchSpace) -> Settings:
+        """The same for a task with other bounds, from which its codes are counted."""
+        low = [
+            f.codes(g.at(np.zeros(1, dtype=np.int64)))[0] for f, g in zip(there.features, here.features, strict=True)
+        ]
+        draws, imitation, shift = self.draws, self.imitation, np.asarray(low, dtype=np.int64)
+        if (draws is None and imitation is None) or not shift.any():
+            return self
+
+        def inside(codes: Codes) -> Codes:
+            return np.asarray(np.clip(codes - shift, 0, here.tops))
+
+        return replace(
+            self,
+            draws=None if draws is None else lambda codes, wanted, n: draws(inside(codes), wanted, n) + shift,
+            imitation=imitation and replace(imitation, columns=lambda codes: imitation.columns(inside(codes))),
+        )
+
 
 class SharedContext:
     """What depends on the table and the model alone."""
@@ -68,6 +88,8 @@ class SharedContext:
         self.imitation = self._imitated() if own is None else None
         """What is searched where the model cannot be read."""
         self.oracle: Oracle = own or (self.model if self.imitation is None else self.imitation.oracle)
+        self.beside: list[SharedContext] = []
+        """The same for tasks with other bounds, as far as there was one."""
 
     def _network(self) -> Oracle | None:
         """The user's own network, if the model is one."""
@@ -93,6 +115,11 @@ class SharedContext:
         return (
             None if found is None else CodeOracle(self.space, found[0], rounding=found[1], threshold=classifier.guide)
         )
+
+    def fits(self, task: Task) -> bool:
+        """Whether a task is on the same table and model, within the same bounds."""
+        own = self.space.task
+        return task.classifier is own.classifier and task.encoder is own.encoder and task.train is own.train
 
     @cached_property
     def slope(self) -> nn.Module | None:
@@ -136,12 +163,13 @@ def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
 
     What was read is kept for other searches of the same model, and held against it each time.
     """
-    known = space.task.readings
-    for read in (lambda: known.get("codes"), lambda: read_code_model(space)):
+    # Codes are counted from a feature's lower bound.
+    known, schema = space.task.readings.setdefault("codes", {}), space.task.schema
+    for read in (lambda: known.get(schema), lambda: read_code_model(space)):
         model = read()
         rounding = None if model is None else seen_rounding(space, model)
         if model is not None and rounding is not None:
-            known["codes"] = model
+            known[schema] = model
             return model, rounding
     return None
 
@@ -220,9 +248,11 @@ class Context:
         return ChangeCosts(w.several, w.change, w.category, w.distance, hard)
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
-        """The parts for another task; on the same table and model, what depends on these alone is shared."""
-        return Context(task, self.settings, difficulty, self.shared if self._shares(task) else None)
-
-    def _shares(self, task: Task) -> bool:
-        own = self.shared.space.task
-        return task.classifier is own.classifier and task.encoder is own.encoder and task.train is own.train
+        """The parts for another task; on the same table, bounds and model, what depends on these alone is shared."""
+        known = [self.shared, *self.shared.beside]
+        shared = next((one for one in known if one.fits(task)), None)
+        if shared is None:
+            there = SearchSpace(task)
+            shared = SharedContext(there, self.shared.settings.in_codes_of(there, self.shared.space))
+            self.shared.beside.append(shared)
+        return Context(task, shared.settings, difficulty, shared)

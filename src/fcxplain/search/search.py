@@ -30,6 +30,7 @@ from .cost import CostWeights, weights_for
 from .imitation import imitated
 from .oracles import Oracle
 from .propose.draws import Draws
+from .reach import out_of_reach
 from .space import Codes, Rows, snaps
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
@@ -142,6 +143,14 @@ class Search:
         calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
         return replace(made, effort=Effort.since(wall, cpu, calls), costs=self.context.costs)
 
+    def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which rows are searched in vain: no legal candidate gets the class wanted, as far as the model was read."""
+        if not self.context.oracle.additive:
+            return np.zeros(len(rows), dtype=bool)
+        _, natural = self.task.read(rows)
+        wanted = self.task.class_places(np.full(len(rows), self.task.target, dtype=object))
+        return out_of_reach(self.context, self.context.space.present(natural, wanted))
+
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""
         asked = inquiry.asked
@@ -159,7 +168,7 @@ class Search:
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
             found, answers = self._answered(runner, part, count)
-            if self.context.is_read or self.context.imitation is not None:
+            if runner.deepest == DEEPEST and (self.context.is_read or self.context.imitation is not None):
                 found, answers = self._asked_again(runner, part, found, answers)
             lacking = np.flatnonzero(np.bincount(answers.row, minlength=len(part.rows)) == 0)
             if best_effort and len(lacking):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, islice
 from math import comb
 from typing import Any
@@ -12,15 +13,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import ClassifierError, SchemaError
+from ..errors import ClassifierError
 from ..explanation import Explanation, Status
 from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
 from ..progress import WHY_NOT, OnProgress, Progress, nobody
-from ..proof.proof import Proof, prove
-from ..rules import Rule, holds, in_words
+from ..proof.proof import prove
+from ..proof.reading import ModelReading
+from ..rules import Rule, holds, in_words, notation, parse_rules
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
-from ..schema import Feature
+from ..schema import Feature, Schema
 from ..schema.feature import plain
 from ..task import Task
 
@@ -32,11 +34,8 @@ def obstacles(task: Task, *, fixed: bool = False) -> tuple[Obstacle, ...]:
     """All that may stand in the way: rules first, then bounds, then, if that is asked for, what is `fixed`."""
     still = {*task.schema.immutable, *(name for rule in task.rules for name in _frozen(rule.formula))}
     open_rules = [r for r in task.rules if r.freezes is None and (fixed or _may_give_way(r, still))]
-    moving = [f for f in task.schema if f.is_number and f.name not in still]
-    bounds = [_of_bound(f, side) for f in moving for side in ("low", "high") if _widened(f, side) is not None]
-    freezes = [
-        Obstacle("freeze", f.name, f"{f.title} cannot be changed", f.name) for f in task.schema if f.name in still
-    ]
+    bounds = [o for o in _bounds(task.schema) if o.name not in still]
+    freezes = [_of_freeze(f) for f in task.schema if f.name in still]
     # The same rule written twice is one obstacle.
     return tuple(dict.fromkeys([*map(_of_rule, open_rules), *bounds, *(freezes if fixed else ())]))
 
@@ -56,18 +55,51 @@ def _may_give_way(rule: Rule, still: set[str]) -> bool:
     return still.isdisjoint(_frozen(rule.formula)) and not (primed and primed <= still)
 
 
+@dataclass(frozen=True, eq=False)
+class Loosened:
+    """A task on features as wide as without any obstacle; bounds and what is fixed stand as rules, as all rules do.
+
+    So all tasks without some obstacles share what is made of the model.
+    """
+
+    task: Task
+    owners: tuple[Obstacle | None, ...]
+    """The obstacle that each rule of the task stands for, if it is one that may be taken away."""
+
+    @classmethod
+    def of(cls, task: Task, every: Sequence[Obstacle], wide: Sequence[Obstacle]) -> Loosened:
+        """The task without any of `every` obstacle; its features are without `wide` ones, of which those are some."""
+        schema, texts, owners = task.schema, [], []
+        rules, freezes = ({o.name: o for o in every if o.kind == kind} for kind in ("rule", "freeze"))
+        for rule in task.rules:
+            owners.append(rules.get(rule.text) if rule.freezes is None else freezes.get(rule.freezes))
+        for obstacle in wide:
+            name, feature = notation.name(obstacle.name, schema), task.schema[obstacle.name]
+            owner = obstacle if obstacle in every else None
+            if obstacle.kind == "bound" and obstacle.side is not None:
+                limit = _widened(feature, obstacle.side)
+                schema = schema.replace(obstacle.name, **{obstacle.side: limit})
+                if feature.name not in task.frozen or feature.name in freezes:
+                    texts.append(f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}")
+                    owners.append(owner)
+            elif not feature.mutable:
+                schema = schema.replace(obstacle.name, mutable=True)
+                texts.append(f"{name}' == {name}")
+                owners.append(owner)
+        every_rule = (*task.rules, *parse_rules(texts, schema))
+        return cls(task.relaxed(rules=every_rule, schema=schema), tuple(owners))
+
+    def without(self, taken: Sequence[Obstacle]) -> Task:
+        """The task with some obstacles taken away."""
+        rules = [
+            r for r, owner in zip(self.task.rules, self.owners, strict=True) if owner is None or owner not in taken
+        ]
+        return self.task.relaxed(rules=rules)
+
+
 def without(task: Task, taken: Sequence[Obstacle]) -> Task:
     """The task with some obstacles taken away."""
-    texts = {o.name for o in taken if o.kind == "rule"}
-    freed = {o.name for o in taken if o.kind == "freeze"}
-    rules = [r for r in task.rules if r.text not in texts and r.freezes not in freed]
-    schema = task.schema
-    for obstacle in taken:
-        if obstacle.kind == "freeze":
-            schema = schema.replace(obstacle.name, mutable=True)
-        elif obstacle.kind == "bound" and obstacle.side is not None:
-            schema = schema.replace(obstacle.name, **{obstacle.side: _widened(schema[obstacle.name], obstacle.side)})
-    return task.relaxed(rules=rules, schema=schema)
+    return Loosened.of(task, taken, [o for o in taken if o.kind != "rule"]).without(taken)
 
 
 def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataFrame) -> NDArray[np.bool_]:
@@ -112,6 +144,16 @@ def _of_bound(feature: Feature, side: Side) -> Obstacle:
     return Obstacle("bound", feature.name, words, feature.name, side, limit)
 
 
+def _of_freeze(feature: Feature) -> Obstacle:
+    return Obstacle("freeze", feature.name, f"{feature.title} cannot be changed", feature.name)
+
+
+def _bounds(schema: Schema) -> list[Obstacle]:
+    """All bounds that could be wider."""
+    sides: tuple[Side, ...] = ("low", "high")
+    return [_of_bound(f, side) for f in schema if f.is_number for side in sides if _widened(f, side) is not None]
+
+
 def _widened(feature: Feature, side: Side) -> float | None:
     """A bound moved outwards on the grid; what was never negative does not become so. None: it cannot move."""
     steps = max(1, round(WIDER * (feature.top or 0)))
@@ -126,6 +168,8 @@ def _widened(feature: Feature, side: Side) -> float | None:
 
 Find = Callable[[Task, pd.DataFrame, int], Explanation]
 """A search: verified counterfactuals of rows under a task; the last is how deep it goes, 1 to 3."""
+Reach = Callable[[Task, pd.DataFrame], NDArray[np.bool_]]
+"""Rows for which a search under a task is known to be in vain."""
 
 # Looser tasks that are tried at most, with one obstacle gone and with several.
 TRIES, TRIES_TOGETHER = 200, 60
@@ -141,62 +185,141 @@ def why_not(
     *,
     most: int = 2,
     fixed: bool = False,
+    impossible: NDArray[np.bool_] | None = None,
+    in_vain: Reach | None = None,
     on_progress: OnProgress = nobody,
 ) -> list[WhyNot]:
     """Say for each row what stands in the way of the class wanted.
 
     At most `most` obstacles, 1 or 2, are taken away at once. Features that may not change are among them only if it is
-    asked what is `fixed`. `on_progress` hears of rows done; some of each, since they are looked at together.
+    asked what is `fixed`. Rows that are proved to be `impossible` need no other proof, and those for which a search is
+    `in_vain` are not searched. `on_progress` hears of rows done; some of each, since they are looked at together.
     """
     (rows, _), wanted = task.read(rows), np.asarray(wanted)
+    proved = np.zeros(len(rows), dtype=bool) if impossible is None else impossible.copy()
+    open_rows = np.flatnonzero(~proved)
+    proved[open_rows] = prove(task, rows.iloc[open_rows], wanted[open_rows]).impossible
     answers: dict[int, WhyNot] = {}
     for name in dict.fromkeys(wanted.tolist()):
         own = np.flatnonzero(wanted == name)
-        inquiry = _Inquiry(task.relaxed(target=name), rows.iloc[own], wanted[own], find, fixed=fixed)
+        asked = _Asked(rows.iloc[own], wanted[own], proved[own])
+        inquiry = _Inquiry(task.relaxed(target=name), asked, find, in_vain, fixed=fixed)
         begun = Progress(WHY_NOT, len(answers), len(rows))
         answers |= dict(zip(own.tolist(), inquiry.run(most, begun, on_progress), strict=True))
     return [answers[i] for i in range(len(rows))]
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Rows that are asked about, the classes wanted of them, and which are proved to have no answer."""
+
+    rows: pd.DataFrame
+    wanted: NDArray[Any]
+    impossible: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class _Inquiry:
     """Rows with the same class wanted, and what was found out about each."""
 
-    def __init__(self, task: Task, rows: pd.DataFrame, wanted: NDArray[Any], find: Find, *, fixed: bool) -> None:
-        self.task, self.rows, self.wanted, self.find, self.fixed = task, rows, wanted, find, fixed
+    def __init__(self, task: Task, asked: _Asked, find: Find, in_vain: Reach | None, *, fixed: bool) -> None:
+        self.task, self.asked, self.find, self.in_vain, self.fixed = task, asked, find, in_vain, fixed
         self.every = obstacles(task, fixed=fixed)
-        self.proof: Proof = prove(task, rows, wanted)
-        self.helps: list[list[Relaxation]] = [[] for _ in range(len(rows))]
+        self.helps: list[list[Relaxation]] = [[] for _ in range(len(asked))]
+        self.hopeless: dict[frozenset[Obstacle], set[int]] = {}
+        self.hopeful: dict[frozenset[Obstacle], set[int]] = {}
+        """Rows that are known to have no answer with some obstacles gone, and rows that may have one."""
         self.all_tried = True
-        self.unasked: list[Obstacle] = []
-        """Bounds beyond which the model does not answer."""
+        self._loosen(_bounds(task.schema))
+        if not self._has_answers(_bounds(task.schema)):
+            self._loosen([o for o in _bounds(task.schema) if self._has_answers([o])])
+
+    def _loosen(self, bounds: Sequence[Obstacle]) -> None:
+        """Make what all tries share; the features are the same whichever rules there are, so that more can be."""
+        freezes = [_of_freeze(f) for f in self.task.schema if not f.mutable] if self.fixed else []
+        self.tried = tuple(o for o in self.every if o.kind != "bound" or o in bounds)
+        self.unasked = [o for o in self.every if o not in self.tried]
+        self.loosened = Loosened.of(self.task, self.tried, [*bounds, *freezes])
+        self.__dict__.pop("reading", None)
+
+    @cached_property
+    def reading(self) -> ModelReading:
+        """The model as numbers. It says where a search is in vain, not what is so, which needs no second reading."""
+        return ModelReading.of(self.loosened.task, held=False)
+
+    def _has_answers(self, bounds: Sequence[Obstacle]) -> bool:
+        """Whether the model answers the first row with features beyond their bounds; it is asked once for all rows."""
+        task, known = self.loosened.task, self.task.readings.setdefault("has_answers", {})
+        key = (self.task.schema, *bounds)
+        if key not in known:
+            _, now = task.read(self.asked.rows.iloc[np.zeros(len(bounds), dtype=np.int64)])
+            beyond = {name: values.copy() for name, values in now.items()}
+            for i, bound in enumerate(bounds):
+                beyond[bound.name][i] = getattr(task.schema[bound.name], bound.side or "")
+            try:
+                task.classifier.decide(task.table(beyond))
+                known[key] = True
+            except ClassifierError:
+                known[key] = False
+        return bool(known[key])
 
     def run(self, most: int, begun: Progress, on_progress: OnProgress) -> list[WhyNot]:
-        every, tried, turns = self.every, 0, _turns(most)
-        tries = [min(_tries(size), comb(len(every), size)) for size, _ in turns]
-        self.all_tried = all(comb(len(every), size) <= _tries(size) for size, _ in turns)
+        tried, turns = 0, _turns(most)
+        tries = [min(_tries(size), comb(len(self.tried), size)) for size, _ in turns]
+        self.all_tried = all(comb(len(self.tried), size) <= _tries(size) for size, _ in turns)
         for size, depth in turns:
             # What asks for a fixed feature to change is no way out, so these rows are looked at further.
             known = [_fewest([r for r in found if r.is_advice]) for found in self.helps]
-            for taken in islice(combinations([o for o in every if o not in self.unasked], size), _tries(size)):
+            if size > 1:
+                self._rule_out(np.flatnonzero([not sets for sets in known]))
+            for taken in islice(combinations(self.tried, size), _tries(size)):
                 left = np.flatnonzero([_is_open(sets, taken) for sets in known])
-                if len(left):
+                if len(left) and set(taken) <= set(self.tried):
                     self._try(taken, left, depth)
                 tried += 1
-                on_progress(replace(begun, done=begun.done + len(self.rows) * tried / sum(tries)))
-        return [self._told(i, most) for i in range(len(self.rows))]
+                on_progress(replace(begun, done=begun.done + len(self.asked) * tried / max(sum(tries), 1)))
+        return [self._told(i, most) for i in range(len(self.asked))]
+
+    def _rule_out(self, left: NDArray[np.int64]) -> None:
+        """Find rows that no obstacles help together, and obstacles that all ways out of a row need gone."""
+        left = self._hopeful(self.tried, left)
+        for stays in self.tried:
+            self._hopeful([o for o in self.tried if o != stays], left)
+
+    def _hopeful(self, taken: Sequence[Obstacle], left: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some rows that are not known to have no answer without some obstacles."""
+        gone = frozenset(taken)
+        never = set().union(*(rows for more, rows in self.hopeless.items() if gone <= more))
+        left, known = left[[i not in never for i in left.tolist()]], self.hopeful.setdefault(gone, set())
+        new = left[[i not in known for i in left.tolist()]]
+        if len(new):
+            vain = self._in_vain(self.loosened.without(taken), new)
+            self.hopeless.setdefault(gone, set()).update(new[vain].tolist())
+            known.update(new[~vain].tolist())
+        return left[[i in known for i in left.tolist()]]
+
+    def _in_vain(self, looser: Task, left: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For which rows nothing can be found, by what is cheapest to know."""
+        rows, wanted = self.asked.rows.iloc[left], self.asked.wanted[left]
+        vain = np.zeros(len(left), dtype=bool) if self.in_vain is None else self.in_vain(looser, rows)
+        open_rows = np.flatnonzero(~vain)
+        if len(open_rows):
+            some = rows.iloc[open_rows], wanted[open_rows]
+            vain[open_rows] = prove(looser, *some, limit=0, asks=0, model=self.reading).impossible
+        return vain
 
     def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:
         """Search again without some obstacles, for the rows of which that is not known to be in vain."""
         try:
-            looser = without(self.task, taken)
-            hopeless = prove(looser, self.rows.iloc[left], self.wanted[left], limit=0).impossible
-            left = left[~hopeless]
-            answer = self.find(looser, self.rows.iloc[left], depth) if len(left) else None
-        except (ClassifierError, SchemaError):
-            # A model may refuse values beyond the bounds it knows.
-            if len(taken) > 1 or taken[0].kind != "bound":
+            left = self._hopeful(taken, left)
+            answer = self.find(self.loosened.without(taken), self.asked.rows.iloc[left], depth) if len(left) else None
+        except ClassifierError:
+            if not any(o.kind == "bound" for o in self.tried):
                 raise
-            self.unasked.append(taken[0])
+            # The model has an answer beyond each bound, but not everywhere.
+            self._loosen([])
             return
         if answer is not None:
             self._keep(answer, taken, left)
@@ -210,8 +333,8 @@ class _Inquiry:
     def _told(self, i: int, most: int) -> WhyNot:
         found = sorted(self.helps[i], key=_order)
         sets = tuple(together for together in _fewest(found) if together)
-        status = Status.IMPOSSIBLE if self.proof.impossible[i] else Status.NOT_FOUND
-        label = self.rows.index[i]
+        status = Status.IMPOSSIBLE if self.asked.impossible[i] else Status.NOT_FOUND
+        label = self.asked.rows.index[i]
         label = tuple(map(plain, label)) if isinstance(label, tuple) else plain(label)
         why = WhyNot(label, str(status), sets, found[0] if found else None, "")
         return replace(why, words=self._words(why, most))

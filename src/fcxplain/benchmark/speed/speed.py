@@ -1,5 +1,5 @@
 """Speed as ratios from one run: tables against plain numpy and pandas, training and explaining against the bare
-network, answers against dice-ml's."""
+network, answers against dice-ml's, models as they are read against models queried about every candidate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
 from ...progress import OnProgress, Progress, nobody
 from ...task import Task
-from . import dice, explaining, training
+from ..report import report
+from ..report.markdown import table
+from . import dice, explaining, models, training
 from .dice import Contender, compared
+from .models import BudgetPoint, Lines, ModelSpeed
 from .tables import encoding, repairing
 from .timing import Machine, Timing, cpu_seconds, this_machine
 from .training import Growth, peak_memory, training_growth, training_speed
 
-MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare")
+MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget")
 # Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
 ALONE = "memory"
 # What needs a training made ready, and what a fitted explainer.
@@ -45,6 +48,10 @@ class Speed:
     """Of explaining, file to file."""
     contenders: tuple[Contender, ...] = ()
     """Ways to explain the same rows."""
+    models: tuple[ModelSpeed, ...] = ()
+    """Models of several kinds, queried in two ways."""
+    budgets: tuple[BudgetPoint, ...] = ()
+    """Answers against queries."""
     peak: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,8 +66,22 @@ class Speed:
             "growth": lines(self.growth, "seconds_per_row"),
             "streaming": lines(self.streaming, "seconds_per_row"),
             "compare": lines(self.contenders, "seconds_per_verified"),
+            "models": lines(self.models, "rows_per_second"),
+            "budget": lines(self.budgets),
             "peak": self.peak,
         }
+
+    def tables(self) -> dict[str, Lines]:
+        """What was measured of models and budgets, by name, as texts; the first line is the head."""
+        found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
+        return {name: lines for name, lines in found.items() if len(lines) > 1}
+
+    def fill(self, page: str | Path) -> None:
+        """Put the tables of models and budgets in their places on a page; see `report.fill`."""
+        words = {"models": 2, "budget": 0}
+        report.fill(
+            Path(page), {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
+        )
 
     def draw(self, path: str | Path) -> None:
         """Draw what a row costs against how many there are, as the picture that the name ends in."""
@@ -73,6 +94,20 @@ class Speed:
         table = pd.DataFrame(points, columns=["series", "rows", "microseconds"])
         plots.save(plots.cost_per_row(table), path)
 
+    def draw_budgets(self, path: str | Path) -> None:
+        """Draw verified rows and the changes of their answers against the budget."""
+        from ... import plots
+
+        if not self.budgets:
+            raise DataError("there is no curve to draw. Measure budget first.")
+        points = [
+            (point.budget, measure, point.series, value, None)
+            for point in self.budgets
+            for measure, value in (("rows verified, per cent", point.verified), ("features changed", point.changes))
+        ]
+        table = pd.DataFrame(points, columns=["setting", "measure", "series", "mean", "deviation"])
+        plots.save(plots.study(table, x="queries of the model a row, at most", log_x=True), path)
+
 
 def measured(
     data: str,
@@ -81,13 +116,14 @@ def measured(
     sample: str | None = None,
     repeat: int = 5,
     up_to: int = UP_TO,
-    rows: int = dice.ROWS,
+    rows: int | None = None,
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> Speed:
     """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`.
 
-    up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare".
+    up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare" (30 by default),
+    "models" and "budget" (300).
     on_progress: told when a measurement begins; the stage is what it is.
     """
     chosen = _checked(what, up_to)
@@ -102,9 +138,13 @@ def measured(
         return Speed(machine, (timing,), peak=peak_memory())
     timings = _tables(loaded, repeat, seed, tell) if "tables" in chosen else []
     trained, growth = _training(loaded, chosen, repeat, up_to, seed, tell)
-    explained, answering, contenders = _explaining(loaded, chosen, repeat, up_to, rows, seed, tell)
-    parts = (*timings, *trained, *explained), tuple(growth), tuple(answering), tuple(contenders)
-    return Speed(machine, *parts, peak=peak_memory())
+    explained, answering, contenders = _explaining(loaded, chosen, repeat, up_to, rows or dice.ROWS, seed, tell)
+    how: dict[str, Any] = {"rows": rows or models.ROWS, "seed": seed, "on_progress": tell}
+    by_model = models.models_speed(loaded, repeat=repeat, **how) if "models" in chosen else []
+    budgets = models.budget_curves(loaded, **how) if "budget" in chosen else []
+    timings = [*timings, *trained, *explained]
+    lines = tuple(timings), tuple(growth), tuple(answering), tuple(contenders), tuple(by_model), tuple(budgets)
+    return Speed(machine, *lines, peak=peak_memory())
 
 
 def jobs(chosen: Sequence[str], up_to: int) -> int:
@@ -118,6 +158,8 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
         "explaining": len(explaining.JOBS),
         "streaming": len(_sizes(explaining.SIZES, up_to)),
         "compare": len(dice.NAMES),
+        "models": len(models.MODELS),
+        "budget": len(models.CURVES),
     }
     ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
     return ready + sum(parts[name] for name in set(chosen))

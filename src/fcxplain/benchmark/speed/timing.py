@@ -46,7 +46,18 @@ def best_of(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> t
     return min(t[0] for t in times), min(t[1] for t in times)
 
 
-LIBRARIES = ("fcxplain", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", "dice-ml")
+LIBRARIES = (
+    "fcxplain",
+    "torch",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "xgboost",
+    "xgboost-cpu",
+    "lightgbm",
+    "dice-ml",
+)
 
 
 @dataclass(frozen=True)

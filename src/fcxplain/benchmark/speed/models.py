@@ -1,0 +1,233 @@
+"""What the models that people have cost the search: each by itself, and as it is read or imitated, in one run; and
+how good answers are by how often a model may be queried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from ...datasets import Dataset
+from ...explainer import FCx
+from ...explanation import Explanation
+from ...progress import OnProgress, Progress, nobody
+from ...task import Task
+from ...training_loop import one_thread
+from ..report.markdown import number
+from .timing import cpu_seconds
+
+ROWS = 300
+PREFER = "sparse"
+LOGISTIC, BOOSTING, CALLABLE = "logistic regression", "HistGradientBoosting", "HistGradientBoosting behind a function"
+FOREST = "forest, 100 trees of depth 12"
+# Models of other packages: the package, the class, and its settings.
+PACKAGES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "XGBoost, 150 trees of depth 5": ("xgboost", "XGBClassifier", {"n_estimators": 150, "max_depth": 5}),
+    "LightGBM, 150 trees": ("lightgbm", "LGBMClassifier", {"n_estimators": 150, "verbose": -1}),
+}
+MODELS = (LOGISTIC, BOOSTING, *PACKAGES, FOREST, CALLABLE)
+BUDGETS = (1, 2, 4, 8, 16, 32, 64, 1_000)
+# Whose answers are held against the budget, without and with draws of a generator.
+CURVES = tuple((name, drawn) for name in (BOOSTING, CALLABLE) for drawn in (False, True))
+Lines = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class ModelSpeed:
+    """One model, queried in one way; None where its package is not installed."""
+
+    model: str
+    oracle: str
+    """"model": queried about every candidate. "auto": read or imitated, and asked about what was found."""
+    rows: int
+    fitting: float | None = None
+    """CPU seconds of `FCx.fit` without a generator and of the first answer, once: reading or imitating are in it."""
+    seconds: float | None = None
+    """CPU seconds for all the rows."""
+    queries: float | None = None
+    """Rows that the user's model was shown for each row asked, that row itself among them."""
+    spent: float | None = None
+    """Queries for each row that counted against its budget."""
+    verified: float | None = None
+    """Per cent of the rows."""
+    changes: float | None = None
+    cost: float | None = None
+    """What the changes cost on average by the preference: their number, kind and size."""
+    faster: float | None = None
+    """So many times the rows per second of the model queried about every candidate."""
+    note: str = ""
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Rows in a CPU second."""
+        return None if self.seconds is None else self.rows / self.seconds
+
+
+@dataclass(frozen=True)
+class BudgetPoint:
+    """What a budget buys: per cent of the rows with a verified answer, and the changes of those answers."""
+
+    model: str
+    generator: bool
+    budget: int
+    rows: int
+    verified: float
+    changes: float | None
+    """None where no row has an answer."""
+    queries: float
+    """As in `ModelSpeed`."""
+
+    @property
+    def series(self) -> str:
+        """Which curve it belongs to."""
+        return f"{self.model}, {'with the generator' if self.generator else 'search alone'}"
+
+
+def models_speed(
+    data: Dataset,
+    names: Sequence[str] = MODELS,
+    *,
+    rows: int = ROWS,
+    repeat: int = 5,
+    seed: int = 0,
+    on_progress: OnProgress = nobody,
+) -> list[ModelSpeed]:
+    """Explain refused rows by each model in both ways, without a generator; the best of several turns counts."""
+    found = list[ModelSpeed]()
+    with one_thread(), threadpool_limits(limits=1):
+        for number, name in enumerate(names):
+            on_progress(Progress(name, number, len(names)))
+            model = trained(name, data, seed)
+            if model is None:
+                found.append(ModelSpeed(name, "", 0, note=f"not installed: pip install {PACKAGES[name][0]}"))
+                continue
+            own, auto = (_timed(name, oracle, data, model, rows, repeat, seed) for oracle in ("model", "auto"))
+            found += [own, replace(auto, faster=_over(own.seconds, auto.seconds))]
+    return found
+
+
+def budget_curves(
+    data: Dataset,
+    curves: Sequence[tuple[str, bool]] = CURVES,
+    *,
+    rows: int = ROWS,
+    seed: int = 0,
+    on_progress: OnProgress = nobody,
+) -> list[BudgetPoint]:
+    """Explain refused rows with ever more queries, by boosting as it is and behind a function."""
+    found = list[BudgetPoint]()
+    with one_thread(), threadpool_limits(limits=1):
+        for number, (name, drawn) in enumerate(curves):
+            on_progress(Progress(f"fit {name}, {'a' if drawn else 'no'} generator", number, len(curves)))
+            task = _task(data, trained(name, data, seed))
+            fcx, some = FCx(generator=drawn, prefer=PREFER, seed=seed).fit(task), _refused(data, task, rows, seed)
+            for budget in BUDGETS:
+                marks = _marks(fcx.explain(some, budget=budget))
+                del marks["spent"], marks["cost"]
+                found.append(BudgetPoint(name, drawn, budget, len(some), **marks))
+    return found
+
+
+def trained(name: str, data: Dataset, seed: int = 0) -> Any:
+    """A model of `MODELS` on raw columns, or None where its package is not installed."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+    categories: Any = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    numbers: Any = StandardScaler()
+    if name in PACKAGES:
+        package, kind, settings = PACKAGES[name]
+        if find_spec(package) is None:
+            return None
+        model = getattr(import_module(package), kind)(n_jobs=1, random_state=seed, **settings)
+    elif name == LOGISTIC:
+        model = LogisticRegression(max_iter=1_000)
+    elif name == FOREST:
+        model = RandomForestClassifier(100, max_depth=12, random_state=seed)
+    else:
+        model = HistGradientBoostingClassifier(random_state=seed)
+        categories, numbers = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), "passthrough"
+    columns = ColumnTransformer(
+        [("categories", categories, list(data.schema.categories)), ("numbers", numbers, list(data.schema.numbers))]
+    )
+    pipeline = make_pipeline(columns, model).fit(data.train[list(data.schema.names)], data.train[data.label])
+    return (lambda table: pipeline.predict_proba(table)) if name == CALLABLE else pipeline
+
+
+def _task(data: Dataset, model: Any) -> Task:
+    classes = sorted(data.train[data.label].unique().tolist())
+    rules, train = data.rules["binary"], data.train[list(data.schema.names)]
+    return Task(train, model, schema=data.schema, rules=rules, target=data.target, classes=classes)
+
+
+def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
+    """Refused test rows, drawn by the seed."""
+    refused = data.test[list(data.schema.names)][task.refused(data.test)]
+    return refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:most])]
+
+
+def _timed(name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat: int, seed: int) -> ModelSpeed:
+    # A task of its own: what one way has read must not serve the other.
+    task, fcx = _task(data, model), FCx(generator=False, prefer=PREFER, oracle=oracle, seed=seed)
+    some, kept = _refused(data, task, rows, seed), list[Explanation]()
+    fitting = cpu_seconds(lambda: fcx.fit(task).explain(some.iloc[:1]))
+    seconds = min(cpu_seconds(lambda: kept.append(fcx.explain(some))) for _ in range(repeat))
+    return ModelSpeed(name, oracle, len(some), fitting, seconds, **_marks(kept[-1]))
+
+
+def _marks(answer: Explanation) -> dict[str, Any]:
+    """Figures of answers, one a row; means are over those that are verified."""
+    task, asked, passed = answer.task, int(answer.asked.sum()), answer.checks.passed
+    assert answer.costs is not None, "a search says what its answers cost"
+    assert answer.calls is not None, "a search counts its queries"
+    # That there is more than one change would outweigh everything else.
+    costs = replace(answer.costs, several=0.0)
+    price = costs.total(task, task.schema.natural(answer.before), task.schema.natural(answer.answers))
+    means = (float(each[passed].mean()) if passed.any() else None for each in (answer.checks.changes, price))
+    changes, cost = means
+    return {
+        "queries": answer.effort.calls / asked,
+        "spent": int(answer.calls.sum()) / asked,
+        "verified": 100 * int(passed.sum()) / asked,
+        "changes": changes,
+        "cost": cost,
+    }
+
+
+def _over(slow: float | None, quick: float | None) -> float | None:
+    return None if slow is None or quick is None else slow / quick
+
+
+def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
+    """A table with two lines for each model, the head first."""
+    columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
+    lines: Lines = [("model", "oracle", *columns)]
+    for m in models:
+        figures = (m.rows_per_second, m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
+        texts = (number(v, digits=n) for v, n in zip(figures, (0, 1, 1, 1, 1, 3, 3, 1), strict=True))
+        lines.append((m.model, m.oracle, *texts))
+    return lines
+
+
+def budget_lines(points: Sequence[BudgetPoint]) -> Lines:
+    """A table with a line for each budget and two columns for each curve, the head first."""
+    curves = list(dict.fromkeys(point.series for point in points))
+    known = {(point.series, point.budget): (point.verified, point.changes) for point in points}
+    heads = (f"{curve}: {what}" for curve in curves for what in ("verified, %", "changes"))
+    lines: Lines = [("queries a row, at most", *heads)]
+    for budget in dict.fromkeys(point.budget for point in points):
+        figures = (known[curve, budget] for curve in curves)
+        texts = ((number(verified, digits=1), number(changes)) for verified, changes in figures)
+        lines.append((f"{budget:,}", *chain.from_iterable(texts)))
+    return lines
