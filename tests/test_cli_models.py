@@ -129,6 +129,7 @@ def test_without_a_generator_a_model_is_fitted_explained_and_verified(shop: Path
     assert run("verify", folder, "loans.csv", answers, folder=shop).code == 0
     assert "success" in run("evaluate", folder, "--limit", 5, "--metrics", "success", folder=shop).out
     assert "needs the generator" in run("explain", folder, "loans.csv", "--draws", 1, folder=shop).err
+    assert "needs the generator" in run("explain", folder, "loans.csv", "--quick", folder=shop).err
 
 
 def test_a_built_in_data_set_gets_the_papers_settings(tmp_path: Path):
@@ -153,6 +154,8 @@ def test_by_default_only_verified_answers_are_handed_out(shop: Path, tmp_path: P
     found = json.loads(done.out)
     assert {a["status"] for a in found["answers"]} == {"verified"}
     assert all(a["passed"] for a in found["answers"])
+    quick = json.loads(run("explain", tmp_path / "m", "loans.csv", "--quick", "--json", folder=shop).out)
+    assert {a["status"] for a in quick["answers"]} == {"verified"}
     wrong = run("explain", tmp_path / "m", "loans.csv", "--prefer", "spares", folder=shop)
     assert wrong.code == 2
     assert "Did you mean 'sparse'" in wrong.err

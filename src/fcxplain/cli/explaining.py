@@ -180,7 +180,10 @@ Calls = Annotated[
     typer.Option("--budget", "--calls", min=1, help="Ask a model that is no network so often for a row."),
 ]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
-Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row; 1 is fastest.")]
+Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="One pass: the best draw of a row is its answer; others are searched.")
+]
 Chunk = Annotated[
     int | None,
     typer.Option(
@@ -212,6 +215,7 @@ def explain(
     budget: Calls = None,
     seconds: Seconds = None,
     draws: Draws = 16,
+    quick: Quick = False,
     chunk: Chunk = None,
     best_effort: BestEffort = False,
     index: CalledBy = None,
@@ -240,7 +244,7 @@ def explain(
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
-    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws)
+    asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
@@ -319,9 +323,9 @@ def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:
     return given or None
 
 
-def _drawn(draws: int) -> dict[str, int]:
+def _drawn(draws: int, quick: bool) -> dict[str, Any]:
     """What FCx as published refuses is passed on only if it is asked for."""
-    return {"draws": draws} if draws != 16 else {}
+    return ({"draws": draws} if draws != 16 else {}) | ({"quick": True} if quick else {})
 
 
 def _is_parquet(path: str) -> bool:
