@@ -78,13 +78,16 @@ def run(
     seed: int = 0,
     callbacks: Iterable[Callback] = (),
     on_progress: OnProgress = nobody,
+    *,
+    rows: int | None = None,
 ) -> Demo:
     """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model.
 
+    rows: at most so many of the data; None: all of them.
     on_progress: told what is being done, and how much of how much, or 0 of 0 where nothing is counted.
     """
     folder = Path(folder)
-    data = load_dataset(DATA, seed=seed)
+    data = load_dataset(DATA, seed=seed, rows=rows)
     classifier = train_classifier(data, "paper", seed, on_progress=on_progress)
     on_progress(Progress("looking at whom it refuses, and for causes", 0, 0))
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
@@ -96,7 +99,7 @@ def run(
     measured = evaluate(answer, metrics=list(COMPARED)).values
     refusal = _refusal(fcx, refused)
     folder.mkdir(parents=True, exist_ok=True)
-    fcx.save(folder / "model", overwrite=True, source=Source(DATA, data.label, seed=seed).to_dict())
+    fcx.save(folder / "model", overwrite=True, source=Source(DATA, data.label, rows=rows, seed=seed).to_dict())
     answer.to_parquet(folder / "answers.parquet")
     page = fcx.explain(refused.iloc[:ON_PAGE], k=2)
     page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change for {WANTED}")

@@ -19,6 +19,7 @@ def demo(
     output: Annotated[Path, typer.Option("--out", help="The folder for the model, the page and the answers.")] = Path(
         "fcxplain-demo"
     ),
+    rows: Annotated[int | None, typer.Option(min=100, help="At most so many rows of the data; quicker.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -34,7 +35,7 @@ def demo(
 
     _check_folder(output)
     with TrainingProgress(err, then="explaining everybody who is refused") as progress:
-        found = run(output, seed, [progress], progress.tell)
+        found = run(output, seed, [progress], progress.tell, rows=rows)
     if as_json:
         return print_json(_data(found))
     return _print(found)
