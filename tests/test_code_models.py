@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fcxplain import Feature, Schema, Task, as_classifier
 from fcxplain.classifier.imitation import imitating_trees
+from fcxplain.rules import holds
 from fcxplain.search import Search
 from fcxplain.search.code_models import read_code_model
 from fcxplain.search.oracles import CodeOracle, TableOracle, seen_rounding
@@ -258,3 +259,34 @@ def test_native_categories_are_read(kind):
     p = problem.classifier.probabilities(fresh)
     assert by_codes(problem, fresh, 1) == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=2e-4)
     assert isinstance(Search(problem).context.oracle, CodeOracle)
+
+
+def test_what_is_out_of_reach_of_a_sum_is_so_for_every_legal_row():
+    schema = Schema(
+        (
+            Feature("age", "integer", low=0, high=9),
+            Feature("pay", "integer", low=0, high=12),
+            Feature("job", "categorical", levels=("a", "b", "c")),
+            Feature("born", "categorical", levels=("x", "y"), mutable=False),
+        )
+    )
+    draws = np.random.default_rng(0)
+    table = pd.DataFrame({f.name: f.at(draws.integers(0, f.top + 1, 200)) for f in schema})
+    table = schema.table({f.name: table[f.name].to_numpy() for f in schema})
+    good = (table["age"] + 2 * table["pay"] - 4 * (table["job"] == "a") + 3 * (table["born"] == "x")) > 19
+    columns = ColumnTransformer([("c", OneHotEncoder(), ["job", "born"])], remainder="passthrough")
+    model = make_pipeline(columns, LogisticRegression(C=100)).fit(table, good.to_numpy().astype(int))
+    rules = "age' >= age\npay' <= pay + 2 or job' == job and pay' <= pay + 5\njob' != job => age' > age"
+    problem = Task(table, model, schema=schema, rules=rules, target=1)
+    refused = table[problem.refused(table)].head(40)
+    space = pd.MultiIndex.from_product([range(10), range(13), list("abc")], names=["age", "pay", "job"]).to_frame(index=False)
+    possible = []
+    for _, row in refused.iterrows():
+        after = space.assign(born=row["born"])
+        before = pd.DataFrame([row] * len(after)).reset_index(drop=True)
+        before = before.astype({"age": int, "pay": int})
+        legal = holds(problem.rules, before, after)
+        possible.append((problem.predict(after[list(table)])[legal] == 1).any())
+    found = Search(problem).out_of_reach(refused)
+    assert 0 < found.sum() < len(found)
+    assert np.array_equal(found, ~np.array(possible))

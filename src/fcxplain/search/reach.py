@@ -13,8 +13,11 @@ from .space import Bools, Codes, Floats, Rows
 MOST_VALUES, HELD = 20_000, 2**22
 
 
-def out_of_reach(context: Context, rows: Rows) -> Bools:
-    """Rows whose class wanted no candidate gets, going by codes; none where the model's margin is no sum."""
+def out_of_reach(context: Context, rows: Rows, *, whatever_rounding: bool = False) -> Bools:
+    """Rows whose class wanted no candidate gets, going by codes; none where the model's margin is no sum.
+
+    `whatever_rounding`: nor would one if rounding helped it.
+    """
     oracle, space = context.oracle, context.space
     found = np.zeros(len(rows), dtype=bool)
     if not isinstance(oracle, CodeOracle) or not oracle.additive or space.tops.sum() > MOST_VALUES:
@@ -22,10 +25,11 @@ def out_of_reach(context: Context, rows: Rows) -> Bools:
     region = context.legal.region(rows)
     if region is None or any(rows.off_grid_features):
         return found
+    limit = -oracle.rounding if whatever_rounding else oracle.rounding
     size = max(1, HELD // (int(space.tops.max(initial=0)) + 1) // max([1, *(g.open.shape[1] for g in region.groups)]))
     for start in range(0, len(rows), size):
         part = np.arange(start, min(start + size, len(rows)))
-        found[part] = _most(context, oracle, rows.take(part), region.take(part)) <= oracle.rounding
+        found[part] = _most(context, oracle, rows.take(part), region.take(part)) <= limit
     return found
 
 

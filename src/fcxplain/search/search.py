@@ -195,6 +195,7 @@ class Search:
         lacking = (np.bincount(answers.row, minlength=len(part.rows)) == 0) & (found.status != Status.IMPOSSIBLE)
         left = self.settings.budget.calls - found.spent
         rows = np.flatnonzero(lacking & (left > 0) & ~found.cut_short)
+        rows = rows[~out_of_reach(self.context, part.rows.take(rows), whatever_rounding=True)]
         if not len(rows):
             return found, answers
         own = part.take(rows)
