@@ -615,7 +615,7 @@ def test_the_command_with_why_not_ends_well_and_its_file_can_be_read(tmp_path: P
     frozen = '"education,workclass,occupation,marital_status"'
     (tmp_path / "own.csv").write_text("row,freeze\n" + "".join(f"{i},{frozen}\n" for i in range(2)))
     model = ("--classifier", "census_model:model")
-    small = ("--rows", 600, "--epochs", 1, "--set", "schedule__steps=5")
+    small = ("--rows", 600, "--no-generator", "--set", "oracle=model")
     fitted = run("fit", "--data", "adult", "--rules", "binary", *model, *small, "--out", "m", folder=tmp_path)
     assert fitted.code == 0, fitted.err
     files = ("--html", "report.html", "--out", "answers.parquet")
