@@ -279,7 +279,9 @@ def test_what_is_out_of_reach_of_a_sum_is_so_for_every_legal_row():
     rules = "age' >= age\npay' <= pay + 2 or job' == job and pay' <= pay + 5\njob' != job => age' > age"
     problem = Task(table, model, schema=schema, rules=rules, target=1)
     refused = table[problem.refused(table)].head(40)
-    space = pd.MultiIndex.from_product([range(10), range(13), list("abc")], names=["age", "pay", "job"]).to_frame(index=False)
+    space = pd.MultiIndex.from_product([range(10), range(13), list("abc")], names=["age", "pay", "job"]).to_frame(
+        index=False
+    )
     possible = []
     for _, row in refused.iterrows():
         after = space.assign(born=row["born"])
