@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,8 +38,8 @@ MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
 MOST_PIECES, MOST_LEAVES = 1_000, 2**14
 # Grids with more values than this have no line for each value.
 TABLE = 4_096
-# Sums made at a time: what they look up should stay in the processor's cache.
-SUMMED = 2**15
+# Batches of values off the grid whose columns are remembered.
+REMEMBERED = 64
 # Probabilities nearer to 0 than this are all the same to a margin.
 CERTAIN = 1e-6
 # Legal rows that say what a model's trees leave out: a score that all rows begin with.
@@ -186,9 +187,15 @@ class _Values:
         self._table, self._columns, self._grids = space.task.table, columns, _grids(space)
         self._names = space.names
         self.known: ColumnValues = column_values(self._table, columns, self._grids)
+        # The same rows are asked about again and again.
+        self._of = lru_cache(maxsize=REMEMBERED)(self._shown)
 
     def of(self, i: int, values: NDArray[Any]) -> Floats:
-        """The columns of the first row with a feature at other values."""
+        """The columns of the first row with a number at other values."""
+        return self._of(i, np.asarray(values, dtype=np.float64).tobytes())
+
+    def _shown(self, i: int, held: bytes) -> Floats:
+        values = np.frombuffer(held)
         others: Natural = {n: np.full(len(values), grid[0]) for n, grid in self._grids.items()}
         return self._columns(self._table({**others, self._names[i]: values}))
 

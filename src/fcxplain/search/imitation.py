@@ -22,7 +22,8 @@ from .propose.few import FEW
 from .space import Bools, Codes, Floats, Rows
 from .steps import StepRunner
 
-# Where candidates are looked for, in standard deviations beyond the border: at first, and for rows without an answer.
+# Where candidates are looked for, in standard deviations beyond the border, and how deep (see `steps`): at first, and
+# for rows without an answer.
 LEVELS = (((-1.5, 2), (-0.5, 1), (0.5, 1)), ((1.0, 2),))
 # Candidates of each row that are kept, and how many of them the model is asked about at a time.
 KEPT, ROUNDS = 32, (2, 3, 4, 6, 8)
