@@ -69,9 +69,8 @@ class CodeModel(Protocol):
 
 def read_code_model(space: SearchSpace) -> CodeModel | None:
     """The task's model as a function of codes, where it is one that can be read; whether it agrees is not asked."""
-    classifier = space.task.classifier
-    asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
-    if not isinstance(asking, Asking):
+    classifier, asking = space.task.classifier, _asking(space.task.classifier)
+    if asking is None:
         return None
 
     def shown(rows: pd.DataFrame) -> Any:
@@ -85,8 +84,8 @@ def read_code_model(space: SearchSpace) -> CodeModel | None:
 
 def is_readable(classifier: Classifier) -> bool:
     """Whether a classifier is of a kind that is read: trees that are known, or a linear model or a perceptron."""
-    asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
-    if not isinstance(asking, Asking):
+    asking = _asking(classifier)
+    if asking is None:
         return False
     try:
         _, last = final_step(asking.model)
@@ -95,6 +94,12 @@ def is_readable(classifier: Classifier) -> bool:
     if type(last).__name__ == CALIBRATED:
         return True
     return reader_of(last) is not None or is_layered(last)
+
+
+def _asking(classifier: Classifier) -> Asking | None:
+    """How the estimator behind a classifier is asked, if there is one."""
+    answer = classifier.answer if isinstance(classifier, CheckedClassifier) else None
+    return answer if isinstance(answer, Asking) else None
 
 
 def imitating_code_model(space: SearchSpace, found: ImitatingTrees) -> CodeModel:
