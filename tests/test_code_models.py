@@ -24,8 +24,9 @@ from fcxplain import Feature, Schema, Task, as_classifier
 from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.rules import holds
 from fcxplain.search import Search
-from fcxplain.search.code_models import read_code_model
-from fcxplain.search.oracles import CodeOracle, TableOracle, seen_rounding
+from fcxplain.search.oracles.code_models import read_code_model
+from fcxplain.search.oracles.codes import CodeOracle, seen_rounding
+from fcxplain.search.oracles.tables import TableOracle
 from fcxplain.search.space import SearchSpace
 
 SCHEMA = Schema(
@@ -146,7 +147,7 @@ def test_values_off_the_grid_are_read_as_they_are(kind):
 def test_a_tree_too_large_for_one_table_is_cut_in_pieces(monkeypatch):
     whole, table = task(MODELS["deep"]()), rows(200, seed=3)
     before = by_codes(whole, table, 1)
-    monkeypatch.setattr("fcxplain.search.code_models.MOST_ENTRIES", 64)
+    monkeypatch.setattr("fcxplain.search.oracles.code_models.MOST_ENTRIES", 64)
     model = read_code_model(SearchSpace(whole))
     assert len(model.start) > 1
     assert np.array_equal(by_codes(whole, table, 1), before)

@@ -16,7 +16,7 @@ from fcxplain.search.batch import Legal
 from fcxplain.search.candidates import Candidates, diverse, undominated, within
 from fcxplain.search.cost import PREFERENCES, incoherence, price
 from fcxplain.search.density import Density
-from fcxplain.search.network_codes import NetworkCodes
+from fcxplain.search.oracles.networks import NetworkCodes
 from fcxplain.search.propose.combine import first_at_least
 from fcxplain.search.propose.few import few_first
 from fcxplain.search.space import Grids, SearchSpace, moves_of

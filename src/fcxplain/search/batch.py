@@ -11,7 +11,7 @@ from ..region.codes import CodeRegion, code_region
 from ..rules import holds
 from .candidates import Candidates, within
 from .cost import CostWeights, price
-from .oracles import Oracle, Replies
+from .oracles.oracle import Oracle, Replies
 from .space import Bools, Codes, Floats, Rows, SearchSpace
 from .spending import Spending
 

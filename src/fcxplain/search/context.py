@@ -19,10 +19,13 @@ from ..errors import ClassifierError
 from ..explanation import ChangeCosts
 from ..task import Task
 from .batch import Legal
-from .code_models import CodeModel, imitating_code_model, is_readable, read_code_model
 from .cost import CostWeights, effects_of
 from .density import Density
-from .oracles import CodeOracle, Imitation, Oracle, TableOracle, measured_imitation, seen_rounding
+from .oracles.code_models import CodeModel, imitating_code_model, is_readable, read_code_model
+from .oracles.codes import CodeOracle, seen_rounding
+from .oracles.imitation import Imitation, measured_imitation
+from .oracles.oracle import Oracle
+from .oracles.tables import TableOracle
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
 from .propose.draws import Draws
 from .space import Bools, Codes, Grids, Moves, SearchSpace, moves_of
@@ -97,7 +100,7 @@ class SharedContext:
         if classifier.module is None and self._surrogate is None:
             return None
         from ..classifier import differentiable
-        from .network_codes import is_exact, network_oracle
+        from .oracles.networks import is_exact, network_oracle
 
         if self._surrogate is None:
             self._surrogate = differentiable(classifier, self.space.task)

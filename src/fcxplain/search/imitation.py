@@ -17,7 +17,8 @@ from .batch import Batch
 from .candidates import Candidates, SearchResult, joined, within
 from .cost import MOST
 from .improve import improved
-from .oracles import FAR, Imitation
+from .oracles.imitation import Imitation
+from .oracles.oracle import FAR
 from .propose.few import FEW
 from .space import Bools, Codes, Floats, Rows
 from .steps import StepRunner

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..region.codes import CodeRegion, NumberSide, RuleWays
 from .context import Context
-from .oracles import CodeOracle
+from .oracles.codes import CodeOracle
 from .space import Bools, Codes, Floats, Rows
 
 # Values of all features together, and numbers held at a time, in arrays of rows x ways x values.

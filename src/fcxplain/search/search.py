@@ -28,7 +28,7 @@ from .candidates import SearchResult, one_after_the_other, within
 from .context import ORACLES, Context, Settings
 from .cost import CostWeights, weights_for
 from .imitation import imitated
-from .oracles import Oracle
+from .oracles.oracle import Oracle
 from .propose.draws import Draws
 from .reach import out_of_reach
 from .space import Codes, Rows, snaps

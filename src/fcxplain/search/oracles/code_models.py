@@ -17,19 +17,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..classifier.estimators import Asking
-from ..classifier.imitation import ImitatingTrees
-from ..classifier.protocol import CheckedClassifier, Classifier
-from ..classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
-from ..classifier.reading.layers import Layers, is_layered, read_layers
-from ..classifier.reading.pipeline import ColumnValues, column_values, final_step
-from ..classifier.reading.trees import UNREADABLE, Trees
-from ..classifier.reading.trees import joined as joined_trees
-from ..classifier.rows import model_rows
-from ..errors import ClassifierError
-from ..proof.tree_cells import MOST_VALUES, CellSides, cell_sides
-from ..schema import Natural
-from .space import Bools, Codes, Floats, SearchSpace
+from ...classifier.estimators import Asking
+from ...classifier.imitation import ImitatingTrees
+from ...classifier.protocol import CheckedClassifier, Classifier
+from ...classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
+from ...classifier.reading.layers import Layers, is_layered, read_layers
+from ...classifier.reading.pipeline import ColumnValues, column_values, final_step
+from ...classifier.reading.trees import UNREADABLE, Trees
+from ...classifier.reading.trees import joined as joined_trees
+from ...classifier.rows import model_rows
+from ...errors import ClassifierError
+from ...proof.tree_cells import MOST_VALUES, CellSides, cell_sides
+from ...schema import Natural
+from ..space import Bools, Codes, Floats, SearchSpace
+from .oracle import CERTAIN
 
 CALIBRATED = "CalibratedClassifierCV"
 # Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.
@@ -40,8 +41,6 @@ MOST_PIECES, MOST_LEAVES = 1_000, 2**14
 TABLE = 4_096
 # Batches of values off the grid whose columns are remembered.
 REMEMBERED = 64
-# Probabilities nearer to 0 than this are all the same to a margin.
-CERTAIN = 1e-6
 # Legal rows that say what a model's trees leave out: a score that all rows begin with.
 PROBES = 64
 

@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..classifier.protocol import BLOCK
-from ..classifier.reading.networks import EXTREME
-from ..classifier.rows import legal_codes
-from ..classifier.torch_modules import LogProbabilities, evaluating, like_parameters
+from ...classifier.protocol import BLOCK
+from ...classifier.reading.networks import EXTREME
+from ...classifier.rows import legal_codes
+from ...classifier.torch_modules import LogProbabilities, evaluating, like_parameters
+from ..space import Codes, Floats, SearchSpace
 from .code_models import TABLE
-from .oracles import FAR, LEAST, MUCH, PROBES, CodeOracle
-from .space import Codes, Floats, SearchSpace
+from .codes import LEAST, MUCH, PROBES, CodeOracle
+from .oracle import FAR
 
 
 class NetworkCodes:

@@ -1,0 +1,83 @@
+"""Any model, queried by decoded tables: each distinct row once, and no longer than there is budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from ...classifier.protocol import Predictions
+from ...hashing import distinct
+from ...schema import Natural
+from ...task import Task
+from ..candidates import within
+from ..space import Bools, Codes, Rows, SearchSpace
+from ..spending import Spending
+from .oracle import Replies, margins
+
+# Rows of a table that a model is shown at a time; where time counts, it begins with few.
+CHUNK, FEW = 65_536, 64
+
+
+class TableOracle:
+    """Any model, by decoded tables."""
+
+    cheap, additive, is_own = False, False, False
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space, self.task = space, space.task
+
+    def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
+        """See `Oracle`."""
+        return classes_of(self.task, rows)
+
+    def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
+        """See `Oracle`."""
+        margin, valid = np.full(len(row), -np.inf), np.zeros(len(row), dtype=bool)
+        granted = np.flatnonzero(spending.admit(row))
+        if len(granted):
+            known, reached = self._known(present, row[granted], codes[granted], spending)
+            there = granted[reached]
+            wanted = present.wanted[row[there]]
+            margin[there] = margins(known.probabilities[reached], wanted, self.task.classifier.guide)
+            valid[there] = (known.choice[reached] == wanted) & known.firm[reached]
+        return Replies(margin, valid)
+
+    def _known(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> tuple[Predictions, Bools]:
+        """What the user's own model decides, about each distinct row once; and for which there was time."""
+        first, inverse = self._distinct(present, row, codes)
+        known, reached = Predictions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
+        # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
+        order = np.argsort(within(row)[first], kind="stable") if spending.deadline < np.inf else np.arange(len(first))
+        for part in _parts(order, spending):
+            table = self.space.table(present, row[first[part]], codes[first[part]])
+            known.put(part, self.task.classifier.decide(table, final=False))
+            reached[part] = True
+            spending.show(len(part))
+        spending.give_back(row[~reached[inverse]])
+        return known.take(inverse), reached[inverse]
+
+    def _distinct(self, present: Rows, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
+        own = np.asarray(present.off_grid.any(axis=1))
+        # A value off the grid is its row's own, so such rows share no question with others.
+        return distinct(np.column_stack([codes, np.where(own[row], row, -1)]) if own.any() else codes)
+
+
+def classes_of(task: Task, rows: pd.DataFrame) -> Codes:
+    """Places of the classes that the user's own model gives rows."""
+    parts = [task.classifier.decide(rows.iloc[s : s + CHUNK]).choice for s in range(0, len(rows), CHUNK)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:
+    """What is asked at a time, until the deadline: as much as the time left allows, going by the last part."""
+    start, size = 0, CHUNK if spending.deadline == np.inf else FEW
+    while start < len(order) and not spending.is_late:
+        began = time.monotonic()
+        yield order[start : start + size]
+        start, now = start + size, time.monotonic()
+        if spending.deadline < np.inf:
+            rate = size / max(now - began, 1e-9)
+            size = int(np.clip(rate * (spending.deadline - now) / 2, FEW, min(4 * size, CHUNK)))
