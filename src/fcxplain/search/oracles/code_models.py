@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from ...classifier.estimators import Asking
 from ...classifier.imitation import ImitatingTrees
@@ -29,7 +31,7 @@ from ...classifier.rows import model_rows
 from ...errors import ClassifierError
 from ...proof.tree_cells import MOST_VALUES, CellSides, cell_sides
 from ...schema import Natural
-from ..space import Bools, Codes, Floats, SearchSpace
+from ..space import Bools, Codes, Floats, Rows, SearchSpace
 from .oracle import CERTAIN
 
 CALIBRATED = "CalibratedClassifierCV"
@@ -37,6 +39,8 @@ CALIBRATED = "CalibratedClassifierCV"
 MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
 # Ensembles of more pieces, or more leaves to make them of, take longer to look up than they are worth.
 MOST_PIECES, MOST_LEAVES = 1_000, 2**14
+# Entries of the lines that features share which are looked up together, and places summed at a time.
+GROUPED, LOOKED_UP = 2**19, 2**19
 # Grids with more values than this have no line for each value.
 TABLE = 4_096
 # Batches of values off the grid whose columns are remembered.
@@ -46,24 +50,44 @@ PROBES = 64
 
 
 class CodeModel(Protocol):
-    """Sums of what features add, and logits of the sums."""
+    """A model as a function of codes."""
 
-    start: NDArray[Any]
-    """What every sum begins with; whole numbers where sums are places in tables."""
     additive: bool
     """Whether the second class's lead is itself a sum over features."""
 
-    def learn(self, i: int, values: NDArray[Any]) -> None:
-        """Make ready for values of a feature that are off its grid."""
+    def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
+        """Logarithms of what classes score, `n x classes`, for candidates: the largest is the most probable."""
 
-    def of_values(self, i: int, values: NDArray[Any]) -> NDArray[Any]:
+
+class SummedCodes(ABC):
+    """A model that begins with a sum of what the value of each feature adds."""
+
+    space: SearchSpace
+    start: Floats
+    """What every sum begins with."""
+
+    @abstractmethod
+    def of_values(self, i: int, values: NDArray[Any]) -> Floats:
         """What values of a feature add, `n x width`."""
 
-    def of_codes(self, i: int, codes: Codes) -> NDArray[Any]:
+    @abstractmethod
+    def of_codes(self, i: int, codes: Codes) -> Floats:
         """The same for values of the grid, by their codes."""
 
-    def logits(self, sums: NDArray[Any]) -> Floats:
-        """Logarithms of what classes score, `n x classes`: the largest is the most probable."""
+    @abstractmethod
+    def scores(self, sums: Floats) -> Floats:
+        """Logits of the sums, `n x classes`."""
+
+    def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
+        """See `CodeModel`."""
+        sums = np.tile(self.start, (len(row), 1))
+        for i, name in enumerate(self.space.names):
+            part = self.of_codes(i, codes[:, i])
+            if present.off_grid_features[i]:
+                stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
+                part = np.where(stays[:, None], self.of_values(i, present.natural[name])[row], part)
+            sums += part
+        return self.scores(sums)
 
 
 def read_code_model(space: SearchSpace) -> CodeModel | None:
@@ -153,11 +177,11 @@ def _grids(space: SearchSpace) -> dict[str, NDArray[Any]]:
     return {f.name: f.at(np.arange(top + 1)) for f, top in zip(space.features, space.tops.tolist(), strict=True)}
 
 
-class LayerCodes:
+class LayerCodes(SummedCodes):
     """Layers on columns, each of one feature: its values add to the first layer."""
 
     def __init__(self, space: SearchSpace, layers: Layers, columns: Callable[[pd.DataFrame], Floats]) -> None:
-        self.layers, self._values = layers, _Values(space, columns)
+        self.space, self.layers, self._values = space, layers, _Values(space, columns)
         known, weight = self._values.known, layers.weights[0]
         free = np.setdiff1d(np.arange(len(known.base)), np.concatenate([np.empty(0, dtype=np.int64), *known.owned]))
         self.start = layers.biases[0] + known.base[free] @ weight[free]
@@ -167,20 +191,17 @@ class LayerCodes:
         self._columns = [values[:, own] for values, own in zip(known.values, known.owned, strict=True)]
         self._lines = [x @ w if len(x) <= TABLE else None for x, w in zip(self._columns, self._weights, strict=True)]
 
-    def learn(self, i: int, values: NDArray[Any]) -> None:
-        """See `CodeModel`."""
-
     def of_values(self, i: int, values: NDArray[Any]) -> Floats:
-        """See `CodeModel`."""
+        """See `SummedCodes`."""
         return np.asarray(self._values.of(i, values)[:, self._values.known.owned[i]] @ self._weights[i])
 
     def of_codes(self, i: int, codes: Codes) -> Floats:
-        """See `CodeModel`."""
+        """See `SummedCodes`."""
         lines = self._lines[i]
         return lines.take(codes, axis=0) if lines is not None else self._columns[i][codes] @ self._weights[i]
 
-    def logits(self, sums: Floats) -> Floats:
-        """See `CodeModel`."""
+    def scores(self, sums: Floats) -> Floats:
+        """See `SummedCodes`."""
         return self.layers.after_first(sums)
 
 
@@ -217,7 +238,7 @@ class _Piece:
 
 
 class TreeCodes:
-    """Trees over cells. A sum is a place for each piece of a tree in its table, and a score the sum of what is there.
+    """Trees over cells. Each piece of a tree has a place in its table, and a score is the sum of what stands there.
 
     `shares`: scores are probabilities, not log-odds.
     """
@@ -238,10 +259,9 @@ class TreeCodes:
         self._build()
 
     def _build(self) -> None:
-        task = self.space.task
         if (self.trees.asked < 0).sum() > MOST_LEAVES:
             raise ClassifierError(f"its trees have more than {MOST_LEAVES:,} leaves")
-        self.sides: CellSides = cell_sides(task, self.trees.questions, self.columns, self._values)
+        self.sides: CellSides = cell_sides(self.space.task, self.trees.questions, self.columns, self._values)
         leaves = self.trees.scores
         # Of two classes, only the lead counts.
         scores = [leaves[:, 1] - leaves[:, 0]] if leaves.shape[1] == 2 else list(leaves.T)
@@ -249,42 +269,104 @@ class TreeCodes:
         sizes = [p.table.size for p in pieces]
         if len(pieces) > MOST_PIECES or sum(sizes) > ALL_ENTRIES:
             raise ClassifierError(f"its trees need more than {MOST_PIECES:,} tables")
-        self._score = np.array([p.score for p in pieces], dtype=np.int64)
-        self._count = len(scores)
-        self.start = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
+        pieces.sort(key=lambda piece: piece.score)
+        self._ends = np.searchsorted([p.score for p in pieces], np.arange(len(scores) + 1))
         self._entries = np.concatenate([p.table.ravel() for p in pieces])
-        self._lines = [np.zeros((len(grid), len(pieces)), dtype=np.intp) for grid in self.sides.grids]
-        for number, piece in enumerate(pieces):
-            for i, places in zip(piece.features, piece.places, strict=True):
-                self._lines[i][:, number] = places
+        self.pieces, self._groups = len(pieces), self._grouped(pieces)
+        self._ones = np.ones(max(LOOKED_UP, self.pieces))
         self._cells = [np.repeat(np.arange(len(g)), np.maximum(g.last - g.first + 1, 0)) for g in self.sides.grids]
 
-    def learn(self, i: int, values: NDArray[Any]) -> None:
+    def _grouped(self, pieces: list[_Piece]) -> list[_Group]:
+        """Features in groups, so that few look-ups make the place of a candidate in every table."""
+        most, sizes = GROUPED // max(len(pieces), 1), [len(grid) for grid in self.sides.grids]
+        lines = [np.zeros((size, len(pieces)), dtype=np.int32) for size in sizes]
+        for number, piece in enumerate(pieces):
+            for i, places in zip(piece.features, piece.places, strict=True):
+                lines[i][:, number] = places
+        groups = list[_Group]()
+        for i in sorted(range(len(sizes)), key=lambda i: sizes[i]):
+            if groups and len(groups[-1].lines) * sizes[i] <= most:
+                groups[-1] = groups[-1].joined(i, lines[i])
+            else:
+                groups.append(_Group((i,), lines[i]))
+        groups[0].lines[:] += np.cumsum([0, *(p.table.size for p in pieces[:-1])], dtype=np.int32)
+        return groups
+
+    def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """See `CodeModel`."""
-        known, grid = self.space.names[i], self.sides.grids[i]
-        if not all(float(v) in grid.elsewhere for v in values):
-            self._values[known] = np.unique(np.concatenate([self._values[known], values]))
+        cells = self._cells_of(present, row, codes)
+        lines = np.stack([group.line(cells) for group in self._groups])
+        # Neighbours on a grid are often in the same cell.
+        new = np.append(True, (lines[:, 1:] != lines[:, :-1]).any(axis=0))
+        found, size = lines[:, new], max(1, LOOKED_UP // self.pieces)
+        parts = [self._scores(found[:, start : start + size]) for start in range(0, found.shape[1], size)]
+        return np.asarray(np.concatenate(parts)[new.cumsum() - 1])
+
+    def _cells_of(self, present: Rows, row: Codes, codes: Codes) -> list[Codes]:
+        """The cell of each feature of candidates."""
+        off_grid = [i for i, some in enumerate(present.off_grid_features) if some]
+        self._learn({i: present.natural[self.space.names[i]][present.off_grid[:, i]] for i in off_grid})
+        cells = [own.take(codes[:, i]) for i, own in enumerate(self._cells)]
+        for i in off_grid:
+            own, known = present.natural[self.space.names[i]], self.sides.grids[i].elsewhere
+            there = np.array([known.get(float(v), -1) for v in own], dtype=np.int64)[row]
+            stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
+            cells[i] = np.where(stays, there, cells[i])
+        return cells
+
+    def _learn(self, values: dict[int, NDArray[Any]]) -> None:
+        """Make sure that values off the grid have their cells."""
+        new = {i: own for i, own in values.items() if not all(float(v) in self.sides.grids[i].elsewhere for v in own)}
+        for i, own in new.items():
+            name = self.space.names[i]
+            self._values[name] = np.unique(np.concatenate([self._values[name], own]))
+        if new:
             self._build()
 
-    def of_values(self, i: int, values: NDArray[Any]) -> Codes:
-        """See `CodeModel`."""
-        grid = self.sides.grids[i]
-        return np.asarray(self._lines[i][[grid.of(self.space.features[i], v) for v in values]])
+    def _scores(self, lines: Codes) -> Floats:
+        """Logits of what stands at lines of the groups, `groups x n`."""
+        places = self._groups[0].lines.take(lines[0], axis=0)
+        for group, own in zip(self._groups[1:], lines[1:], strict=True):
+            places += group.lines.take(own, axis=0)
+        scores = [self._sum(places[:, a:b]) for a, b in itertools.pairwise(self._ends)]
+        if len(scores) > 1:
+            found = np.column_stack(scores) + self.base
+            return np.asarray(np.log(np.clip(found, CERTAIN, 1.0))) if self.shares else found
+        lead = scores[0] + (self.base[1] - self.base[0])
+        if not self.shares:
+            return np.column_stack([np.zeros(len(lead)), lead])
+        return np.asarray(np.log(np.clip(np.column_stack([1 - lead, 1 + lead]) / 2, CERTAIN, 1.0)))
 
-    def of_codes(self, i: int, codes: Codes) -> Codes:
-        """See `CodeModel`."""
-        return self._lines[i].take(self._cells[i].take(codes), axis=0)
+    def _sum(self, places: NDArray[np.int32]) -> Floats:
+        """What stands at places, summed line by line: a sparse product does both at once."""
+        rows, width = places.shape
+        ends = np.arange(0, rows * width + 1, max(width, 1), dtype=np.int32)
+        if not width:
+            return np.zeros(rows)
+        picked = csr_array((self._ones[: places.size], places.ravel(), ends), shape=(rows, len(self._entries)))
+        return np.asarray(picked @ self._entries)
 
-    def logits(self, sums: Codes) -> Floats:
-        """See `CodeModel`."""
-        found = self._entries.take(sums)
-        if self._count == 1:
-            lead = found.sum(axis=1) + (self.base[1] - self.base[0])
-            if not self.shares:
-                return np.column_stack([np.zeros(len(lead)), lead])
-            return np.asarray(np.log(np.clip(np.column_stack([1 - lead, 1 + lead]) / 2, CERTAIN, 1.0)))
-        scores = np.column_stack([found[:, self._score == c].sum(axis=1) for c in range(self._count)]) + self.base
-        return np.asarray(np.log(np.clip(scores, CERTAIN, 1.0))) if self.shares else scores
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Features that are looked up together: for each combination of their cells, what it adds to all places."""
+
+    features: tuple[int, ...]
+    lines: NDArray[np.int32]
+    sizes: tuple[int, ...] = ()
+    """How many cells the features after the first have."""
+
+    def joined(self, i: int, lines: NDArray[np.int32]) -> _Group:
+        """With one more feature."""
+        both = (self.lines[:, None] + lines).reshape(-1, lines.shape[1])
+        return _Group((*self.features, i), both, (*self.sizes, len(lines)))
+
+    def line(self, cells: list[Codes]) -> Codes:
+        """The line of each candidate."""
+        line = cells[self.features[0]]
+        for i, size in zip(self.features[1:], self.sizes, strict=True):
+            line = line * size + cells[i]
+        return line
 
 
 def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
@@ -379,33 +461,13 @@ class CalibratedCodes:
 
     def __init__(self, parts: list[tuple[CodeModel, list[Any], bool]]) -> None:
         self.parts = parts
-        self._update()
 
-    def _update(self) -> None:
-        self.start = np.concatenate([part.start for part, _, _ in self.parts])
-        ends = np.cumsum([len(part.start) for part, _, _ in self.parts])
-        self._spans = [slice(end - len(part.start), end) for (part, _, _), end in zip(self.parts, ends, strict=True)]
-
-    def learn(self, i: int, values: NDArray[Any]) -> None:
+    def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """See `CodeModel`."""
-        for part, _, _ in self.parts:
-            part.learn(i, values)
-        self._update()
-
-    def of_values(self, i: int, values: NDArray[Any]) -> NDArray[Any]:
-        """See `CodeModel`."""
-        return np.concatenate([part.of_values(i, values) for part, _, _ in self.parts], axis=1)
-
-    def of_codes(self, i: int, codes: Codes) -> NDArray[Any]:
-        """See `CodeModel`."""
-        return np.concatenate([part.of_codes(i, codes) for part, _, _ in self.parts], axis=1)
-
-    def logits(self, sums: NDArray[Any]) -> Floats:
-        """See `CodeModel`."""
-        total: Floats | float = 0.0
-        for (part, calibrators, by_score), span in zip(self.parts, self._spans, strict=True):
-            logits = part.logits(sums[:, span])
-            total = total + _calibrated(logits, calibrators, by_score=by_score)
+        total: Any = sum(
+            _calibrated(part.logits(present, row, codes), calibrators, by_score=by_score)
+            for part, calibrators, by_score in self.parts
+        )
         return np.asarray(np.log(np.clip(total / len(self.parts), CERTAIN, 1.0)))
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...classifier.rows import legal_codes
 from ...schema import Natural
@@ -21,8 +18,6 @@ from .tables import classes_of
 MUCH, LEAST, WRONG = 16.0, 1e-6, 1e-3
 # Legal rows, and as many training rows, on which a model that was read is held against itself.
 PROBES = 256
-# Numbers looked up at a time: they should stay in the processor's cache.
-LOOKED_UP = 2**17
 
 
 class CodeOracle:
@@ -68,28 +63,7 @@ class CodeOracle:
         """Of candidates, `n x classes`."""
         if not len(row):
             return np.empty((0, len(self.space.task.classes)))
-        off_grid = [i for i, some in enumerate(present.off_grid_features) if some]
-        for i in off_grid:
-            self.model.learn(i, present.natural[self.space.names[i]][present.off_grid[:, i]])
-        own = {i: self.model.of_values(i, present.natural[self.space.names[i]]) for i in off_grid}
-        size = max(1, LOOKED_UP // len(self.model.start)) if self.model.start.dtype.kind == "i" else len(row)
-        parts = (slice(start, start + size) for start in range(0, len(row), size))
-        found = [self.model.logits(self._sums(present, row[part], codes[part], own)) for part in parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
-
-    def _sums(self, present: Rows, row: Codes, codes: Codes, own: dict[int, NDArray[Any]]) -> NDArray[Any]:
-        sums = np.tile(self.model.start, (len(row), 1))
-        for i in range(len(self.space.names)):
-            sums += self._part(i, present, row, codes[:, i], own)
-        return sums
-
-    def _part(self, i: int, present: Rows, row: Codes, codes: Codes, own: dict[int, NDArray[Any]]) -> NDArray[Any]:
-        """What one feature adds; `own` has what rows' values add where some are off the grid."""
-        part = self.model.of_codes(i, codes)
-        if i in own:
-            stays = (codes == present.codes[row, i]) & present.off_grid[row, i]
-            part = np.where(stays[:, None], own[i][row], part)
-        return part
+        return self.model.logits(present, row, codes)
 
 
 def seen_rounding(space: SearchSpace, model: CodeModel) -> float | None:

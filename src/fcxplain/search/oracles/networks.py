@@ -16,12 +16,12 @@ from ...classifier.reading.networks import EXTREME
 from ...classifier.rows import legal_codes
 from ...classifier.torch_modules import LogProbabilities, evaluating, like_parameters
 from ..space import Codes, Floats, SearchSpace
-from .code_models import TABLE
+from .code_models import TABLE, SummedCodes
 from .codes import LEAST, MUCH, PROBES, CodeOracle
 from .oracle import FAR
 
 
-class NetworkCodes:
+class NetworkCodes(SummedCodes):
     """A network on the task's encoded columns, in double precision."""
 
     def __init__(self, space: SearchSpace, module: nn.Module) -> None:
@@ -34,24 +34,21 @@ class NetworkCodes:
         self.additive = not len(self.rest) and len(self.start) == 2
         self._tables = [self._table(i) for i in range(len(space.names))]
 
-    def learn(self, i: int, values: NDArray[Any]) -> None:
-        """See `CodeModel`."""
-
     def of_codes(self, i: int, codes: Codes) -> Floats:
-        """See `CodeModel`."""
+        """See `SummedCodes`."""
         table = self._tables[i]
         return table.take(codes, axis=0) if table is not None else self.of_values(i, self.space.features[i].at(codes))
 
     def of_values(self, i: int, values: NDArray[Any]) -> Floats:
-        """See `CodeModel`."""
+        """See `SummedCodes`."""
         low, spread = self.space.task.encoder.scale_[self.space.names[i]]
         # As the encoder rounds it, so that the network sees the number that it would see in a table.
         kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
         encoded = ((values - low) / spread).astype(kind).astype(np.float64)
         return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
 
-    def logits(self, sums: Floats) -> Floats:
-        """See `CodeModel`."""
+    def scores(self, sums: Floats) -> Floats:
+        """See `SummedCodes`."""
         if not len(self.rest):
             return sums
         whole = np.concatenate([sums, np.zeros((-len(sums) % BLOCK, sums.shape[1]))])
