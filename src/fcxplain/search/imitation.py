@@ -44,8 +44,8 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
     off, pools = np.zeros(len(present)), [batch.nothing()]
     for levels in LEVELS:
         part = batch.of(rows)
-        found = [_found(runner, part, off[rows] + level * imitation.spread, depth) for level, depth in levels]
-        pool = joined(found).best(len(levels) * KEPT)
+        borders = [(off[rows] + level * imitation.spread, depth) for level, depth in levels]
+        pool = _found(runner, part, borders).best(len(levels) * KEPT)
         asked = _Questions(model.of(rows), imitation, pool, off[rows])
         for count in ROUNDS:
             if not asked.ask(asked.most_promising(count)):
@@ -62,12 +62,15 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
     )
 
 
-def _found(runner: StepRunner, part: Batch, border: Floats, depth: int) -> Candidates:
-    """Candidates that the imitation takes for good, if the border lies there."""
-    runner = replace(runner, deepest=depth)
-    batch = runner.batch(replace(part.rows, border=border))
-    kept = runner.shortlisted(batch, runner.found(batch).pool, KEPT)
-    return part.priced(kept.row, kept.codes, kept.how)
+def _found(runner: StepRunner, part: Batch, borders: list[tuple[Floats, int]]) -> Candidates:
+    """Candidates that the imitation takes for good, if the border lies there or there; and how deep to look."""
+    batch, pools = runner.batch(part.rows), list[Candidates]()
+    singles = runner.singles(batch)
+    for border, depth in borders:
+        here, own = replace(batch, rows=replace(part.rows, border=border)), replace(runner, deepest=depth)
+        kept = own.shortlisted(here, own.found(here, singles.beyond(border)).pool, KEPT)
+        pools.append(part.priced(kept.row, kept.codes, kept.how))
+    return joined(pools)
 
 
 class _Questions:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
-CHUNK, CHUNKS = 512, 16
+CHUNK, CHUNKS = 1_024, 8
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
 # An imitation leaves few questions, which take as long to begin with as to answer.
 CHUNK_IMITATED = 2_048

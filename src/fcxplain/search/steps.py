@@ -27,7 +27,15 @@ from .propose.draws import drawn, draws, first_good
 from .propose.few import far_with_many, few_changes, few_first
 from .propose.last_resort import random_changes, uphill
 from .propose.pairs import has_start, look_around, pairs, without_few_changes
-from .propose.single import STARTS, explore, nearest_miss, outright_changes, single_changes, values_between
+from .propose.single import (
+    STARTS,
+    SingleChanges,
+    explore,
+    nearest_miss,
+    outright_changes,
+    single_changes,
+    values_between,
+)
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
@@ -137,11 +145,11 @@ STEPS = (
     SearchStep(values_between, (possible,), settles=True),
     SearchStep(combinations, (unsettled,)),
     SearchStep(draws, (unsettled, not_drawn_yet)),
-    SearchStep(pairs, (unsettled, without_few_changes), depth=2),
     *(
         SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
         for t in range(STARTS)
     ),
+    SearchStep(pairs, (unsettled, without_few_changes), depth=2),
     SearchStep(usual_profiles, (unsettled, data_counts)),
     SearchStep(donors, (possible, unanswered, in_time)),
     SearchStep(improve, (unsettled,)),
@@ -178,15 +186,19 @@ class StepRunner:
         found = self.found(batch)
         return self._result(batch, self.shortlisted(batch, found.pool), found)
 
-    def found(self, batch: Batch) -> Found:
-        """All that the steps find."""
-        base, legal = batch.legal.base(batch.rows, batch.region)
+    def found(self, batch: Batch, singles: SingleChanges | None = None) -> Found:
+        """All that the steps find, from single changes that are known already, or else from all of them."""
         first = self._first(batch)
-        found = Found(explore(batch, base, legal), legal, first)
+        singles = self.singles(batch) if singles is None else singles
+        found = Found(singles, singles.possible, first)
         for step in STEPS:
             if step.depth <= self.depth:
                 self._take(step, batch, found)
         return found
+
+    def singles(self, batch: Batch) -> SingleChanges:
+        """Every single change of each row from the nearest legal one."""
+        return explore(batch, *batch.legal.base(batch.rows, batch.region))
 
     def _first(self, batch: Batch) -> Candidates:
         """Where each query counts, a draw comes before everything else, and then what is left of it if less will do."""

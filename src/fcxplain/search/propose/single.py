@@ -5,7 +5,7 @@ All other proposals start from what these bring.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,8 @@ class SingleChanges:
 
     moves: Moves
     base: Codes
+    possible: Bools
+    """Rows that have a base: the rules leave something to them."""
     base_margin: Floats
     base_valid: Bools
     line: Codes
@@ -85,6 +87,7 @@ class SingleChanges:
         return SingleChanges(
             self.moves,
             self.base[rows],
+            self.possible[rows],
             self.base_margin[rows],
             self.base_valid[rows],
             renamed[self.line[rows]],
@@ -95,6 +98,13 @@ class SingleChanges:
             self.repaired[kept],
         )
 
+    def beyond(self, border: Floats) -> SingleChanges:
+        """The same with margins counted from another border of the class wanted, one for each row."""
+        start, margin = self.base_margin - border, self.margin - border[self.row]
+        return replace(
+            self, base_margin=start, base_valid=start > 0, margin=margin, valid=margin > 0, ladders={}, parts={}
+        )
+
     def spread(self, values: Floats, fill: float) -> Floats:
         """Something known of each candidate as a table, `rows x moves`."""
         return np.where(self.line >= 0, values[self.line], fill) if len(values) else np.full(self.line.shape, fill)
@@ -103,7 +113,8 @@ class SingleChanges:
 def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleChanges:
     """Try every move of every row from its base, or of the rows that have one."""
     moves = batch.context.moves
-    rows = np.arange(len(base)) if possible is None else np.flatnonzero(possible)
+    possible = np.ones(len(base), dtype=bool) if possible is None else possible
+    rows = np.flatnonzero(possible)
     margin, valid = np.full(len(base), -np.inf), np.zeros(len(base), dtype=bool)
     start = batch.query(rows, base[rows])
     margin[rows], valid[rows] = start.margin, start.valid
@@ -117,7 +128,9 @@ def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleC
     replies = batch.query(row, codes)
     line = np.full((len(base), len(moves)), -1, dtype=np.int64)
     line[row, move] = np.arange(len(row))
-    return SingleChanges(moves, base, margin, valid, line, row, codes, replies.margin, replies.valid, repaired)
+    return SingleChanges(
+        moves, base, possible, margin, valid, line, row, codes, replies.margin, replies.valid, repaired
+    )
 
 
 def _mend(batch: Batch, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
