@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,24 +36,54 @@ class Asking:
 
     model: Any
     shown: Callable[[pd.DataFrame], Any]
+    _prepared: list[tuple[pd.DataFrame, Any]] = field(default_factory=list, repr=False, compare=False)
+    """The last rows, and what the steps of a pipeline before its last make of them; see `preparing_once`."""
 
     def __call__(self, rows: pd.DataFrame) -> object:
         """The estimator's probabilities; if it wants categories and was shown text, the error says how to give them."""
-        return self._asked(self.model.predict_proba, rows)
+        return self._asked("predict_proba", rows)
 
     def predict(self, rows: pd.DataFrame) -> object:
         """The classes by the estimator's own `predict`."""
-        return self._asked(self.model.predict, rows)
+        return self._asked("predict", rows)
 
-    def _asked(self, question: Callable[[Any], object], rows: pd.DataFrame) -> object:
+    def _asked(self, question: str, rows: pd.DataFrame) -> object:
         shown = self.shown(rows)
         try:
-            return question(shown)
+            if isinstance(shown, pd.DataFrame) and _is_plain_pipeline(self.model):
+                return getattr(self.model.steps[-1][1], question)(self._prepare(shown))
+            return getattr(self.model, question)(shown)
         except (TypeError, ValueError) as error:
             names = _text_columns(shown)
             if not names or hasattr(self.model, "steps") or "categor" not in str(error):
                 raise
             raise ClassifierError("", [_wants_categories(_name(self.model), names, error)]) from error
+
+    @contextmanager
+    def preparing_once(self) -> Iterator[None]:
+        """Within it, rows that are asked about again go through the preprocessing once; a model may change later."""
+        self._prepared[:] = [(pd.DataFrame(), None)]
+        try:
+            yield
+        finally:
+            self._prepared.clear()
+
+    def _prepare(self, shown: pd.DataFrame) -> Any:
+        """What a pipeline's last step gets."""
+        for known, made in self._prepared:
+            if made is not None and known.equals(shown):
+                return made.copy()
+        kept, made = shown.copy(), self.model[:-1].transform(shown)
+        if self._prepared and hasattr(made, "copy"):
+            self._prepared[:] = [(kept, made.copy())]
+        return made
+
+
+def _is_plain_pipeline(model: Any) -> bool:
+    """Whether a model is scikit-learn's own pipeline of several steps, whose questions all go the same way."""
+    from sklearn.pipeline import Pipeline
+
+    return type(model) is Pipeline and len(model.steps) > 1 and not {"predict", "predict_proba"} & set(vars(model))
 
 
 def _text_columns(rows: Any) -> list[str]:

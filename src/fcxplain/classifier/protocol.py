@@ -271,8 +271,10 @@ class CheckedClassifier:
         return found
 
     def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Predictions:
-        answers, own = self._probabilities(rows, block), self.own if final or self.parts else None
-        choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
+        own = self.own if final or self.parts else None
+        with getattr(self._answer, "preparing_once", nullcontext)():
+            answers = self._probabilities(rows, block)
+            choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
         firm = _gap(answers, self.guide) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
         return Predictions(answers, choice, firm)
 
