@@ -24,7 +24,7 @@ from fcxplain import Feature, Schema, Task, as_classifier
 from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.rules import holds
 from fcxplain.search import Search
-from fcxplain.search.oracles.code_models import read_code_model
+from fcxplain.search.oracles.code_models import WalkedCodes, read_code_model
 from fcxplain.search.oracles.codes import CodeOracle, seen_rounding
 from fcxplain.search.oracles.tables import TableOracle
 from fcxplain.search.space import SearchSpace
@@ -151,6 +151,17 @@ def test_a_tree_too_large_for_one_table_is_cut_in_pieces(monkeypatch):
     model = read_code_model(SearchSpace(whole))
     assert model.pieces > 1
     assert np.array_equal(by_codes(whole, table, 1), before)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_forest_too_large_for_tables_is_walked_by_its_own_library(monkeypatch, count):
+    problem, table = task(MODELS["forest"](), count), rows(200, seed=3)
+    table["income"] += 0.3
+    tables = [by_codes(problem, table, wanted) for wanted in range(count)]
+    monkeypatch.setattr("fcxplain.search.oracles.code_models.MOST_LEAVES", 8)
+    assert isinstance(read_code_model(SearchSpace(problem)), WalkedCodes)
+    walked = [by_codes(problem, table, wanted) for wanted in range(count)]
+    assert np.allclose(tables, walked, atol=1e-9)
 
 
 class Squashed(LogisticRegression):

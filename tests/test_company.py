@@ -116,7 +116,9 @@ def test_ladders_of_a_row_are_the_same_whether_moves_of_another_were_repaired():
         line, base = np.arange(9 * rows).reshape(rows, 9), np.full(rows, -4.0)
         valid = np.zeros(9 * rows, dtype=bool)
         here = np.zeros((rows, 3), dtype=np.int64)
-        singles = SingleChanges(moves, here, base, base > 0, line, row, codes, np.tile(margin, rows), valid, repaired)
+        singles = SingleChanges(
+            moves, here, base < 0, base, base > 0, line, row, codes, np.tile(margin, rows), valid, repaired
+        )
         price = np.tile(np.repeat([1.0, 2.0, 3.0], 3) + moves.code, rows)
         return ladders_of(space, singles, price, np.full(rows, 4.0), 6, 4)
 

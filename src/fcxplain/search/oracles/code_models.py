@@ -154,7 +154,16 @@ class _Reader:
     def _trees(self, known: Read, given: Callable[[pd.DataFrame], Any]) -> CodeModel:
         trees, probe = joined_trees(known.trees), given(self.space.task.legal_rows(PROBES, seed=0))
         base = np.median(known.raw(probe) - trees.sums(known.matrix(probe)), axis=0)
-        return TreeCodes(self.space, trees, base, lambda rows: known.matrix(given(rows)), shares=known.shares)
+
+        def columns(rows: pd.DataFrame) -> Floats:
+            return known.matrix(given(rows))
+
+        try:
+            return TreeCodes(self.space, trees, base, columns, shares=known.shares)
+        except ClassifierError:
+            if known.walk is None or not known.shares:
+                raise
+            return WalkedCodes(self.space, known.walk, columns)
 
     def _calibrated(self, model: Any, shown: Callable[[pd.DataFrame], Any]) -> CodeModel | None:
         refuse_replaced(model)
@@ -203,6 +212,39 @@ class LayerCodes(SummedCodes):
     def scores(self, sums: Floats) -> Floats:
         """See `SummedCodes`."""
         return self.layers.after_first(sums)
+
+
+class WalkedCodes(SummedCodes):
+    """Trees too many for tables: the columns that they ask about are looked up, and their own library walks them."""
+
+    additive = False
+
+    def __init__(
+        self, space: SearchSpace, walk: Callable[[Floats], Floats], columns: Callable[[pd.DataFrame], Floats]
+    ) -> None:
+        self.space, self._walk, self._values = space, walk, _Values(space, columns)
+        known = self._values.known
+        self.start = known.base.copy()
+        self.start[np.concatenate(known.owned)] = 0.0
+        self._lines = [self._alone(i, values) for i, values in enumerate(known.values)]
+
+    def _alone(self, i: int, columns: Floats) -> Floats:
+        """The columns of one feature, and 0 for all others."""
+        alone, own = np.zeros_like(columns), self._values.known.owned[i]
+        alone[:, own] = columns[:, own]
+        return alone
+
+    def of_values(self, i: int, values: NDArray[Any]) -> Floats:
+        """See `SummedCodes`."""
+        return self._alone(i, self._values.of(i, values))
+
+    def of_codes(self, i: int, codes: Codes) -> Floats:
+        """See `SummedCodes`."""
+        return self._lines[i].take(codes, axis=0)
+
+    def scores(self, sums: Floats) -> Floats:
+        """See `SummedCodes`: the sum of all columns, each of which is one feature's."""
+        return np.asarray(np.log(np.clip(self._walk(sums), CERTAIN, 1.0)))
 
 
 class _Values:
