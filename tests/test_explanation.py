@@ -50,8 +50,8 @@ def test_each_answer_is_checked_with_model_rules_domain_and_immutables():
     )
     checks = found.checks
     assert checks.valid.tolist() == [True, True, False]
-    assert checks.probability[:2] == pytest.approx(loans.chance(found.answers.iloc[:2]))
-    assert np.isnan(checks.probability[2])  # 6000.25 is off the grid: the model is not asked about it
+    assert checks.score[:2] == pytest.approx(loans.chance(found.answers.iloc[:2]))
+    assert np.isnan(checks.score[2])  # 6000.25 is off the grid: the model is not asked about it
     assert checks.kept.tolist() == [[True, True, True], [False, True, True], [True, True, True]]
     assert checks.in_domain.tolist() == [True, True, False]
     assert checks.immutables_kept.tolist() == [True, True, False]

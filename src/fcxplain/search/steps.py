@@ -115,7 +115,7 @@ def proof(batch: Batch, found: Found) -> Candidates:
 def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
     """Candidates that proofs turned up, and which rows have no counterfactual; at most so many legal rows are tried."""
     context, spending = batch.context, batch.spending
-    table, wanted = context.task.table(batch.rows.natural), context.task.class_names[batch.rows.wanted]
+    table, wanted = context.task.table(batch.rows.natural), batch.rows.wanted.wanted
     proved = prove(context.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=spending.deadline)
     spending.charge(proved.asked)
     spending.show(proved.calls)
