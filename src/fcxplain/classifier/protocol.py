@@ -418,7 +418,8 @@ class CheckedClassifier:
         try:
             with _threads_for(len(shown)):
                 raw: Any = (answer or self._answer)(shown)
-            return raw[: len(frame)] if spare and len(raw) == len(shown) else raw
+            is_long = spare and hasattr(raw, "__len__") and len(raw) == len(shown)
+            return raw[: len(frame)] if is_long else raw
         except FcxError:
             raise
         except Exception as error:
