@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingRegressor,
@@ -17,9 +20,13 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from torch import nn
 
-from fcxplain import FCx, Schema, Task, read_answers, verify
+from fcxplain import METHODS, FCx, Schema, Task, read_answers, verify
+from fcxplain.encoding import TableEncoder
 from fcxplain.errors import ClassifierError, DataError, FcxWarning
 from fcxplain.explanation import ChangeCosts
 
@@ -381,3 +388,63 @@ def test_why_not_knows_ranges():
     answer = FCx(generator=False, seed=0).fit(task).explain(rows, why_not=True)
     assert answer.counts == {"impossible": 1}
     assert answer.reasons[0].blockers
+
+
+def test_a_torch_module_with_one_output_agrees_with_every_legal_row():
+    train = table()
+    encoder = TableEncoder().fit(schema().complete(train), train)
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(encoder.width_, 6), nn.ReLU(), nn.Linear(6, 1)).double()
+    encoder_rows = encoder.encode(train).double()
+    optimiser = torch.optim.Adam(module.parameters(), 0.05)
+    goal = torch.from_numpy((points(train) - 640) / 100)[:, None]
+    for _ in range(200):
+        optimiser.zero_grad()
+        ((module(encoder_rows) - goal) ** 2).mean().backward()
+        optimiser.step()
+    task = Task(train, module, schema=schema(), encoder=encoder, rules=RULES, target=">= 0.55")
+
+    def said(rows):
+        with torch.no_grad():
+            return module(encoder.encode(rows).double()).numpy()[:, 0]
+
+    counts = agrees(task, at_least(said, 0.55))
+    assert counts["verified"] > 3
+    wide = train.assign(d=np.arange(len(train)) * 1_000, e=np.arange(len(train))[::-1] * 999)
+    far = nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 1)).double()
+    task = Task(wide, far, target=">= 1000")
+    assert FCx(generator=False).fit(task).explain(wide.iloc[:3]).counts == {"impossible": 3}
+    two = nn.Linear(5, 2).double()
+    with pytest.raises(ClassifierError, match="has 2 outputs, but a range is about one"):
+        Task(wide, two, target=">= 1000")
+
+
+class Session:
+    """Behaves like an ONNX session with one input for each feature."""
+
+    def get_inputs(self):
+        return [SimpleNamespace(name=n, type="tensor(float)", shape=[None, 1]) for n in RANGES]
+
+    def get_outputs(self):
+        return [SimpleNamespace(name="variable", type="tensor(float)", shape=[None, 1])]
+
+    def run(self, names, feed):
+        return [points({n: pd.Series(v[:, 0]) for n, v in feed.items()})[:, None].astype(np.float32)]
+
+
+def test_an_onnx_regressor_agrees_with_every_legal_row():
+    task = Task(table(), Session(), schema=schema(), rules=RULES, target="<= 560")
+    agrees(task, lambda rows, _: points(rows) <= 560)
+
+
+def test_a_pipeline_and_a_transformed_target_are_queried():
+    model = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
+    model = make_pipeline(StandardScaler(), model).fit(table(), points(table()))
+    task = Task(table(), model, schema=schema(), rules=RULES, target=">= 655.5")
+    agrees(task, at_least(model.predict, 655.5))
+
+
+def test_methods_for_classes_refuse_a_regressor():
+    task = Task(table(), points, schema=schema(), target=">= 700")
+    with pytest.raises(DataError, match="answers numbers, and this is for models with classes"):
+        METHODS["face"](seed=0).fit(task).explain(table(4, seed=3))

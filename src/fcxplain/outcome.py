@@ -105,8 +105,8 @@ def read_range(target: Any) -> Outcome | None:
 def as_target(target: Any, classes: tuple[Any, ...], remedy: str = "") -> Any:
     """What a target means: a class by its name, an `Outcome`, or None where it is left open.
 
-    Text such as '1' finds the class 1. A model without classes needs a range. `remedy` is what to do about a name that
-    is no class.
+    Text such as '1' finds the class 1, and 'gold, silver' both of them. A model without classes needs a range. `remedy`
+    is what to do about a name that is no class.
     """
     if not classes:
         return _as_range(target)
@@ -114,6 +114,8 @@ def as_target(target: Any, classes: tuple[Any, ...], remedy: str = "") -> Any:
         return None if target is None else plain(meant)
     if isinstance(target, Outcome) and target.classes:
         target = target.classes
+    if isinstance(target, str) and "," in target:
+        target = [part.strip() for part in target.split(",")]
     if not isinstance(target, list | tuple | set | frozenset | np.ndarray) or not len(target):
         raise DataError("", [_no_class(target, classes, remedy)])
     found = {name: level_named(name, classes) for name in map(plain, target)}

@@ -184,6 +184,12 @@ def scores(c: Certificate) -> str:
     return f"{now} now, {show(c.score)} then" + (f"; needed: {needed}" if needed else "")
 
 
+def short_scores(c: Certificate) -> str:
+    """The present score and the new one, where there is little room."""
+    show = number if c.is_number else "{:.2f}".format
+    return show(c.score) if math.isnan(c.score_now) else f"{show(c.score_now)} -> {show(c.score)}"
+
+
 def number(output: float) -> str:
     """A regressor's output, in as many digits as are read in passing."""
     return f"{output:,.6g}" if abs(output) < 1e6 else f"{output:,.12g}"

@@ -79,8 +79,6 @@ def target(value: Any, classes: tuple[Any, ...]) -> Any:
     meant = named(value, classes)
     if meant is not None:
         return plain(meant)
-    if isinstance(value, str) and "," in value:
-        value = [notation.bare(part) for part in notation.parts(value)]
     try:
         return as_target(list(value) if isinstance(value, (*LISTS, *SETS)) else value, classes)
     except DataError as error:
