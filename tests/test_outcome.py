@@ -210,6 +210,17 @@ def test_a_range_that_nobody_can_reach_is_proved_impossible_by_trees(kind):
     assert answer.counts == {"impossible": 5}
 
 
+def test_what_is_out_of_reach_of_a_linear_model_is_proved_impossible():
+    wide = table().assign(d=np.arange(160) * 1_000, e=np.arange(160)[::-1] * 999)
+    said = points(wide) + wide["d"] / 1_000
+    model = LinearRegression().fit(wide, said)
+    # The most that the rules leave to each row is known: d and e change nothing else.
+    most = 500 + 40 * 6 + 25 * 5 + 159
+    for bound, found in ((most + 0.01, {"impossible": 5}), (most - 0.01, {"verified": 5})):
+        answer = FCx(generator=False, seed=0).fit(Task(wide, model, target=f">= {bound}")).explain(wide.iloc[:5])
+        assert answer.counts == found
+
+
 def test_an_unknown_class_in_a_list_is_refused_by_name():
     model = LogisticRegression(max_iter=500).fit(
         table(), np.array(["none", "silver", "gold"])[grade(table()).clip(0, 2)]

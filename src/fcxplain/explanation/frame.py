@@ -23,7 +23,7 @@ LABEL = 60
 """Letters of a label that are shown."""
 SEE = "See .frame for all answers."
 WITHOUT = {
-    "already": "has the outcome wanted already, so there is no answer for it",
+    "already": "has what is wanted already, so there is no answer for it",
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
     "timed_out": "has no answer: its budget was spent before one was found (timed_out)",
