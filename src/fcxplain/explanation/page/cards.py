@@ -25,10 +25,10 @@ LONGEST = 240
 # A smaller margin than this is mentioned: the model might as well have said no.
 CLOSE = 0.01
 WITHOUT = {
-    Status.ALREADY: "Nothing has to change: the model answers {wanted} for this row as it is{now}.",
-    Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}{now}.",
-    Status.NOT_FOUND: "No answer was found. That does not prove that there is none{now}.",
-    Status.TIMED_OUT: "The budget of this row was spent before an answer was found{now}. A larger one may do.",
+    Status.ALREADY: "Nothing has to change: the model answers {wanted} for this row as it is.",
+    Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}.",
+    Status.NOT_FOUND: "No answer was found. That does not prove that there is none.",
+    Status.TIMED_OUT: "The budget of this row was spent before an answer was found. A larger one may do.",
 }
 
 
@@ -112,15 +112,15 @@ class Deck:
         )
 
     def _now(self, position: int) -> str:
-        """What the model says of a row as it is, in brackets."""
+        """What the model says of a row as it is."""
         e, score = self.explanation, float(self.explanation.score_now[position])
         if np.isnan(score):
             return ""
         if not e.task.classes:
-            return f" (output now: {number(score)}; needed: {short(e.wanted[position])})"
+            return f"The output is {number(score)} now; needed: {short(e.wanted[position])}."
         needed = float(needed_scores(e.task, e.wanted[position : position + 1])[0])
         least = "" if np.isnan(needed) else f"; needed: {chance(needed)}"
-        return f" (probability of {short(e.wanted[position])} now: {chance(score)}{least})"
+        return f"The probability of {short(e.wanted[position])} is {chance(score)} now{least}."
 
     @cached_property
     def _texts(self) -> list[tuple[Feature, list[str]]]:
@@ -192,6 +192,7 @@ def _failures(c: Certificate) -> Iterator[str]:
 
 def _reason(status: str, wanted: str, why: WhyNot | None, now: str) -> tuple[str, ...]:
     """What came of the row; of what stands in the way, only what is no list of things."""
-    sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted, now=now)]
+    sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
+    sentences += [now] if sentences[0] else []
     sentences += [why.words] if why is not None and not why.blockers else []
     return tuple(filter(None, sentences))
