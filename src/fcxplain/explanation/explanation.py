@@ -83,8 +83,9 @@ class Explanation:
         What was found out about each answer.
     wanted, row_status : ndarray
         For each row, what is wanted (a class, or an `Outcome`) and the status.
-    score_now : ndarray of float
+    score_now, known_now : ndarray of float
         For each row as it is, the probability of what is wanted, or a regressor's output; NaN where the model failed.
+        `known_now` is None where the model is asked for them when they are first wanted.
     reasons : dict of int to WhyNot
         Why rows have no answer, by position, where that was asked.
     found_by : ndarray of str

@@ -187,7 +187,7 @@ def scores(c: Certificate) -> str:
 def short_scores(c: Certificate) -> str:
     """The present score and the new one, where there is little room."""
     show = number if c.is_number else "{:.2f}".format
-    return show(c.score) if math.isnan(c.score_now) else f"{show(c.score_now)} -> {show(c.score)}"
+    return show(c.score) if math.isnan(c.score_now) else f"{show(c.score_now)}->{show(c.score)}"
 
 
 def number(output: float) -> str:

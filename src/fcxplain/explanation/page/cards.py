@@ -193,6 +193,6 @@ def _failures(c: Certificate) -> Iterator[str]:
 def _reason(status: str, wanted: str, why: WhyNot | None, now: str) -> tuple[str, ...]:
     """What came of the row; of what stands in the way, only what is no list of things."""
     sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
-    sentences += [now] if sentences[0] else []
     sentences += [why.words] if why is not None and not why.blockers else []
+    sentences += [now] if sentences[0] else []
     return tuple(filter(None, sentences))
