@@ -312,7 +312,7 @@ def test_files_of_another_table_or_format_are_refused(path, task, tmp_path):
     with pytest.raises(FormatError, match=r"another table or model .*\n.*column 'height': is not in it"):
         read_answers(path, wider)
     table = pq.read_table(path)
-    for number, remedy in ((1, "Explain again"), (4, "Upgrade")):
+    for number, remedy in ((1, "Explain again"), (5, "Upgrade")):
         about = json.loads(table.schema.metadata[KEY]) | {"format": number}
         told = {**table.schema.metadata, KEY: json.dumps(about).encode()}
         pq.write_table(table.replace_schema_metadata(told), path)

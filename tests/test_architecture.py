@@ -17,6 +17,7 @@ ROOT = Path(fcxplain.__file__).parent
 ORDER = (
     ("errors", "files", "hashing", "progress", "settings", "text"),
     ("schema", "training_loop"),
+    ("outcome",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
     ("region",),
     ("task",),

@@ -112,8 +112,8 @@ def task(model, count=2, **more):
 def by_codes(problem, table, wanted):
     """The margins of a task's model for rows as they are, by codes."""
     space = SearchSpace(problem)
-    oracle = CodeOracle(space, read_code_model(space), threshold=problem.classifier.guide)
-    present = space.present(problem.read(table)[1], np.full(len(table), wanted))
+    oracle = CodeOracle(space, read_code_model(space))
+    present = space.present(problem.read(table)[1], problem.outcomes(problem.class_names[np.full(len(table), wanted)]))
     return oracle.margins(present, np.arange(len(table)), present.codes)
 
 

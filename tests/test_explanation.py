@@ -50,8 +50,8 @@ def test_each_answer_is_checked_with_model_rules_domain_and_immutables():
     )
     checks = found.checks
     assert checks.valid.tolist() == [True, True, False]
-    assert checks.probability[:2] == pytest.approx(loans.chance(found.answers.iloc[:2]))
-    assert np.isnan(checks.probability[2])  # 6000.25 is off the grid: the model is not asked about it
+    assert checks.score[:2] == pytest.approx(loans.chance(found.answers.iloc[:2]))
+    assert np.isnan(checks.score[2])  # 6000.25 is off the grid: the model is not asked about it
     assert checks.kept.tolist() == [[True, True, True], [False, True, True], [True, True, True]]
     assert checks.in_domain.tolist() == [True, True, False]
     assert checks.immutables_kept.tolist() == [True, True, False]
@@ -344,7 +344,7 @@ def test_a_label_means_the_best_answer_of_its_row():
     [
         ("bob", r"row bob: has no answer, and it is proved that there is none: it is impossible\."),
         ("cid", r"row cid: has no answer: none was found \(not_found\)"),
-        ("dot", "row dot: has the class wanted already, so there is no answer for it"),
+        ("dot", "row dot: has what is wanted already, so there is no answer for it"),
         ("don", "row don: no row that was asked has this label. Did you mean 'dot'"),
         (("ann", 1), "no row that was asked has this label"),
         (1, "answer 1: does not exist: there is one, number 0"),
@@ -394,7 +394,7 @@ def test_reasons_stand_in_words_beside_their_rows():
     assert found.why_not.to_dict() == {"ann": None, "bob": REASON.words, "cid": None, "dot": None}
     assert found.frame["why_not"].tolist()[1] == REASON.words
     assert found.frame["why_not"].isna().tolist() == [True, False, True, True]
-    assert found.frame.columns[:10].tolist()[-2:] == ["changed", "why_not"]
+    assert found.frame.columns[:11].tolist()[-2:] == ["changed", "why_not"]
     assert "why_not" not in explained_in_part().frame
 
 

@@ -152,7 +152,7 @@ def test_endpoints_have_the_class_enough_probability_and_density():
     ends = method.ends_[1]
     assert (loans.chance(method.nodes_.iloc[ends]) >= 0.8).all()
     assert (method.terrain_.density[ends] >= np.quantile(method.terrain_.density, 0.3)).all()
-    assert (method.explain(ROWS).checks.probability >= 0.8).all()
+    assert (method.explain(ROWS).checks.score >= 0.8).all()
     assert len(ends) < len(FACE(neighbours=8).fit(TASK).ends_[1])
 
 

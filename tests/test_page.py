@@ -170,7 +170,9 @@ def test_answers_that_fail_a_check_say_which(mixed):
 def test_rows_without_an_answer_say_why(mixed):
     shown = cards(render(mixed))
     assert not any(card["answers"] for card in shown[2:])
-    assert shown[2]["reason"] == ["It is proved that no legal row which keeps the rules gets yes."]
+    proved, now = shown[2]["reason"]
+    assert proved == "It is proved that no legal row which keeps the rules gets yes."
+    assert now == f"The probability of yes is {mixed.score_now[2]:.3f} now; needed: 0.500."
     assert shown[2]["blocked"] == {
         "title": "Blocked by:",
         "things": ["age must not decrease"],
@@ -179,7 +181,7 @@ def test_rows_without_an_answer_say_why(mixed):
         "remark": "",
     }
     assert [(x["now"], x["then"]) for x in shown[2]["relaxed"]] == [("50", "20")]
-    assert shown[3]["reason"] == ["No answer was found. That does not prove that there is none."]
+    assert shown[3]["reason"][0] == "No answer was found. That does not prove that there is none."
     assert shown[3]["blocked"]["title"] == "Would work without:"
     assert "budget" in shown[4]["reason"][0]
     assert shown[4]["reason"][1] == "It was not looked into."

@@ -117,5 +117,7 @@ def test_a_value_off_the_grid_may_stay_but_nothing_else_may_go_there() -> None:
 def test_codes_cannot_tell_of_sums_nor_of_ruled_values_off_the_grid(rules: str, shift: float, told: bool) -> None:
     task = loans.task(rules)
     rows = loans.table(5).assign(income=lambda t: t["income"] + shift)
-    present = SearchSpace(task).present(task.schema.checked(rows), np.ones(5, dtype=np.int64))
+    present = SearchSpace(task).present(
+        task.schema.checked(rows), task.outcomes(task.class_names[np.ones(5, dtype=np.int64)])
+    )
     assert (code_region(task.repairer, present.natural, present.off_grid_features) is not None) == told

@@ -52,7 +52,9 @@ def test_distinct_lines_are_found_whatever_the_size_of_the_grid(seed, large):
 def test_price_of_a_pool_is_the_cost_that_the_check_tells():
     problem = task()
     space, rows = SearchSpace(problem), table(20)
-    present = space.present(problem.schema.checked(rows), np.ones(20, dtype=np.int64))
+    present = space.present(
+        problem.schema.checked(rows), problem.outcomes(problem.class_names[np.ones(20, dtype=np.int64)])
+    )
     after = problem.encoder.codes(table(20, seed=3))
     mine = price(space, PREFERENCES["balanced"].__class__(), present, np.arange(20), after)
     from fcxplain.explanation import check
@@ -68,7 +70,9 @@ def test_the_network_asked_by_codes_answers_as_it_does_by_tables(kind):
     oracle = Search(problem).context.oracle
     assert isinstance(oracle.model, NetworkCodes)
     rows = problem.train.head(200)
-    present = space.present(problem.schema.checked(rows), np.ones(len(rows), dtype=np.int64))
+    present = space.present(
+        problem.schema.checked(rows), problem.outcomes(problem.class_names[np.ones(len(rows), dtype=np.int64)])
+    )
     asked = oracle.query(present, np.arange(200), present.codes, Spending.start(np.full(200, 10)))
     p = problem.classifier.probabilities(rows)
     assert asked.margin == pytest.approx(np.log(p[:, 1] / p[:, 0]), abs=1e-3)
@@ -115,7 +119,9 @@ def test_repair_keeps_the_rules_or_says_that_it_cannot():
     space = SearchSpace(problem)
     legal = Legal(space)
     rows = table(50)
-    present = space.present(problem.schema.checked(rows), np.ones(50, dtype=np.int64))
+    present = space.present(
+        problem.schema.checked(rows), problem.outcomes(problem.class_names[np.ones(50, dtype=np.int64)])
+    )
     codes, kept = legal.mend(present, np.arange(50), problem.encoder.codes(table(50, seed=4)))
     assert kept.tolist() == (rows["age"] <= 50).tolist()
     assert legal.keeps(present, np.arange(50)[kept], codes[kept]).all()
@@ -159,7 +165,9 @@ def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
 def test_many_changes_come_first_unless_few_are_not_much_farther(times, changes):
     problem = task()
     context = Search(problem, prefer="sparse", weights={"times": times}).context
-    present = context.space.present(problem.schema.checked(table(1)), np.ones(1, dtype=np.int64))
+    present = context.space.present(
+        problem.schema.checked(table(1)), problem.outcomes(problem.class_names[np.ones(1, dtype=np.int64)])
+    )
     age, income, job = (problem.schema.names.index(n) for n in ("age", "income", "job"))
     few, many = present.codes.copy(), present.codes.copy()
     # Both numbers move by four values each, or by one each and the job with them: a fourth of the way.

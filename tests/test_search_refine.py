@@ -55,7 +55,9 @@ def cornered() -> Task:
 
 
 def batch_and_found(search: Search, rows: pd.DataFrame) -> tuple[Batch, Found]:
-    present = search.context.space.present(SCHEMA.checked(rows), np.ones(len(rows), dtype=np.int64))
+    present = search.context.space.present(
+        SCHEMA.checked(rows), search.task.outcomes(search.task.class_names[np.ones(len(rows), dtype=np.int64)])
+    )
     batch = StepRunner(search.context, 1).batch(present)
     return batch, Found(explore(batch, present.codes), np.ones(len(rows), dtype=bool), batch.nothing())
 

@@ -296,7 +296,7 @@ def test_another_model_and_other_rules_are_found_where_nobody_has_an_answer(tmp_
     assert verify(TASK, rows, tmp_path / "a.parquet").passed
     assert_only(verify(loans.task(""), rows, tmp_path / "a.parquet"), "rules")
     kinder = Task(TASK.train, lambda t: loans.chance(t) ** 0.5, schema=TASK.schema, rules=loans.RULES, **YES)
-    assert_only(verify(kinder, rows, tmp_path / "a.parquet"), "model")
+    assert_only(verify(kinder, rows, tmp_path / "a.parquet"), "model", "probability_now")
 
 
 def test_other_rows_are_found(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from inspect import signature
@@ -12,7 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import pandas as pd
 
 from .causal import CausalGraph, as_graph, discover
-from .errors import DataError, Fault, FormatError, NotFittedError, between, did_you_mean, one_of, refuse, renamed, whole
+from .errors import (
+    DataError,
+    Fault,
+    FcxWarning,
+    FormatError,
+    NotFittedError,
+    between,
+    did_you_mean,
+    one_of,
+    refuse,
+    renamed,
+    whole,
+)
 from .explanation import Explanation
 from .explanation.certificate import model_id
 from .generator.layout import refuse_frozen
@@ -302,7 +315,13 @@ class FCx(BaseEstimator):
         callbacks = tuple(callbacks)
         self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
         lines = ProgressLines("fit")
-        if not self.generator:
+        if self.generator and not task.classes:
+            # Its loss is about classes.
+            if not self.search:
+                refuse("this task", [Fault("search=False", "leaves nothing to answer by", "Set search=True.")])
+            remedy = "answers come from the search alone, as with FCx(generator=False)"
+            warnings.warn(f"the model answers numbers, so no generator is trained: {remedy}", FcxWarning, stacklevel=2)
+        if not self.generator or not task.classes:
             if progress:
                 lines.say("looking for causes")
             refuse_frozen(task)

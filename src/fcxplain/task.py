@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,15 @@ from .classifier.labels import (
     called_otherwise,
     checked_target,
     classes_of,
+    is_regression,
     names_read,
     split_label,
 )
-from .classifier.protocol import CheckedClassifier
+from .classifier.protocol import CheckedClassifier, Predictions
 from .classifier.rows import legal_rows
 from .encoding import TableEncoder
 from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
+from .outcome import Outcome, Outcomes, as_target, checked_probability
 from .region.conflict import NO_PRIME, contradiction
 from .region.groups import frozen_names
 from .region.region import Region
@@ -59,13 +61,16 @@ class Task:
         The training table. Rows with missing values are left out, with a warning that counts them.
     classifier : estimator, torch module, ONNX session or path, callable, or Classifier
         The model to explain: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, a
-        callable from table to probabilities, ...; see `as_classifier`.
+        callable from table to probabilities, ...; see `as_classifier`. A regressor too: scikit-learn's and its like say
+        that they are one, any other model is taken for one where `target` is a range and nothing names classes.
     schema : Schema, str or Path, optional
         The features, or the path of a schema file; inferred from the table if not given.
     rules : str, Path or iterable of rules
         Text with a rule a line, lines, the `Path` of a file, or rules read already.
     target : optional
-        The class wanted. With two classes it may be left open: then it is the other class, row by row.
+        What is wanted: a class, or a list of classes, any of which will do. With two classes it may be left open: then
+        it is the other class, row by row. Of a regressor, a range of its output: ">= 700", "<= 0.05", "700..800", or
+        "+10 %" against the row's present output.
     label : str, optional
         The column of `train` that holds the true class; it is no feature.
     graph : CausalGraph, matrix, networkx graph or path, optional
@@ -75,6 +80,9 @@ class Task:
     threshold : float, optional
         With two classes, the probability from which the second is answered. Without it, a model that has a `predict` of
         its own decides by that, and no claim is made that it does not confirm; with it, `predict` is not asked.
+    target_probability : float, optional
+        The probability that the class wanted, or those that will do together, must have at least, beyond being the
+        answer: a margin of safety.
     encoder : TableEncoder, optional
         One that was fitted already, on these features; its ranges and units are kept. By default one is fitted on
         `train`.
@@ -100,7 +108,9 @@ class Task:
     units : dict
         What one unit of cost is for each number.
     target : optional
-        The class wanted, or None for the other one.
+        The class wanted, an `Outcome` of several classes or a range, or None for the other class.
+    target_probability : float or None
+        The probability that it needs at least.
 
     Raises
     ------
@@ -130,6 +140,7 @@ class Task:
         graph: Any = None,
         classes: Iterable[Any] | None = None,
         threshold: float | None = None,
+        target_probability: float | None = None,
         encoder: TableEncoder | None = None,
         ignore: Iterable[str] = (),
         seed: int = 0,
@@ -158,20 +169,37 @@ class Task:
         except RuleError as error:
             faults.append(error)
         try:
-            known = named_classes if named_classes is not None else classes_of(self.labels, classifier)
+            regression = is_regression(classifier, target, named_classes, self.labels)
+            known = named_classes
+            if known is None and not regression:
+                known = classes_of(self.labels, classifier)
             probes = _sample(len(self.train), seed)
             made = as_classifier(
-                classifier, schema=self.schema, encoder=self.encoder, classes=known, threshold=threshold
+                classifier,
+                schema=self.schema,
+                encoder=self.encoder,
+                classes=known,
+                threshold=threshold,
+                regression=regression,
             )
             self.classifier, apart = made.compared(self.train.iloc[probes])
             answers = self.classifier.predict(self.train.iloc[probes])
-            read = names_read(classifier) or self.schema.names
-            named_so = partial(called_otherwise, target, whole[kept].iloc[probes], read, self.class_places(answers))
-            self.target = checked_target(target, self.classes, named_so)
+            self.target = checked_target(target, self.classes, self._called_otherwise(target, whole[kept], classifier))
+            self.target_probability = checked_probability(target_probability, self.classes)
         except FcxError as error:
             faults.append(error)
         raise_all(faults, "this task cannot work")
         self._warn(probes, answers, apart)
+
+    def _called_otherwise(self, target: Any, whole: pd.DataFrame, model: Any) -> Callable[[tuple[Any, ...]], str]:
+        """What knows a remedy for a target that is a name of some column and not of the model."""
+
+        def remedy(classes: tuple[Any, ...]) -> str:
+            probes, read = _sample(len(self.train), self.seed), names_read(model) or self.schema.names
+            answers = self.classifier.decide(self.train.iloc[probes]).choice
+            return called_otherwise(target, whole.iloc[probes], read, answers, classes)
+
+        return remedy
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
@@ -190,7 +218,7 @@ class Task:
             from_here_on = "; as its own predict says, whatever the probabilities"
         facts = (
             ("model", getattr(self.classifier, "name", repr(self.classifier))),
-            ("classes", some(self.classes) + from_here_on),
+            ("classes", some(self.classes) + from_here_on if self.classes else "none; it answers numbers"),
             ("target", self._wanted),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
@@ -202,7 +230,10 @@ class Task:
 
     @property
     def _wanted(self) -> str:
-        return "the other class" if self.target is None else repr(self.target)
+        wanted = "the other class" if self.target is None else repr(self.target)
+        wanted = str(self.target) if isinstance(self.target, Outcome) else wanted
+        least = self.target_probability
+        return wanted if least is None else f"{wanted}, with a probability of {least:g} or more"
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -244,11 +275,63 @@ class Task:
         DataError
             On a class that is none of the model's.
         """
-        place = {name: i for i, name in enumerate(self.classes)}
-        unknown = sorted({str(name) for name in names.tolist() if name not in place})
-        if unknown:
-            raise DataError(f"the class wanted, {some(unknown)}, is none of the model's: {some(self.classes)}")
-        return np.array([place[name] for name in names.tolist()], dtype=np.int64)
+        if not self.classes:
+            raise DataError(f"{self.classifier.name} answers numbers, and this is for models with classes")
+        return self.outcomes(names).places
+
+    def outcomes(self, wanted: NDArray[Any]) -> Outcomes:
+        """What says of outputs of the model whether rows get what they want.
+
+        Parameters
+        ----------
+        wanted : array
+            What each row wants: classes, or an `Outcome`.
+
+        Returns
+        -------
+        Outcomes
+            One a row.
+
+        Raises
+        ------
+        DataError
+            On a class that is none of the model's.
+        """
+        model = self.classifier
+        how = {"threshold": model.guide, "least": self.target_probability, "unit": model.unit}
+        return Outcomes.of(np.asarray(wanted).tolist(), self.classes, **how)
+
+    def outcomes_to_try(self, said: NDArray[np.float64]) -> Outcomes:
+        """Outcomes by which a reading of the model can be held against it: each class in turn, or a usual output.
+
+        Parameters
+        ----------
+        said : array of float
+            What the model says of some rows: probabilities, or its output, `n x 1`.
+
+        Returns
+        -------
+        Outcomes
+            One a row.
+        """
+        if not self.classes:
+            return self.outcomes(np.full(len(said), Outcome(low=float(np.median(said))), dtype=object))
+        return self.outcomes(self.class_names[np.arange(len(said)) % len(self.classes)])
+
+    def outcomes_of(self, found: Predictions) -> Outcomes:
+        """The same for what rows want by what the model decides about them as they are.
+
+        Parameters
+        ----------
+        found : Predictions
+            What `classifier.decide` says of the rows.
+
+        Returns
+        -------
+        Outcomes
+            One a row.
+        """
+        return self.outcomes(self.wanted(self.classifier.named(found)))
 
     @property
     def dtypes(self) -> dict[str, Any]:
@@ -343,7 +426,7 @@ class Task:
         return table, natural | self.schema.natural(table, short)
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The classifier's answer to each row.
+        """The model's answer to each row.
 
         Parameters
         ----------
@@ -353,12 +436,12 @@ class Task:
         Returns
         -------
         array
-            A class for each row.
+            A class for each row, or a regressor's output.
         """
         return self.classifier.predict(rows)
 
     def wanted(self, predicted: NDArray[Any]) -> NDArray[Any]:
-        """The class wanted for rows with these answers: the target, or the other of two classes.
+        """What is wanted for rows with these answers: the target, or the other of two classes.
 
         Parameters
         ----------
@@ -368,14 +451,37 @@ class Task:
         Returns
         -------
         array
-            A class for each row.
+            A class for each row, or an `Outcome`.
         """
+        if isinstance(self.target, Outcome):
+            of_row = self.target.of_row if self.target.change is not None else lambda _: self.target
+            found = np.empty(len(predicted), dtype=object)
+            found[:] = [of_row(now) for now in np.asarray(predicted).tolist()]
+            return found
         if self.target is not None:
             dtype = np.asarray(predicted).dtype
             # Text of a fixed width would cut a longer name of a class.
             return np.full(len(predicted), self.target, dtype=object if dtype.kind == "U" else dtype)
         first, second = self.classes
         return np.asarray(np.where(np.asarray(predicted) == second, first, second))
+
+    def answered(self, rows: pd.DataFrame) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """What the model answers to rows as they are, what is wanted for them, and whether they have it.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            The rows.
+
+        Returns
+        -------
+        tuple of arrays
+            As `predict` and `wanted` say, and a truth for each row.
+        """
+        found = self.classifier.decide(rows, wanted=self.outcomes_of)
+        predicted = self.classifier.named(found)
+        wanted = self.wanted(predicted)
+        return predicted, wanted, self.outcomes(wanted).met(found.probabilities, found.choice)
 
     def refused(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows get another answer than the one wanted, and so deserve an explanation.
@@ -390,8 +496,7 @@ class Task:
         array of bool
             For each row.
         """
-        predicted = self.predict(rows)
-        return np.asarray(predicted != self.wanted(predicted))
+        return ~self.answered(rows)[2]
 
     def validate(self, rows: pd.DataFrame) -> None:
         """Refuse rows that do not fit the schema.
@@ -421,7 +526,7 @@ class Task:
         schema : Schema, optional
             The same features and levels, some of them mutable or with wider bounds.
         target : optional
-            Another class.
+            Another class, or `Outcome`.
 
         Returns
         -------
@@ -438,7 +543,7 @@ class Task:
             other.rules = rules
             for fact in ("frozen", "repairer"):
                 other.__dict__.pop(fact, None)
-        other.target = self.target if target is None else checked_target(target, self.classes)
+        other.target = self.target if target is None else as_target(target, self.classes)
         return other
 
     def _on(self, schema: Schema) -> Task:
@@ -462,18 +567,27 @@ class Task:
             held = "its predict decides; to decide by probabilities, give threshold= or a callable around predict_proba"
             _warn(f"the classifier's predict answers otherwise than its probabilities on {seen}: {held}")
         for name in self.classes if self.target is None else (self.target,):
-            share = float(np.mean(answers == name))
+            share = self._share(name, answers)
             if share < RARE:
-                seen = f"{share:.2%} of {len(probes):,} training rows"
-                _warn(f"the classifier answers the target {name!r} on {seen}; counterfactuals may be hard to find")
+                seen, shown = f"{share:.2%} of {len(probes):,} training rows", _shown(name)
+                model = "classifier" if self.classes else "regressor"
+                _warn(f"the {model} answers the target {shown} on {seen}; counterfactuals may be hard to find")
         for rule in self.rules:
             if not any(ref.primed for ref in rule.refs):
                 _warn(f"rule {rule.text!r} (line {rule.line}) {NO_PRIME}")
-        found = None if self.labels is None else self._agreement(probes, answers)
+        found = None if self.labels is None or not self.classes else self._agreement(probes, answers)
         if found is not None and found.is_other:
             seen = f"{found.given:.0%} of {len(probes):,} training rows (every class counted alike)"
             better = f"and would on {found.best:.0%} with classes={found.order!r}"
             _warn(f"the classifier agrees with the labels on {seen}, {better}; are the classes in the right order?")
+
+    def _share(self, wanted: Any, answers: NDArray[Any]) -> float:
+        """The share of answers that are as wanted; 1 where that differs from row to row."""
+        if not isinstance(wanted, Outcome):
+            return float(np.mean(answers == wanted))
+        if wanted.classes:
+            return float(np.mean([a in wanted.classes for a in answers.tolist()]))
+        return 1.0 if wanted.change is not None else float(np.mean((wanted.low <= answers) & (answers <= wanted.high)))
 
     def _agreement(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> Agreement | None:
         assert self.labels is not None
@@ -521,12 +635,13 @@ def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClas
     if wider == own:
         return classifier
     return as_classifier(
-        classifier.module,
+        getattr(classifier.answer, "model", None) if classifier.regression else classifier.module,
         schema=schema,
         encoder=_refitted(classifier.encoder, wider),
-        classes=classifier.classes,
+        classes=classifier.classes or None,
         threshold=classifier.threshold,
         output="logits",
+        regression=classifier.regression,
     )
 
 
@@ -559,6 +674,10 @@ def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
 def _sample(rows: int, seed: int) -> NDArray[np.int64]:
     """Places of at most `PROBES` rows."""
     return np.sort(np.random.default_rng(seed).permutation(rows)[:PROBES])
+
+
+def _shown(wanted: Any) -> str:
+    return str(wanted) if isinstance(wanted, Outcome) else repr(wanted)
 
 
 def _warn(message: str) -> None:

@@ -28,6 +28,7 @@ def as_classifier(
     classes: Iterable[Any] | None = None,
     threshold: float | None = None,
     output: Output = "auto",
+    regression: bool = False,
 ) -> CheckedClassifier:
     """Give a model the face of a `Classifier`.
 
@@ -42,7 +43,8 @@ def as_classifier(
           two;
         - an ONNX file or `onnxruntime.InferenceSession`, with an input per feature, or a single one that takes encoded
           columns (or, without an `encoder`, the raw numbers);
-        - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes.
+        - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes;
+        - a regressor of any of these kinds, with one number a row.
     schema : Schema
         The features.
     encoder : TableEncoder, optional
@@ -53,6 +55,9 @@ def as_classifier(
         For two classes, see `Classifier`; it decides in place of a `predict` of the model's.
     output : {"auto", "logits", "probabilities"}
         What a torch module puts out; "auto" looks for a final sigmoid or softmax layer.
+    regression : bool, default=False
+        The model answers one number a row, in its own units, and no classes. Scikit-learn's regressors, and what wears
+        the same face, are known without it.
 
     Returns
     -------
@@ -64,7 +69,8 @@ def as_classifier(
     ClassifierError
         If this is no classifier, or does not fit the schema.
     """
-    options = AdapterOptions(schema, encoder, None if classes is None else tuple(classes), threshold, output)
+    named = None if classes is None else tuple(classes)
+    options = AdapterOptions(schema, encoder, named, threshold, output, regression)
     if output not in get_args(Output):
         near = did_you_mean(output, get_args(Output))
         raise ClassifierError(f"output {output!r} is none of {', '.join(get_args(Output))}. {near}".rstrip())

@@ -26,6 +26,7 @@ SUM_TOLERANCE = 1e-4
 SAME_TOLERANCE = 1e-5
 
 _NO_LABELS = "To leave predict aside, give a callable: lambda rows: model.predict_proba(rows), with classes=."
+_ONE = "Return one number a row, n or n x 1."
 _WRAP = "Wrap predict_proba instead, e.g. lambda rows: model.predict_proba(rows)."
 
 
@@ -50,6 +51,24 @@ def read_answer(
     if faults:
         raise ClassifierError("the model's answer cannot be used", faults)
     return np.clip(table, 0.0, 1.0)
+
+
+def read_outputs(raw: object, index: pd.Index, model: str) -> Probabilities:
+    """A regressor's answer, one number a row, as `n x 1`, or a `ClassifierError` that lists its faults."""
+    array = _array(raw, model, _ONE)
+    line = array.reshape(-1) if array.shape == (len(index), 1) else array
+    if line.shape != (len(index),):
+        shape = " x ".join(str(size) for size in array.shape)
+        raise _error(model, f"returned an array of shape {shape} for {len(index):,} rows", _ONE)
+    if any(isinstance(value, str | bytes) for value in line.flat[:1]) or line.dtype.kind in "USMm":
+        raise _error(model, f"returned text, not numbers: {some(line[:3].tolist())}, ...", _ONE)
+    values = _numbers(line, model, _ONE)
+    finite = np.isfinite(values)
+    if not finite.all():
+        problem = f"answered {values[~finite][0]}"
+        fault = _row_fault(model, problem, "Look at this row; every row needs a finite number.", index, ~finite)
+        raise ClassifierError("the model's answer cannot be used", [fault])
+    return values[:, None]
 
 
 def read_labels(
@@ -107,16 +126,16 @@ def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
     return raw[list(classes)]  # type: ignore[index]
 
 
-def _array(raw: object, model: str) -> NDArray[Any]:
+def _array(raw: object, model: str, remedy: str = "") -> NDArray[Any]:
     if is_tensor(raw):
         # By way of double, since numpy has no bfloat16.
         return raw.detach().cpu().double().numpy()
     try:
         array = raw.to_numpy() if isinstance(raw, pd.DataFrame | pd.Series) else np.asarray(raw)
     except ValueError as error:
-        raise _error(model, f"returned a {type(raw).__name__} of uneven shape", _shapes()) from error
+        raise _error(model, f"returned a {type(raw).__name__} of uneven shape", remedy or _shapes()) from error
     if array.ndim == 0:
-        raise _error(model, f"returned a {type(raw).__name__}, not an array", _shapes())
+        raise _error(model, f"returned a {type(raw).__name__}, not an array", remedy or _shapes())
     return array
 
 
@@ -129,11 +148,11 @@ def _are_labels(array: NDArray[Any], classes: tuple[Any, ...] | None) -> bool:
     return found <= {0, 1} or (classes is not None and found <= set(classes))
 
 
-def _numbers(array: NDArray[Any], model: str) -> Probabilities:
+def _numbers(array: NDArray[Any], model: str, remedy: str = "") -> Probabilities:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise _error(model, f"returned something that is not a number: {error}", _shapes()) from error
+        raise _error(model, f"returned something that is not a number: {error}", remedy or _shapes()) from error
 
 
 def _check_shape(values: Probabilities, rows: int, model: str, classes: tuple[Any, ...] | None) -> None:
@@ -173,7 +192,9 @@ def _error(model: str, problem: str, remedy: str) -> ClassifierError:
 
 
 def _same(one: Probabilities, other: Probabilities) -> bool:
-    return one.shape == other.shape and bool(np.abs(one - other).max() <= SAME_TOLERANCE)
+    # Outputs of a regressor may be large.
+    size = max(1.0, float(np.abs(other).max(initial=0.0)))
+    return one.shape == other.shape and bool(np.abs(one - other).max() <= SAME_TOLERANCE * size)
 
 
 def _shapes() -> str:

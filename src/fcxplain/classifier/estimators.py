@@ -1,11 +1,11 @@
-"""Scikit-learn classifiers and pipelines on raw columns, and what wears the same face (XGBoost, LightGBM)."""
+"""Scikit-learn's estimators and pipelines on raw columns, and what wears the same face (XGBoost, LightGBM)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pandas.api.types import is_object_dtype, is_string_dtype
 
 from ..errors import ClassifierError, Fault, did_you_mean, some
 from ..schema import Schema
-from .protocol import AdapterOptions, CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import matched
 
 # What stands between a feature's name and its level where tools name one-hot columns.
@@ -40,8 +40,11 @@ class Asking:
     """The last rows, and what the steps of a pipeline before its last make of them; see `preparing_once`."""
 
     def __call__(self, rows: pd.DataFrame) -> object:
-        """The estimator's probabilities; if it wants categories and was shown text, the error says how to give them."""
-        return self._asked("predict_proba", rows)
+        """The estimator's probabilities, or a regressor's output.
+
+        If it wants categories and was shown text, the error says how to give them.
+        """
+        return self._asked("predict" if is_regressor(self.model) else "predict_proba", rows)
 
     def predict(self, rows: pd.DataFrame) -> object:
         """The classes by the estimator's own `predict`."""
@@ -111,9 +114,11 @@ def is_estimator(model: object) -> bool:
 def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
     """A fitted estimator as a classifier; `classes` renames the estimator's own in their order."""
     name, schema = _name(model), options.schema
-    _check_kind(model, name)
+    _check_kind(model, name, regression=options.regression)
     _check_fitted(model, name)
     known, asking = _classes(model), _answer(model, name, schema)
+    if is_regressor(model):
+        return checked(asking, replace(options, regression=True), name)
     made = CheckedClassifier(
         asking,
         schema,
@@ -131,20 +136,23 @@ def _name(model: Any) -> str:
     return f"Pipeline({type(steps[-1][1]).__name__})" if steps else type(model).__name__
 
 
-def _check_kind(model: Any, name: str) -> None:
-    if _is_regressor(model):
-        remedy = "Use its classifying counterpart, or a callable that makes probabilities of its answer."
-        raise ClassifierError("", [Fault(name, "is a regressor, not a classifier", remedy)])
+def _check_kind(model: Any, name: str, *, regression: bool) -> None:
+    if is_regressor(model):
+        return
+    if regression:
+        remedy = "For a range, give a callable that makes a number of each row: lambda rows: model.predict(rows)."
+        raise ClassifierError("", [Fault(name, "is no regressor", remedy)])
     if not hasattr(model, "predict_proba"):
         remedy = "Wrap it in CalibratedClassifierCV and fit that."
         raise ClassifierError("", [Fault(name, "has no predict_proba, only labels", remedy)])
 
 
-def _is_regressor(model: Any) -> bool:
-    from sklearn.base import is_regressor
+def is_regressor(model: Any) -> bool:
+    """Whether an estimator says that it answers numbers."""
+    from sklearn.base import is_regressor as says_so
 
     if hasattr(model, "__sklearn_tags__"):
-        return bool(is_regressor(model))
+        return bool(says_so(model))
     return getattr(model, "_estimator_type", None) == "regressor"
 
 

@@ -1,7 +1,7 @@
 """Trees that imitate a model: what is searched in its place where it cannot be read.
 
-They learn the model's own log-odds of training rows, of training rows with a few features changed, and of legal rows
-drawn at random. Boosted trees learn these in a second, and need no more than rows as codes.
+They learn the model's own log-odds, or a regressor's output, of training rows, of training rows with a few features
+changed, and of legal rows drawn at random. Boosted trees learn these in a second, and need no more than rows as codes.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
     codes = np.concatenate(
         [real, changed_rows(real, task.schema, few[0], draws), random_rows(real, task.schema, few[1], draws)]
     )
-    p = np.clip(task.classifier.probabilities(task.encoder.from_codes(codes)), np.exp(-2 * FAR), 1.0)
-    logits = np.log(p)
-    goals = (logits[:, 1:] - logits[:, :1] if classes == 2 else logits).clip(-FAR, FAR)
+    goals = _to_learn(task.classifier.probabilities(task.encoder.from_codes(codes)))
     is_category = np.array([f.is_category and len(f.levels) <= LEVELS for f in task.schema])
     x, read = codes.astype(np.float64), []
     for k, goal in enumerate(goals.T):
@@ -76,3 +74,11 @@ def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
     raw = raw if classes > 2 else np.column_stack([np.zeros(len(raw)), raw])
     base = np.median(raw - trees.sums(matrix(x[:PROBED])), axis=0)
     return ImitatingTrees(trees, base, lambda rows: matrix(rows.astype(np.float64)))
+
+
+def _to_learn(said: Floats) -> Floats:
+    """What trees learn of a model's answers: log-odds, one lead of two classes; or an output as it is."""
+    if said.shape[1] == 1:
+        return said
+    logits = np.log(np.clip(said, np.exp(-2 * FAR), 1.0))
+    return np.asarray((logits[:, 1:] - logits[:, :1] if said.shape[1] == 2 else logits).clip(-FAR, FAR))

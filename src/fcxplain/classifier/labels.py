@@ -12,8 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean, some
+from ..outcome import as_target, read_range
 from ..schema import Schema, level_named
-from .protocol import Classifier
+from .estimators import is_estimator, is_regressor
+from .protocol import CheckedClassifier, Classifier
 
 # How much better another order must agree, and by how many standard errors, to be more than a bad model or chance.
 FAR, ERRORS = 0.1, 4.0
@@ -99,20 +101,29 @@ def classes_of(labels: pd.Series | None, model: Any) -> tuple[Any, ...] | None:
 def checked_target(
     target: Any, classes: tuple[Any, ...], named_so: Callable[[tuple[Any, ...]], str] | None = None
 ) -> Any:
-    """The class that the target names; text such as '1' finds the class 1.
+    """The class, or the `Outcome`, that the target names; see `as_target`.
 
     `named_so` knows a remedy for names that are a column's and not the model's.
     """
-    if target is None:
-        if len(classes) > 2:
-            raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
-        return None
-    meant = level_named(target, classes)
-    if meant is None:
-        remedy = named_so(classes) if named_so is not None else ""
-        remedy = remedy or f"{did_you_mean(target, classes)} They are {some(classes)}.".strip()
-        raise DataError("", [Fault(f"target {target!r}", "is not one of the classes", remedy)])
-    return meant
+    if target is None and len(classes) > 2:
+        raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
+    try:
+        return as_target(target, classes)
+    except DataError:
+        remedy = named_so(classes) if named_so is not None and classes else ""
+        return as_target(target, classes, remedy)
+
+
+def is_regression(model: Any, target: Any, classes: tuple[Any, ...] | None, labels: pd.Series | None) -> bool:
+    """Whether a model answers numbers: it says so, or its target is a range and nothing names classes."""
+    if isinstance(model, CheckedClassifier):
+        return model.regression
+    if classes is not None or isinstance(model, Classifier) or hasattr(model, "classes_"):
+        return False
+    if is_estimator(model) and not hasattr(model, "predict_proba") and is_regressor(model):
+        return True
+    is_class = labels is not None and bool((labels.astype(object) == target).any())
+    return read_range(target) is not None and not is_class and not hasattr(model, "predict_proba")
 
 
 def called_otherwise(

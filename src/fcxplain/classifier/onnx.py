@@ -41,7 +41,7 @@ def is_onnx(model: object) -> bool:
 
 
 def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
-    """An ONNX file or session as a classifier."""
+    """An ONNX file or session as a classifier, or as a regressor."""
     schema, encoder = options.schema, options.encoder
     is_path = isinstance(model, str | Path)
     name = Path(model).name if is_path else "ONNX session"
@@ -49,8 +49,8 @@ def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
     reading = OnnxReading(
         session,
         _feeding(session, name, schema, encoder),
-        _probability_output(session, name),
-        options.output == "logits",
+        _number_output(session, name) if options.regression else _probability_output(session, name),
+        options.output == "logits" and not options.regression,
     )
     return checked(reading, options, name)
 
@@ -154,3 +154,11 @@ def _probability_output(session: Any, name: str) -> str:
             return str(found[0].name)
     remedy = "Convert it again with its probabilities as an output."
     raise ClassifierError("", [Fault(name, "has no output of probabilities, only labels", remedy)])
+
+
+def _number_output(session: Any, name: str) -> str:
+    """The output with a regressor's numbers: the first one of floats."""
+    floats = [o for o in session.get_outputs() if o.type in _FLOATS]
+    if not floats:
+        raise ClassifierError("", [Fault(name, "has no output of numbers", "Convert it again with one.")])
+    return str(floats[0].name)

@@ -7,8 +7,9 @@ later one cheaply, and never hands the caller's own table to the model.
 from __future__ import annotations
 
 import copy
+import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FcxError, some
+from ..outcome import Outcomes, class_gap
 from ..schema import Schema
 from ..schema.feature import plain
 from . import checking
@@ -42,6 +44,8 @@ BLOCK = 64
 # Batches of fewer rows are asked with one OpenMP thread. Threads gain hundredths of a second on them, and beside a busy
 # process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
 SMALL_BATCH = 4_096
+# Legal rows that say how far a regressor's outputs differ.
+SPREAD = 1_024
 
 Output = Literal["auto", "logits", "probabilities"]
 Answer = Callable[[pd.DataFrame], object]
@@ -107,6 +111,8 @@ class AdapterOptions:
     classes: tuple[Any, ...] | None = None
     threshold: float | None = None
     output: Output = "auto"
+    regression: bool = False
+    """Whether the model answers one number a row, in its own units, and no classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +120,9 @@ class Predictions:
     """What a model decides about `n` rows."""
 
     probabilities: NDArray[np.float64]
-    """`n x classes`."""
+    """`n x classes`; of a model without classes its output, `n x 1`."""
     choice: NDArray[np.int64]
-    """The place of the class that is answered."""
+    """The place of the class that is answered; 0 without classes."""
     firm: NDArray[np.bool_]
     """Whether the model says the same whatever rows it is asked about beside it: rounding cannot decide."""
 
@@ -125,9 +131,14 @@ class Predictions:
         """Room for decisions that are still to come."""
         return cls(np.zeros((rows, classes)), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool))
 
-    def put(self, which: NDArray[Any], some: Predictions) -> None:
+    def put(self, which: NDArray[Any] | slice, some: Predictions) -> None:
         """Fill in what was decided about some of the rows."""
         self.probabilities[which], self.choice[which], self.firm[which] = some.probabilities, some.choice, some.firm
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Several, one after the other."""
+        return cls(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("probabilities", "choice", "firm")))
 
     def take(self, which: NDArray[Any]) -> Predictions:
         """Some of the rows."""
@@ -139,14 +150,6 @@ def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -
     if threshold is None:
         return np.asarray(probabilities.argmax(axis=1))
     return (probabilities[:, 1] >= threshold).astype(np.int64)
-
-
-def _gap(probabilities: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:
-    """How far each row is from where another class would be answered."""
-    if threshold is not None:
-        return np.asarray(np.abs(probabilities[:, 1] - threshold))
-    best = np.partition(probabilities, -2, axis=1)
-    return np.asarray(best[:, -1] - best[:, -2])
 
 
 def roundoff(module: nn.Module) -> float:
@@ -187,8 +190,11 @@ class CheckedClassifier:
         module: nn.Module | None = None,
         encoder: TableEncoder | None = None,
         own: Answer | None = None,
+        regression: bool = False,
     ) -> None:
         self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
+        self.regression = regression
+        """Whether it answers one number a row, and no classes."""
         self.threshold: float | None = None
         self.trained_as: str | None = None
         """The kind, where `train_classifier` made it."""
@@ -204,6 +210,8 @@ class CheckedClassifier:
         self._labels = self._classes
 
     def __repr__(self) -> str:
+        if self.regression:
+            return f"<regressor {self.name}>"
         classes = "" if self._classes is None else f", classes {some(self._classes)}"
         threshold = "" if self.threshold is None else f", threshold {self.threshold:g}"
         return f"<classifier {self.name}{classes}{threshold}>"
@@ -231,13 +239,13 @@ class CheckedClassifier:
         return self._classes
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
-        """Class probabilities, `n x classes`."""
+        """Class probabilities, `n x classes`; of a regressor its output, `n x 1`."""
         return self._probabilities(rows, 1)
 
     def _probabilities(self, rows: pd.DataFrame, block: int) -> NDArray[np.float64]:
         frame = model_rows(rows, self.schema, self.encoder)
         if not len(frame):
-            return np.empty((0, len(self._classes or (0, 1))))
+            return np.empty((0, 1 if self.regression else len(self._classes or (0, 1))))
         parts = parts_as_trained(frame, self.schema, self.encoder)
         if len(parts) == 1:
             return self._answers(parts[0][1], rows.index, block)
@@ -255,7 +263,9 @@ class CheckedClassifier:
             self._checked = True
         return answer
 
-    def decide(self, rows: pd.DataFrame, *, final: bool = True) -> Predictions:
+    def decide(
+        self, rows: pd.DataFrame, *, wanted: Callable[[Predictions], Outcomes] | None = None, final: bool = True
+    ) -> Predictions:
         """What the model decides about rows: by its own `predict`, or by its probabilities where it has none.
 
         What is not `final` is looked at again before anything is claimed: then the probabilities decide for a model
@@ -264,19 +274,29 @@ class CheckedClassifier:
         Many models sum in another order when they are asked about more rows at once. They are asked in batches of whole
         blocks, which makes that rare. A row near the border of a class is asked about alone, so that what is decided
         never depends on the rows beside it; and where the user may get another answer in another batch, it is not firm.
+
+        `wanted` says what rows want, if that has borders of its own beside those of the classes.
         """
         found = self._decided(rows, BLOCK if self.rounding else 1, final)
-        for place in np.flatnonzero(_gap(found.probabilities, self.guide) <= 2 * self._window) if self.rounding else ():
+        if not self.rounding:
+            return found
+        for place in np.flatnonzero(self._gap(found, wanted) <= 2 * self._window):
             found.put(np.array([place]), self._decided(rows.iloc[[place]], 1, final))
+        found.firm[:] = self._gap(found, wanted) > self._window
         return found
+
+    def _gap(self, found: Predictions, wanted: Callable[[Predictions], Outcomes] | None) -> NDArray[np.float64]:
+        """How far rows are from where they would be decided otherwise."""
+        if wanted is not None:
+            return wanted(found).gap(found.probabilities)
+        return np.full(len(found.choice), np.inf) if self.regression else class_gap(found.probabilities, self.guide)
 
     def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Predictions:
         own = self.own if final or self.parts else None
         with getattr(self._answer, "preparing_once", nullcontext)():
             answers = self._probabilities(rows, block)
             choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
-        firm = _gap(answers, self.guide) > self._window if self.rounding else np.ones(len(answers), dtype=bool)
-        return Predictions(answers, choice, firm)
+        return Predictions(answers, choice, np.ones(len(answers), dtype=bool))
 
     @cached_property
     def rounding(self) -> float:
@@ -295,7 +315,16 @@ class CheckedClassifier:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
         least = (FINEST if seen else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
-        return max(MUCH * seen, least)
+        return max(MUCH * seen, least * (max(1.0, float(np.abs(whole).max())) if self.regression else 1.0))
+
+    @cached_property
+    def unit(self) -> float:
+        """What a regressor's outputs differ by from one legal row to another, as a power of two; 1 for classes."""
+        if not self.regression or not all(f.is_complete for f in self.schema):
+            return 1.0
+        dtypes = None if self.encoder is None else self.encoder.dtypes_
+        spread = float(self.probabilities(legal_rows(self.schema, SPREAD, seed=0, dtypes=dtypes)).std())
+        return 2.0 ** round(math.log2(spread)) if spread > 0 and math.isfinite(spread) else 1.0
 
     @property
     def _window(self) -> float:
@@ -303,8 +332,14 @@ class CheckedClassifier:
         return self.rounding * (2.0 if self.guide is None else min(1.0, 4 * self.guide))
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The class of each row, by name."""
-        index = self.decide(rows).choice
+        """The class of each row, by name; of a regressor its output."""
+        return self.named(self.decide(rows))
+
+    def named(self, found: Predictions) -> NDArray[Any]:
+        """What was decided about rows, as `predict` says it."""
+        if self.regression:
+            return found.probabilities[:, 0]
+        index = found.choice
         # An index keeps numbers as numbers and text as objects, which numpy alone would cut to a width.
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
@@ -356,6 +391,10 @@ class CheckedClassifier:
     def _settle(self, classes: Iterable[Any] | None, threshold: float | None) -> None:
         """Take class names and threshold, if they make sense together."""
         known = None if classes is None else tuple(plain(c) for c in classes)
+        if self.regression:
+            self._classes, self.threshold = (), None
+            self._refuse_for_regression(known, threshold)
+            return
         if known is not None and (len(known) < 2 or len(set(known)) < len(known)):
             raise ClassifierError(f"{self.name}: a classifier needs two or more different classes, not {known}")
         if threshold is not None:
@@ -366,6 +405,13 @@ class CheckedClassifier:
                 raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
         self._classes, self.threshold = known, None if threshold is None else float(threshold)
 
+    def _refuse_for_regression(self, classes: tuple[Any, ...] | None, threshold: float | None) -> None:
+        given = {"classes": classes or None, "threshold": threshold}
+        remedy = "Leave it out: a regressor's target is a range."
+        faults = [Fault(f"{n}={v!r}", "is for models with classes", remedy) for n, v in given.items() if v is not None]
+        if faults:
+            raise ClassifierError(f"{self.name} answers numbers, not classes", faults)
+
     def _ask(self, frame: pd.DataFrame, block: int = 1, answer: Answer | None = None) -> object:
         """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
         spare = -len(frame) % block
@@ -374,7 +420,8 @@ class CheckedClassifier:
         try:
             with _threads_for(len(shown)):
                 raw: Any = (answer or self._answer)(shown)
-            return raw[: len(frame)] if spare and len(raw) == len(shown) else raw
+            is_long = spare and hasattr(raw, "__len__") and len(raw) == len(shown)
+            return raw[: len(frame)] if is_long else raw
         except FcxError:
             raise
         except Exception as error:
@@ -382,13 +429,23 @@ class CheckedClassifier:
             raise ClassifierError(f"{self.name} failed on {len(frame):,} rows. {cause}") from error
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
+        if self.regression:
+            return checking.read_outputs(raw, index, self.name)
         return checking.read_answer(raw, index, self.name, self._classes, first=not self._checked)
 
 
 def checked(answer: Answer, options: AdapterOptions, name: str) -> CheckedClassifier:
     """An answering function as a classifier."""
     o = options
-    return CheckedClassifier(answer, o.schema, name=name, classes=o.classes, threshold=o.threshold, encoder=o.encoder)
+    return CheckedClassifier(
+        answer,
+        o.schema,
+        name=name,
+        classes=o.classes,
+        threshold=o.threshold,
+        encoder=o.encoder,
+        regression=o.regression,
+    )
 
 
 def _in_place(places: list[NDArray[np.int64]], parts: list[NDArray[Any]]) -> NDArray[Any]:

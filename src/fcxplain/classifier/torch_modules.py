@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FcxWarning
 from . import checking
 from .networks import empty_linear
-from .protocol import AdapterOptions, CheckedClassifier
+from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import legal_codes
 
 # Rows sent through a module at a time: larger batches gain nothing and cost memory.
@@ -30,8 +30,11 @@ def classifier(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
     if encoder is None:
         remedy = "Give encoder=TableEncoder().fit(schema, train)."
         raise ClassifierError("", [Fault(name, "reads encoded columns, but no encoder was given", remedy)])
-    reading = TorchReading(model, encoder, output == "probabilities" or (output == "auto" and _ends_in_one(model)))
-    shape = _tried(reading, name, stated=output != "auto")
+    is_one = output == "probabilities" or (output == "auto" and _ends_in_one(model))
+    reading = TorchReading(model, encoder, is_one and not options.regression, options.regression)
+    shape = _tried(reading, name, stated=output != "auto" or options.regression)
+    if options.regression:
+        return _regressor(reading, shape, name, options)
     count = 2 if len(shape) == 1 else max(2, shape[1])
     made = CheckedClassifier(
         reading,
@@ -44,16 +47,29 @@ def classifier(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
     return made.replace(classes=options.classes, threshold=options.threshold)
 
 
+def _regressor(reading: TorchReading, shape: torch.Size, name: str, options: AdapterOptions) -> CheckedClassifier:
+    """A module with one output as a regressor."""
+    if len(shape) == 2 and shape[1] > 1:
+        remedy = "Return n or n x 1; for a classifier, name a class as the target, or give classes=."
+        raise ClassifierError("", [Fault(name, f"has {shape[1]} outputs, but a range is about one", remedy)])
+    made = checked(reading, replace(options, schema=reading.encoder.schema_), name)
+    made.module = as_logits(reading.model, shape, probabilities=False)
+    return made
+
+
 @dataclass(frozen=True)
 class TorchReading:
-    """Asks a module about raw rows and reads its outputs as probabilities, `n x classes`."""
+    """Asks a module about raw rows and reads its outputs as probabilities, `n x classes`, or as numbers."""
 
     model: nn.Module
     encoder: TableEncoder
     probabilities: bool
+    regression: bool = False
 
     def __call__(self, rows: pd.DataFrame) -> Tensor:
-        """Probabilities in double precision."""
+        """Probabilities, or a regressor's output, in double precision."""
+        if self.regression:
+            return self.outputs(self.encoder.encode(rows)).double()
         out = two_columns(self.outputs(self.encoder.encode(rows)).double(), self.probabilities)
         return out if self.probabilities else out.softmax(dim=1)
 

@@ -33,7 +33,7 @@ WITHOUT = ("impossible", "not_found", "timed_out")
 STATUSES = {
     "verified": "everything that was checked holds",
     "best_effort": "an answer of which something does not hold",
-    "already": "has the class wanted as it is",
+    "already": "has what is wanted as it is",
     "not_found": "no answer was found",
     "impossible": "proved to have no answer",
     "timed_out": "no answer within the budget",
@@ -111,13 +111,13 @@ def _print_reasons(answer: Explanation) -> None:
 
 def _print_table(answer: Explanation, count: int) -> None:
     """The first answers, a change a line."""
-    from ..explanation.wording import marked
+    from ..explanation.wording import marked, short_scores
 
-    table = table_of("row", "what changes", "probability", "status")
+    table = table_of("row", "what changes", "probability" if answer.task.classes else "output", "status")
     for c in map(answer.certificate, range(count)):
         row = one_line(c.row) if c.rank == 1 else f"{one_line(c.row)}, answer {c.rank}"
         moves = "\n".join(one_line(f"{m.feature}: {m.now} -> {m.then}") for m in c.changes) or "nothing"
-        known = "" if c.predicted is None else f"{c.probability:.2f}"
+        known = "" if c.predicted is None else short_scores(c)
         status = "\n".join([marked(c.status), *(f"- {failure}" for failure in _failures(c))])
         table.add_row(*map(escape, (row, moves, known, status)))
         table.add_row()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -36,8 +36,15 @@ Rules = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None,
-    typer.Option(help="The class wanted; the other of two by default, and to be given with three classes or more."),
+    list[str] | None,
+    typer.Option(
+        help="The class wanted; the other of two by default, and to be given with three classes or more. Repeated, or "
+        "with commas: any of them will do. Of a regressor a range: '>= 700', '<= 0.05', '700..800', '+10 %'."
+    ),
+]
+AtLeast = Annotated[
+    float | None,
+    typer.Option(help="The probability that the class wanted must have at least, e.g. 0.8: a margin of safety."),
 ]
 WriteSchema = Annotated[
     Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
@@ -114,6 +121,7 @@ def fit(
     classifier: ToExplain = "paper",
     classes: Classes = None,
     threshold: Threshold = None,
+    at_least: AtLeast = None,
     as_published: AsPublished = False,
     constraint: Constrained = None,
     no_generator: NoGenerator = False,
@@ -143,6 +151,7 @@ def fit(
     --classes no,yes --target yes --rules my.rules --out model
     """
     from ..datasets.source import Source
+    from ..outcome import Outcome
     from ..saving.container import check_target
     from ..saving.explainer import KIND
     from .guide import next_step
@@ -159,31 +168,34 @@ def fit(
         fcx.set_params(generator=not no_generator)
         _set(fcx, epochs, learning_rate, setting or [])
         own = _own_classifier(classifier, classes)
-        loaded = _loaded(source, own, target, ignore or [], immutable or [])
-        asked = _asked(loaded, rules, target, classes, threshold, graph)
+        wanted = target[0] if target and len(target) == 1 else target or None
+        loaded = _loaded(source, own, wanted, ignore or [], immutable or [])
+        asked = replace(_asked(loaded, rules, wanted, classes, threshold, graph), at_least=at_least)
         _introduce(loaded, source, asked, write_schema)
         task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _beside(output))
         fcx.save(output, overwrite=overwrite, source=source.to_dict())
         _tidy(fcx, None if checkpoint else _beside(output), history)
-        done |= {"model": str(output), "label": loaded.label, "target": task.target, "classes": task.classes}
+        named = task.target.to_data() if isinstance(task.target, Outcome) else task.target
+        done |= {"model": str(output), "label": loaded.label, "target": named, "classes": task.classes}
         _tell(done | {"classifier": classifier}, next_step(source, output, loaded.notes), as_json)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to hold: the rules, the class wanted, the model's classes and from where on it answers the second."""
+    """What is to hold: rules, what is wanted, the model's classes, from where on it answers the second, and a graph."""
 
     rules: tuple[Rule, ...]
     target: Any
     classes: tuple[Any, ...] | None
     threshold: float | None
     graph: CausalGraph | None
+    at_least: float | None = None
 
 
 def _asked(
     data: Dataset,
     rules: str | None,
-    target: str | None,
+    target: Any,
     classes: list[str] | None,
     threshold: float | None,
     graph: Path | None,
@@ -229,16 +241,16 @@ def _own_classifier(name: str, classes: list[str] | None) -> Any:
     return None
 
 
-def _loaded(source: Source, own: Any, target: str | None, ignore: list[str], immutable: list[str]) -> Dataset:
+def _loaded(source: Source, own: Any, target: Any, ignore: list[str], immutable: list[str]) -> Dataset:
     """The table in its parts."""
     from ..classifier.labels import checked_target
 
     # The classes of a model of one's own may be called otherwise than those of the label.
-    wanted = target if own is None else None
+    wanted = target if own is None and isinstance(target, str) and "," not in target else None
     with working(f"loading {source.data}") as work:
         loaded = source.load(target=wanted, ignore=ignore, immutable=immutable, on_progress=work.tell)
     if own is None:
-        checked_target(loaded.target, loaded.classes)
+        checked_target(loaded.target if target is None else target, loaded.classes)
     return loaded
 
 
@@ -282,14 +294,12 @@ def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) 
 
 def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
     """The problem, with a classifier that was trained or is one's own."""
-    from ..classifier import KINDS
     from ..task import Task
 
     with working(f"getting the classifier {source.classifier} ready"):
         how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
-        # A class of the label is known as such; a model of one's own may call its classes otherwise.
-        wanted = data.target if source.classifier in KINDS or asked.target is None else asked.target
-        how |= {"target": wanted, "classes": asked.classes, "threshold": asked.threshold}
+        how |= {"target": data.target if asked.target is None else asked.target, "classes": asked.classes}
+        how |= {"threshold": asked.threshold, "target_probability": asked.at_least}
         return Task(data.train, model, schema=data.schema, seed=source.seed, **how)
 
 

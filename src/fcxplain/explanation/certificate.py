@@ -20,11 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..hashing import fingerprint
+from ..outcome import Outcome
 from ..rules import Rule, in_words
 from ..schema import Schema
 from ..schema.feature import plain
 from ..task import Task
-from .checks import Bools, lines_of
+from .checks import Bools, lines_of, needed_scores
 from .lof import lof_to_data, taken
 from .wording import certificate_glance, headline, stated
 
@@ -69,12 +70,20 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
 def _model_id(task: Task) -> str | None:
     rows = task.legal_rows(PROBES, seed=_seed(task.schema))
     try:
-        answers = task.classifier.decide(rows).choice
+        found = task.classifier.decide(rows)
     except Exception as error:  # whatever a model of the user's own raises
         logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
         return None
     names = [str(name) for name in task.classes]
+    answers = found.choice if task.classes else _in_steps(found.probabilities[:, 0])
     return fingerprint(names, task.classifier.threshold, answers.tolist())[:DIGITS]
+
+
+def _in_steps(outputs: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Outputs counted in hundredths or so of their range, so that rounding does not show."""
+    step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
+    # Between the round numbers that outputs like to be.
+    return np.asarray(np.floor(outputs / step + 0.382), dtype=np.int64)
 
 
 def _seed(schema: Schema) -> int:
@@ -131,10 +140,15 @@ class Certificate:
         "verified" if everything checked holds, else "best_effort".
     method, found_by : str
         Who answered, and where the answer came from.
-    wanted, predicted : class
-        The class wanted, and the one that the model answers; None where it was not asked.
-    probability : float
-        Of the class wanted, by the model; NaN where it was not asked.
+    wanted, predicted : class, or text and float
+        What is wanted, and what the model answers: a class, or a regressor's output; None where it was not asked.
+    probability, probability_now : float or None
+        Of what is wanted, by the model, then and now; NaN where it was not asked. None for a regressor.
+    output, output_now : float or None
+        What a regressor answers then and now, in its own units. None for models with classes.
+    needed : float or None
+        The probability from which on what is wanted is answered, or the one that the task asks for; None where it takes
+        more than one number, and for a regressor, where `wanted` says it.
     valid, feasible, in_domain, immutables_kept, passed : bool
         Whether the class is as wanted, every rule is kept, every value is legal, what may not change is as it was; and
         all of that.
@@ -161,7 +175,7 @@ class Certificate:
     found_by: str
     wanted: Any
     predicted: Any
-    probability: float
+    probability: float | None
     valid: bool
     feasible: bool
     in_domain: bool
@@ -175,6 +189,22 @@ class Certificate:
     model: str | None = None
     rules_id: str = ""
     cut_short: bool | None = None
+    probability_now: float | None = None
+    output: float | None = None
+    output_now: float | None = None
+    needed: float | None = None
+
+    @property
+    def score(self) -> float:
+        """The probability of what is wanted, or a regressor's output; NaN where the model was not asked."""
+        found = self.probability if self.output is None else self.output
+        return math.nan if found is None else found
+
+    @property
+    def score_now(self) -> float:
+        """The same for the row as it is."""
+        found = self.probability_now if self.output_now is None else self.output_now
+        return math.nan if found is None else found
 
     @property
     def passed(self) -> bool:
@@ -195,9 +225,15 @@ class Certificate:
             if name == "cost":
                 data["passed"] = self.passed
             data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
-        if self.cut_short is None:
-            del data["cut_short"]
+        absent = ["probability", "probability_now", "needed"] if self.is_number else ["output", "output_now"]
+        for name in absent + (["cut_short"] if self.cut_short is None else []):
+            del data[name]
         return data
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the model answers numbers, and no classes."""
+        return self.output_now is not None
 
     def __str__(self) -> str:
         return stated(self)
@@ -241,6 +277,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
     first, second = _columns(before, rules, primed=False), _columns(after, rules, primed=True)
     calls = repeat(None) if e.calls is None else e.calls[place].tolist()
     cut_short = repeat(None) if e.cut_short is None else e.cut_short[place].tolist()
+    then, now = checks.score.tolist(), e.score_now[place].tolist()
     # In the order of the certificate's fields: by position is half as slow as by name.
     return list(
         map(
@@ -250,9 +287,9 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             np.where(checks.passed, "verified", "best_effort").tolist(),
             repeat(e.method),
             e.found_by[which].tolist(),
-            map(plain, checks.wanted.tolist()),
+            (str(w) if isinstance(w, Outcome) else plain(w) for w in checks.wanted.tolist()),
             map(plain, checks.predicted.tolist()),
-            checks.probability.tolist(),
+            then if e.task.classes else repeat(None),
             checks.valid.tolist(),
             checks.feasible.tolist(),
             checks.in_domain.tolist(),
@@ -266,6 +303,10 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             repeat(model_id(e.task)),
             rules_ids(e.task, e.own, place),
             cut_short,
+            now if e.task.classes else repeat(None),
+            repeat(None) if e.task.classes else then,
+            repeat(None) if e.task.classes else now,
+            (None if math.isnan(score) else score for score in needed_scores(e.task, checks.wanted).tolist()),
         )
     )
 

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..task import Task
 from .certificate import Change, labels
-from .checks import Bools, Checks, check
+from .checks import Bools, Checks, check, needed_scores
 from .explanation import Explanation
 from .frame import answer_number
 
@@ -23,8 +22,10 @@ class Step:
 
     change: Change
     probability: float
-    """Of the class wanted; NaN where a value is outside its domain and the model was not asked."""
+    """Of what is wanted, or a regressor's output; NaN where a value is outside its domain, so that it was not asked."""
     predicted: Any
+    met: bool
+    """Whether that is what is wanted."""
     keeps_rules: bool
     """Whether the row keeps every rule as it stands after this step; only the whole answer has to."""
 
@@ -37,10 +38,11 @@ class Steps:
     """The row's label."""
     wanted: Any
     probability: float
-    """Of the class wanted, for the row as it is."""
+    """Of what is wanted, or a regressor's output, for the row as it is."""
     predicted: Any
+    met: bool
     threshold: float | None
-    """From which probability on the class wanted is answered; None with more than two classes."""
+    """From which probability on what is wanted is answered; None with more than two classes, and for a regressor."""
     steps: tuple[Step, ...]
 
 
@@ -74,14 +76,17 @@ def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
         tried = np.tile(taken, (len(left), 1))
         tried[np.arange(len(left)), left] = True
         found = _checked(explanation, place, pair, wanted, tried)
-        best = int(np.argmax(np.nan_to_num(found.probability, nan=-1.0)))
+        nearest = found.score if explanation.task.classes else found.margin
+        best = int(np.argmax(np.nan_to_num(nearest, nan=-np.inf)))
         change, predicted, keeps = changes[left[best]], found.predicted[best], bool(found.feasible[best])
-        steps.append(Step(change, float(found.probability[best]), predicted, keeps))
+        steps.append(Step(change, float(found.score[best]), predicted, bool(found.valid[best]), keeps))
         taken = tried[best]
         del left[best]
     label = labels(explanation.rows.index[[place]])[0]
-    threshold = _threshold(explanation.task, wanted[0])
-    return Steps(label, wanted[0], float(start.probability[0]), start.predicted[0], threshold, tuple(steps))
+    needed = float(needed_scores(explanation.task, wanted)[0])
+    threshold = None if np.isnan(needed) else needed
+    said = float(start.score[0]), start.predicted[0], bool(start.valid[0])
+    return Steps(label, wanted[0], *said, threshold, tuple(steps))
 
 
 def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any], taken: Bools) -> Checks:
@@ -90,10 +95,3 @@ def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any
     columns = {name: pair[name].take(chosen[:, j]).reset_index(drop=True) for j, name in enumerate(pair.columns)}
     before = pair.take(np.zeros(len(taken), dtype=np.int64)).reset_index(drop=True)
     return check(e.task, before, pd.DataFrame(columns), wanted.repeat(len(taken)), e.own, np.full(len(taken), place))
-
-
-def _threshold(task: Task, wanted: Any) -> float | None:
-    if len(task.classes) > 2 or task.classifier.parts:
-        return None
-    second = 0.5 if task.classifier.threshold is None else task.classifier.threshold
-    return second if wanted == task.classes[1] else 1 - second

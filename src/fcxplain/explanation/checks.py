@@ -1,4 +1,4 @@
-"""What is checked of a counterfactual: class and probability by the user's own model, rules, legal values, immutables;
+"""What is checked of a counterfactual: the outcome by the user's own model, rules, legal values, immutables;
 and what answers were chosen by.
 """
 
@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import ClassifierError, DataError
+from ..outcome import Outcomes
 from ..rules import Rule, holds
 from ..schema import Feature, Natural
 from ..task import Task
@@ -60,14 +61,18 @@ class Checks:
     """What was found out about `n` counterfactuals: one entry, or one line, for each."""
 
     wanted: NDArray[Any]
+    """The class wanted, or an `Outcome`."""
     predicted: NDArray[Any]
-    """The class by the user's own model; None for a row that is not legal and so was not asked about."""
-    probability: NDArray[np.float64]
-    """Of the class wanted, by the user's own model."""
+    """The class by the user's own model, or a regressor's output; None for a row that is not legal and so was not asked
+    about."""
+    valid: Bools
+    """Whether the model answers as wanted."""
+    score: NDArray[np.float64]
+    """The probability of what is wanted by the user's own model, or a regressor's output."""
     firm: Bools
-    """Whether the class is beyond rounding: the same in a batch of any size."""
+    """Whether the outcome is beyond rounding: the same in a batch of any size."""
     margin: NDArray[np.float64]
-    """How far that is above the threshold or, with more than two classes, above the likeliest other class."""
+    """How far that is above what is needed or, with more than two classes, above the likeliest other class."""
     kept: Bools
     """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
     legal: Bools
@@ -80,11 +85,6 @@ class Checks:
 
     def __len__(self) -> int:
         return len(self.wanted)
-
-    @property
-    def valid(self) -> Bools:
-        """Whether the model answers the class wanted."""
-        return np.asarray(self.predicted.astype(object) == self.wanted.astype(object), dtype=bool)
 
     @property
     def feasible(self) -> Bools:
@@ -132,12 +132,12 @@ def check(
     rows = len(first[task.schema.names[0]])
     if not rows == len(after) == len(wanted):
         raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
-    places = task.class_places(wanted)
+    outcomes = task.outcomes(wanted)
     second = task.schema.natural(after)
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, probability, firm, margin = _asked(task, after, places, np.asarray(legal.all(axis=1)))
+    predicted, valid, score, firm, margin = _asked(task, after, outcomes, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -145,7 +145,8 @@ def check(
     return Checks(
         wanted=wanted,
         predicted=predicted,
-        probability=probability,
+        valid=valid,
+        score=score,
         firm=firm,
         margin=margin,
         kept=kept,
@@ -216,27 +217,36 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 
 def _asked(
-    task: Task, after: pd.DataFrame, wanted: NDArray[np.int64], legal: Bools
-) -> tuple[NDArray[Any], NDArray[np.float64], Bools, NDArray[np.float64]]:
-    """Classes by the model, its probability of the class wanted, whether that is firm, and by what margin."""
-    predicted = np.full(len(after), None, dtype=object)
-    probability, margin = np.full(len(after), np.nan), np.full(len(after), np.nan)
-    firm = np.zeros(len(after), dtype=bool)
+    task: Task, after: pd.DataFrame, outcomes: Outcomes, legal: Bools
+) -> tuple[NDArray[Any], Bools, NDArray[np.float64], Bools, NDArray[np.float64]]:
+    """What the model answers, whether that is as wanted, its score, whether it is firm, and by what margin."""
+    predicted, rows = np.full(len(after), None, dtype=object), len(after)
+    score, margin = np.full(rows, np.nan), np.full(rows, np.nan)
+    valid, firm = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     if legal.any():
-        decided = task.classifier.decide(after if legal.all() else after[legal])
+        own = outcomes[legal]
+        decided = task.classifier.decide(after if legal.all() else after[legal], wanted=lambda _: own)
         answers = decided.probabilities
-        predicted[legal], firm[legal] = task.class_names[decided.choice], decided.firm
-        probability[legal] = answers[np.arange(len(answers)), wanted[legal]]
-        margin[legal] = _margin(answers, wanted[legal], task.classifier.guide)
-    return predicted, probability, firm, margin
+        predicted[legal], firm[legal] = task.classifier.named(decided), decided.firm
+        valid[legal], score[legal] = own.met(answers, decided.choice), own.score(answers)
+        margin[legal] = own.above(answers)
+    return predicted, valid, score, firm, margin
 
 
-def _margin(answers: NDArray[np.float64], wanted: NDArray[np.int64], threshold: float | None) -> NDArray[np.float64]:
-    """How far each class wanted is above what makes it the answer."""
-    if answers.shape[1] == 2:
-        above = answers[:, 1] - (0.5 if threshold is None else threshold)
-        return np.where(wanted == 1, above, -above)
-    lines = np.arange(len(answers))
-    others = answers.copy()
-    others[lines, wanted] = -np.inf
-    return np.asarray(answers[lines, wanted] - others.max(axis=1, initial=-np.inf))
+def scores_now(task: Task, rows: pd.DataFrame, wanted: NDArray[Any]) -> NDArray[np.float64]:
+    """The probability of what each row wants, or a regressor's output, as the row is; NaN where the model fails."""
+    outcomes = task.outcomes(wanted)
+    try:
+        return outcomes.score(task.classifier.probabilities(rows))
+    except ClassifierError:
+        if len(rows) == 1:
+            return np.full(1, np.nan)
+    half = len(rows) // 2
+    return np.concatenate([scores_now(task, rows.iloc[p], wanted[p]) for p in (slice(half), slice(half, None))])
+
+
+def needed_scores(task: Task, wanted: NDArray[Any]) -> NDArray[np.float64]:
+    """The probability that each row's outcome needs; NaN where that is not all that counts, and for ranges."""
+    if task.classifier.parts:
+        return np.full(len(wanted), np.nan if task.target_probability is None else task.target_probability)
+    return task.outcomes(wanted).needed

@@ -23,7 +23,7 @@ from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
 from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, written
-from .checks import Bools, ChangeCosts, Checks, check
+from .checks import Bools, ChangeCosts, Checks, check, scores_now
 from .files.parquet import write_answers
 from .frame import answer_number, column_named, frame_of
 from .reasons import ANSWERED, STATUSES, Status, WhyNot
@@ -82,7 +82,10 @@ class Explanation:
     checks : Checks
         What was found out about each answer.
     wanted, row_status : ndarray
-        For each row, the class wanted and the status.
+        For each row, what is wanted (a class, or an `Outcome`) and the status.
+    score_now, known_now : ndarray of float
+        For each row as it is, the probability of what is wanted, or a regressor's output; NaN where the model failed.
+        `known_now` is None where the model is asked for them when they are first wanted.
     reasons : dict of int to WhyNot
         Why rows have no answer, by position, where that was asked.
     found_by : ndarray of str
@@ -136,6 +139,8 @@ class Explanation:
     """Proposals of the network for each row."""
     costs: ChangeCosts | None = None
     """What the answers were chosen by, where that needs no training rows."""
+    known_now: NDArray[np.float64] | None = None
+    """`score_now`, where the model was asked already."""
 
     def __post_init__(self) -> None:
         # Objects, since numpy cuts a text that is longer than those an array was made of.
@@ -229,6 +234,11 @@ class Explanation:
     def asked(self) -> NDArray[np.bool_]:
         """Rows that needed an answer: all but those that have the class wanted already."""
         return np.asarray(self.row_status != Status.ALREADY)
+
+    @cached_property
+    def score_now(self) -> NDArray[np.float64]:
+        """For each row as it is, the probability of what is wanted, or a regressor's output; NaN: the model failed."""
+        return scores_now(self.task, self.rows, self.wanted) if self.known_now is None else self.known_now
 
     @property
     def before(self) -> pd.DataFrame:
@@ -361,14 +371,14 @@ class Explanation:
         if own is not None and task.schema != self.task.schema:
             own = replace(own, rules=parse_rules(own.rules, task.schema))
         checks = check(task, self.before, self.answers, self.wanted[self.place], own, self.place)
+        now = self.known_now if task.classifier is self.task.classifier else None
         status = self.row_status.copy()
         if not _proofs_hold(self.task, task):
             status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
         # Why there is no answer is known for the rules and the model that were asked.
         reasons = self.reasons if _proofs_hold(self.task, task) and _proofs_hold(task, self.task) else {}
-        return replace(
-            self, task=task, checks=checks, row_status=_judged(status, self.place, checks), own=own, reasons=reasons
-        )
+        status = _judged(status, self.place, checks)
+        return replace(self, task=task, checks=checks, row_status=status, own=own, reasons=reasons, known_now=now)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data: notes, statuses, reasons, and the certificates with all values.
@@ -478,7 +488,8 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     def of_rows(name: str, otherwise: Any) -> NDArray[Any]:
         """What the parts say of their rows, in the order of all rows."""
         values = [otherwise if getattr(part, name) is None else getattr(part, name) for _, part in parts]
-        whole = np.empty(len(rows), dtype=np.asarray(values[0]).dtype)
+        kinds = {np.asarray(value).dtype for value in values}
+        whole = np.empty(len(rows), dtype=kinds.pop() if len(kinds) == 1 else object)
         for (where, _), value in zip(parts, values, strict=True):
             whole[where] = value
         return whole
@@ -495,6 +506,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         method=found[0].method,
         rows=rows[list(task.schema.names)],
         wanted=of_rows("wanted", None),
+        known_now=of_rows("score_now", None),
         row_status=of_rows("row_status", None),
         answers=pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True),
         place=place[order],

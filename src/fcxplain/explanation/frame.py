@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
+from ..outcome import Outcome
 from ..task import Task
 from ..text import counted, cut
 
@@ -22,7 +23,7 @@ LABEL = 60
 """Letters of a label that are shown."""
 SEE = "See .frame for all answers."
 WITHOUT = {
-    "already": "has the class wanted already, so there is no answer for it",
+    "already": "has what is wanted already, so there is no answer for it",
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
     "timed_out": "has no answer: its budget was spent before one was found (timed_out)",
@@ -89,7 +90,21 @@ def _rows(e: Explanation, label: Hashable) -> list[int]:
     return [int(i) for i in found if i >= 0]
 
 
-ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed", "why_not")
+ABOUT = (
+    "row",
+    "rank",
+    "status",
+    "wanted",
+    "predicted",
+    "probability_now",
+    "probability",
+    "output_now",
+    "output",
+    "cost",
+    "changes",
+    "changed",
+    "why_not",
+)
 """What stands before the features."""
 # Features whose changes fit into one whole number beside the number of a group.
 WORD = 30
@@ -99,22 +114,33 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     """What was found and checked of each line, then its features; see `Explanation.frame`."""
     e, c = explanation, explanation.checks
     answer, row = e.lines
-    status, classes = e.row_status[row], pd.Series(list(e.task.classes)).dtype
+    status, classes = e.row_status[row], pd.Series(list(e.task.classes), dtype=None if e.task.classes else str).dtype
     status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": pd.Series(e.wanted[row], dtype=classes)}
+    of_row = {"status": pd.Series(status, dtype=str), "wanted": _wanted(e.wanted[row], classes)}
+    score = "probability" if e.task.classes else "output"
+    of_row[f"{score}_now"] = pd.Series(e.score_now[row])
     if e.reasons:
         of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
     of_answer = {
         "rank": pd.Series(e.rank),
-        "predicted": pd.Series(c.predicted, dtype=_nullable(classes)),
-        "probability": pd.Series(c.probability),
+        score: pd.Series(c.score),
         "cost": pd.Series(c.cost),
         "changes": pd.Series(c.changes),
         "changed": pd.Series(changed_names(c.changed, e.task.schema.names), dtype=str),
     }
+    if e.task.classes:
+        of_answer["predicted"] = pd.Series(c.predicted, dtype=_nullable(classes))
     about = {"row": e.rows.index[row].to_flat_index(), **of_row, **{k: _taken(v, answer) for k, v in of_answer.items()}}
     features = {name: _taken(as_trained(e.answers[name], e.task), answer) for name in e.task.schema.names}
     return pd.DataFrame({**{column_named(name, e.task): about[name] for name in ABOUT if name in about}, **features})
+
+
+def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:
+    """What rows want, in the dtype of the classes; as text, where some want more than one class."""
+    values = wanted.tolist()
+    if any(isinstance(w, Outcome) for w in values):
+        return pd.Series([str(w) for w in values], dtype=str)
+    return pd.Series(wanted, dtype=classes)
 
 
 def as_trained(column: pd.Series, task: Task) -> pd.Series:

@@ -171,7 +171,33 @@ def answered(c: Certificate) -> str:
     if not c.in_domain:
         return "the model was NOT ASKED, since a value is outside its domain"
     verdict = "as wanted" if c.valid else f"NOT {c.wanted}, which is wanted"
-    return f"the model answers {c.predicted}, {verdict} (probability of {c.wanted}: {c.probability:.3f})"
+    if c.is_number:
+        return f"the model answers {number(c.score)}, {verdict} ({scores(c)})"
+    return f"the model answers {c.predicted}, {verdict} (probability of {c.wanted}: {scores(c)})"
+
+
+def scores(c: Certificate) -> str:
+    """The present score beside the new one, and what was needed."""
+    needed = str(c.wanted) if c.is_number else "" if c.needed is None else chance(c.needed)
+    show = number if c.is_number else chance
+    now = "unknown" if math.isnan(c.score_now) else show(c.score_now)
+    return f"{now} now, {show(c.score)} then" + (f"; needed: {needed}" if needed else "")
+
+
+def short_scores(c: Certificate) -> str:
+    """The present score and the new one, where there is little room."""
+    show = number if c.is_number else "{:.2f}".format
+    return show(c.score) if math.isnan(c.score_now) else f"{show(c.score_now)}->{show(c.score)}"
+
+
+def number(output: float) -> str:
+    """A regressor's output, in as many digits as are read in passing."""
+    return f"{output:,.6g}" if abs(output) < 1e6 else f"{output:,.12g}"
+
+
+def chance(probability: float) -> str:
+    """A probability; what is not certain is not rounded to it."""
+    return f"{min(max(probability, 0.001), 0.999):.3f}" if 0 < probability < 1 else f"{probability:g}"
 
 
 def _rules(c: Certificate) -> Iterator[str]:
@@ -181,7 +207,7 @@ def _rules(c: Certificate) -> Iterator[str]:
 
 def _checked(c: Certificate) -> str:
     parts = {
-        "the class wanted": c.valid,
+        ("the range wanted" if c.is_number else "the class wanted"): c.valid,
         "every rule" if c.rules else "no rules": c.feasible,
         "values in their domain": c.in_domain,
         "what may not change": c.immutables_kept,
@@ -253,7 +279,9 @@ def _answers(e: Explanation, few: int) -> Overview:
     first = np.lexsort((e.rank, e.place))[:few].tolist()
     classes = dict.fromkeys(e.checks.wanted.tolist())
     wanted = cut(next(iter(classes)), CLASS) if len(classes) == 1 else ""
-    head = ("row", "answer", f"probability of {wanted}" if wanted else "probability", "what changes")
+    score = "probability" if e.task.classes else "output"
+    joins = " of " if e.task.classes else ", wanted "
+    head = ("row", "answer", f"{score}{joins}{wanted}" if wanted else score, "what changes")
     rest = remainder(len(e.answers) - few, "answer")
     lines = tuple(_line(e, i, bool(wanted)) for i in first)
     return Overview(head, lines, f"{rest}; see .frame and .certificates" if rest else "")
@@ -262,11 +290,13 @@ def _answers(e: Explanation, few: int) -> Overview:
 def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
     said = "; ".join(map(change_line, e.changes(i))) or "nothing"
     status = "" if e.checks.passed[i] else f" {marked('best_effort')}"
-    chance = e.checks.probability[i]
-    probability = "not asked" if np.isnan(chance) else f"{chance:.3f}"
-    if not same and not np.isnan(chance):
-        probability = f"{cut(e.checks.wanted[i], CLASS)}: {probability}"
-    return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", probability, said
+    then, now = float(e.checks.score[i]), float(e.score_now[e.place[i]])
+    show = chance if e.task.classes else number
+    score = "not asked" if math.isnan(then) else show(then)
+    score = score if math.isnan(now) or math.isnan(then) else f"{show(now)} -> {score}"
+    if not same and not math.isnan(then):
+        score = f"{cut(e.checks.wanted[i], CLASS)}: {score}"
+    return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", score, said
 
 
 def _named(e: Explanation, without: list[int], few: int) -> str:

@@ -37,9 +37,8 @@ def drawn_answers(
     wall, cpu = time.perf_counter(), time.process_time()
     table, _ = task.read(rows)
     codes = task.encoder.codes(table)
-    predicted = task.predict(table)
-    wanted = task.wanted(predicted)
-    place = np.flatnonzero(predicted != wanted)
+    _, wanted, met = task.answered(table)
+    place = np.flatnonzero(~met)
     asked = _Asked(table.iloc[place], codes[place], wanted[place])
     draws = [_drawn(model, surrogate, task, asked, seed, draw) for draw in range(k)]
     order = np.argsort(np.tile(place, k), kind="stable")
@@ -51,7 +50,7 @@ def drawn_answers(
         np.repeat(place, k),
         method=name,
         wanted=wanted,
-        without=np.where(predicted == wanted, str(Status.ALREADY), str(Status.NOT_FOUND)),
+        without=np.where(met, str(Status.ALREADY), str(Status.NOT_FOUND)),
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
         notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
     )

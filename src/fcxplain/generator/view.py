@@ -169,9 +169,8 @@ def refused_rows(
     With `boxes` they also say what the rules allow them, for a generator with a rule layer; with `explain`, what some
     of them should become.
     """
-    predicted = task.predict(table)
-    wanted = task.wanted(predicted)
-    refused = np.asarray(predicted != wanted)
+    _, wanted, met = task.answered(table)
+    refused = ~met
     rows = table[refused]
     allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
     x = task.encoder.encode(rows)

@@ -177,9 +177,8 @@ def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, r
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     """Read rows, ask the model about them, and take those that have another class than the one wanted."""
     table, _ = task.read(rows)
-    predicted = task.predict(table)
-    wanted = task.wanted(predicted)
-    place = np.flatnonzero(predicted != wanted)
+    predicted, wanted, met = task.answered(table)
+    place = np.flatnonzero(~met)
     x = task.encoder.encode(table.iloc[place])
     y, y_target = (view.class_indices(task, classes[place]) for classes in (predicted, wanted))
     return RowsAsked(task, table, wanted, place, x, y, y_target, view.layout(task))

@@ -262,10 +262,9 @@ class Contest:
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
         self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.surrogate_
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
-        predicted = task.predict(task.train)
-        wanted = task.wanted(predicted)
+        predicted, wanted, met = task.answered(task.train)
         everyone, y = task.encoder.encode(task.train).float(), class_indices(task, predicted)
-        refused = torch.from_numpy(np.asarray(predicted != wanted))
+        refused = torch.from_numpy(~met)
         self.x, self.y, self.y_target = everyone[refused], y[refused], class_indices(task, wanted)[refused]
         self.real = [everyone[y == c] for c in range(layout.classes)]
         _need_both(self.y_target, self.real, task)

@@ -69,9 +69,10 @@ class CodeGrid:
         task = self.question.task
         natural = self.natural(row[first], codes[first])
         # A column of whole numbers cannot hold a present value between them.
-        predicted = task.predict(task.table(natural))
+        decided = task.classifier.decide(task.table(natural)).take(inverse)
         self.calls += len(first)
-        return np.asarray(predicted[inverse] == self.question.wanted[self.question.place[row]])
+        wanted = task.outcomes(self.question.wanted[self.question.place[row]])
+        return wanted.met(decided.probabilities, decided.choice)
 
 
 class Judge:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..classifier.protocol import Predictions
 from ..explanation import ChangeCosts, Explanation
 from ..explanation.lof import sampled
 from ..proof.enumeration import AskedRows
@@ -45,13 +46,12 @@ class LegalSpaces:
         """How many legal rows there are in all."""
         return sum(math.prod(map(int, self.region.sizes[rows[0]].tolist())) for rows in self.rows)
 
-    def __iter__(self) -> Iterator[tuple[Points, NDArray[np.int16], list[int]]]:
-        """Each space with the place of the class that the model gives each of its points, and the rows in it."""
+    def __iter__(self) -> Iterator[tuple[Points, Predictions, list[int]]]:
+        """Each space with what the model decides about each of its points, and the rows in it."""
         memory = AskedRows(self.task, self.region.before)
         for rows in self.rows:
             points = self.region.points(rows[0])
-            answers = memory.classes(len(points), points.natural)
-            yield points, np.where(answers < 0, -1 - answers, answers), rows
+            yield points, memory.predictions(len(points), points.natural), rows
 
 
 def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Places]:
@@ -125,11 +125,12 @@ def _cheapest(
     task: Task, prices: ChangeCosts, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
 ) -> Floats:
     """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
-    best, places, region = cost.copy(), task.class_places(wanted), task.region(before)
-    for points, classes, rows in spaces:
+    best, outcomes, region = cost.copy(), task.outcomes(wanted), task.region(before)
+    for points, said, rows in spaces:
         for row in rows:
             priced = _priced(task, prices, points, before, row)
-            left = np.flatnonzero((classes == places[row]) & (priced < cost[row] - ROUNDING))
+            met = outcomes[np.full(len(said.choice), row)].met(said.probabilities, said.choice)
+            left = np.flatnonzero(met & (priced < cost[row] - ROUNDING))
             # The cheapest are looked at first.
             while len(left) and best[row] == cost[row]:
                 part, left = cheapest_part(left, priced)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..errors import did_you_mean, some
+from ..errors import DataError, did_you_mean, some
+from ..outcome import as_target
 from ..rules import Rule, notation
 from ..rules.binding import MAX_NUMBER, decimal_comma
 from ..schema import Feature, Schema, level_named
@@ -74,12 +75,21 @@ def own_rules(value: Any) -> tuple[str, ...]:
 
 
 def target(value: Any, classes: tuple[Any, ...]) -> Any:
-    """The class that is meant."""
+    """The class or the outcome that is meant; a text with commas may name several classes."""
     meant = named(value, classes)
-    if meant is None:
-        remedy = f"{did_you_mean(value, classes)} The classes are {some(classes)}.".strip()
-        raise Unreadable(f"{some([value])} is not one of the classes", remedy)
-    return plain(meant)
+    if meant is not None:
+        return plain(meant)
+    try:
+        return as_target(list(value) if isinstance(value, (*LISTS, *SETS)) else value, classes)
+    except DataError as error:
+        found = [
+            (
+                f"{fault.place.removeprefix('target ')} {fault.problem}",
+                fault.remedy.replace("They are", "The classes are"),
+            )
+            for fault in error.faults
+        ]
+        raise Unreadable(*found[0], more=found[1:]) from error
 
 
 def difficulty(value: Any, schema: Schema) -> dict[str, float]:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, FormatError
+from ..outcome import Outcome
 from ..rules import Rule
 from ..task import Task
 from .reading import RowOverrides, read_lines, read_table
@@ -198,7 +199,7 @@ def _line(row: RowOverrides) -> str:
     if row.rules:
         content["rules"] = [rule.text for rule in row.rules]
     if row.target is not None:
-        content["target"] = row.target
+        content["target"] = row.target.to_data() if isinstance(row.target, Outcome) else row.target
     if row.difficulty:
         content["difficulty"] = dict(row.difficulty)
     # A class that JSON does not know, such as a date, is found again by the way it is written.

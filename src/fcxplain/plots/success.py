@@ -147,24 +147,26 @@ def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title:
     schema = explanation.task.schema
     names = ["as it is now", *(_name(number, step, schema) for number, step in enumerate(way.steps, start=1))]
     name_rows(panel, range(len(names)), names, (len(names) - 0.4, -0.6))
-    # Room for a figure beyond 1.
-    panel.set_xlim(-0.03, 1.16)
-    panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    panel.set_xlabel(f"probability of {shortened(way.wanted, TITLE)}")
+    if explanation.task.classes:
+        # Room for a figure beyond 1.
+        panel.set_xlim(-0.03, 1.16)
+        panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    score = "probability of" if explanation.task.classes else "the model's output; wanted:"
+    panel.set_xlabel(f"{score} {shortened(way.wanted, TITLE)}")
     return finished([panel], _path_key(way), title, ax=ax)
 
 
 def _draw_steps(ax: Axes, way: Steps) -> None:
     if way.threshold is not None:
         ax.axvline(way.threshold, zorder=1, **THRESHOLD)
-    _draw_point(ax, 0, way.probability, way.predicted == way.wanted, keeps_rules=True)
+    _draw_point(ax, 0, way.probability, way.met, keeps_rules=True)
     before = way.probability
     for row, step in enumerate(way.steps, start=1):
         after = step.probability
         look = RISE if after >= before else FALL
         ax.barh(row, after - before, left=before, **BAR, **look)
         ax.plot([before, before], [row - 1, row + THICK / 2], color="black", linewidth=0.7, zorder=1.5)
-        _draw_point(ax, row, after, step.predicted == way.wanted, keeps_rules=step.keeps_rules, past=before)
+        _draw_point(ax, row, after, step.met, keeps_rules=step.keeps_rules, past=before)
         before = after
 
 
@@ -193,7 +195,7 @@ def _name(number: int, step: Step, schema: Schema) -> str:
 def _path_key(way: Steps) -> list[tuple[Artist, str]]:
     """What needs a word, and only of what is there."""
     wanted = shortened(way.wanted, VALUE)
-    reached = [way.predicted == way.wanted, *(step.predicted == way.wanted for step in way.steps)]
+    reached = [way.met, *(step.met for step in way.steps)]
     key: list[tuple[Artist, str]] = []
     if way.threshold is not None:
         key.append((Line2D([], [], **THRESHOLD), f"threshold {way.threshold:.3g}"))

@@ -24,7 +24,7 @@ class Reason(StrEnum):
     RULES = "rules"
     """The rules, bounds and immutables leave no row at all, whatever the model."""
     BOUND = "bound"
-    """The model's score stays below the class wanted all over what is allowed."""
+    """The model's score stays short of what is wanted all over what is allowed."""
     TRIED = "tried"
     """The model was asked about every legal row."""
 
@@ -41,13 +41,13 @@ class ProofLimits:
 
 
 class ProofBatch:
-    """Some rows, the classes wanted of them, and what is certain about them; `witness` is in natural columns."""
+    """Some rows, what is wanted of them, and what is certain about them; `witness` is in natural columns."""
 
     def __init__(
         self, task: Task, model: ModelReading, limits: ProofLimits, rows: pd.DataFrame, before: Natural, wanted: Any
     ) -> None:
         self.task, self.model, self.limits, self.rows, self.wanted = task, model, limits, rows, wanted
-        self.places = task.class_places(wanted)
+        self.outcomes = task.outcomes(wanted)
         self.region = task.region(before)
         self.uncertain = self.region.uncertain
         self.reason = np.full(len(wanted), "", dtype=object)

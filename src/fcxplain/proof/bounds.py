@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
+from ..outcome import Need
 from ..region.encoded import EncodedRegion, encoded_regions
 from ..region.region import Places
 from ..rules.check import Bools
@@ -25,6 +27,8 @@ Floats = NDArray[np.float64]
 # Multipliers are looked for by so many steps up, each to four times as much, and so many halvings.
 STEPS_UP, HALVINGS = 16, 24
 SWEEPS = 2
+# How far rounding may carry the last sum, as a part of it, and a probability of single precision.
+ROUNDED, ROUNDED_SHARE = 1e-12, 1e-5
 
 
 @dataclass(frozen=True)
@@ -211,14 +215,20 @@ class Branches:
 
 
 class Splitter:
-    """Bounds of one class over what some rows may become."""
+    """Bounds of what an outcome needs over what some rows may become."""
 
     def __init__(
-        self, network: ReluNetwork, target: int, areas: Sequence[EncodedRegion], encoder: TableEncoder, before: Natural
+        self,
+        network: ReluNetwork,
+        needs: Sequence[Need],
+        areas: Sequence[EncodedRegion],
+        encoder: TableEncoder,
+        before: Natural,
     ) -> None:
         self.network, self.areas, self.encoder, self.before = network, areas, encoder, before
-        classes = len(network.layers[-1].bias)
-        self.others = np.eye(classes)[target] - np.delete(np.eye(classes), target, axis=0)
+        self.others = np.stack([need.weights for need in needs])
+        # A sum of two numbers is rounded too.
+        self.loose = np.array([need.loose + ROUNDED * abs(need.loose) for need in needs])
         self.importance = np.max([network.sizes(t)[0] for t in self.others], axis=0)
         self.rows = areas[0].open.shape[1]
 
@@ -257,17 +267,18 @@ class Splitter:
         areas = [area.take(parts.row).within(parts.low, parts.high) for area in self.areas]
         low, high = hull(areas, self.encoder.width_)
         best, x, kept = np.full(len(low), np.inf), np.zeros(low.shape), np.zeros(len(low), dtype=bool)
-        for towards in self.others:
+        for towards, loose in zip(self.others, self.loose, strict=True):
             top = peak(areas, ceiling(self.network, towards, low, high, self.encoder))
-            lower = top.value < best
-            best, x = np.where(lower, top.value, best), np.where(lower[:, None], top.x, x)
+            value = top.value + loose
+            lower = value < best
+            best, x = np.where(lower, value, best), np.where(lower[:, None], top.x, x)
             kept = np.where(lower, top.kept, kept)
         # Anything but a proof keeps a part open, a value that is no number too.
         is_open = ~(best < 0)
         return parts.row[is_open], low[is_open], high[is_open], x[is_open], kept[is_open]
 
     def _is_reached(self, x: Floats) -> Bools:
-        return np.asarray((self.network.logits(x) @ self.others.T > 0).all(axis=1))
+        return np.asarray((self.network.logits(x) @ self.others.T + self.loose > 0).all(axis=1))
 
     def _cut(self, parts: Branches) -> tuple[Branches, Bools]:
         """Each part in two along the feature that matters most; and which rows have a part that is but a point."""
@@ -316,18 +327,30 @@ class Splitter:
 
 def by_bounds(batch: ProofBatch) -> None:
     """Refute rows by bounds on the scores of a network, or find what gets the class."""
-    network, encoder = batch.model.network, batch.model.encoder
+    network, outcomes = batch.model.network, batch.outcomes
     if network is None:
         return
-    for target in np.unique(batch.places).tolist():
-        rows = np.flatnonzero(batch.open & (batch.places == target))
-        if not len(rows):
-            continue
-        own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
-        now = {n: v[rows] for n, v in batch.region.before.items()}
-        result = Splitter(network, target, own, encoder, now).refute(parts=batch.limits.parts)
-        batch.settle(rows[result.certain], Reason.BOUND)
-        batch.confirm(rows, result.reached, _natural(encoder, result.x, now))
+    edge = batch.task.classifier.threshold
+    # The threshold is in the last layer; beside it, probabilities are rounded.
+    built_in = 0.0 if edge is None else math.log(edge / (1 - edge))
+    room = 0.0 if outcomes.least is None else ROUNDED_SHARE
+    for code in np.unique(outcomes.code).tolist():
+        rows = np.flatnonzero(batch.open & (outcomes.code == code))
+        if len(rows):
+            _refute(batch, rows, network, outcomes.ways(code, room=room, built_in=built_in))
+
+
+def _refute(batch: ProofBatch, rows: Places, network: ReluNetwork, ways: list[list[Need]]) -> None:
+    """Rows that want the same have no way to it if each of the ways is refuted."""
+    encoder, certain = batch.model.encoder, np.ones(len(rows), dtype=bool)
+    own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
+    now = {n: v[rows] for n, v in batch.region.before.items()}
+    for needs in ways:
+        result = Splitter(network, needs, own, encoder, now).refute(parts=batch.limits.parts)
+        certain &= result.certain
+        left = result.reached & batch.open[rows]
+        batch.confirm(rows, left, _natural(encoder, result.x, now))
+    batch.settle(rows[certain], Reason.BOUND)
 
 
 def _natural(encoder: TableEncoder, x: Floats, now: Natural) -> dict[str, NDArray[Any]]:

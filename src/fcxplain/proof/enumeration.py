@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..classifier.protocol import Predictions
 from ..errors import ClassifierError
 from ..explanation import ChangeCosts
+from ..outcome import Outcomes
 from ..region.region import Places, Region
 from ..schema import Feature, Natural
 from ..task import Task
@@ -29,13 +31,22 @@ SHOWN = 65_536
 def by_enumeration(batch: ProofBatch) -> None:
     """Ask the model about every legal row of rows that are still open and have few."""
     rows = np.flatnonzero(batch.open & (batch.region.count <= batch.limits.limit))
-    memory = AskedRows(batch.task, {n: v[rows] for n, v in batch.region.before.items()})
+    own = batch.outcomes[rows]
+    # Rows that want single classes share what the model is asked about; other outcomes have borders of their own.
+    alike = np.zeros_like(own.code) if own.is_plain else own.code
+    for code in np.unique(alike):
+        _try_out(batch, rows[alike == code], None if own.is_plain else own[alike == code][:1])
+
+
+def _try_out(batch: ProofBatch, rows: Places, wanted: Outcomes | None) -> None:
+    memory = AskedRows(batch.task, {n: v[rows] for n, v in batch.region.before.items()}, wanted)
     asked, undecided = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
     found, witness = undecided.copy(), {n: v[rows].copy() for n, v in batch.region.before.items()}
     try:
-        for i, natural, answers in _tried(batch, rows, memory):
-            hits = np.flatnonzero(answers == batch.places[rows[i]])
-            asked[i], undecided[i], found[i] = len(answers), (answers < 0).any(), len(hits) > 0
+        for i, natural, said in _tried(batch, rows, memory):
+            outcome = batch.outcomes[np.full(len(said.choice), rows[i])]
+            hits = np.flatnonzero(outcome.met(said.probabilities, said.choice) & said.firm)
+            asked[i], undecided[i], found[i] = len(said.choice), not said.firm.all(), len(hits) > 0
             if len(hits):
                 now = {n: v[rows[i]] for n, v in batch.region.before.items()}
                 cost = ChangeCosts().total(batch.task, now, {n: v[hits] for n, v in natural.items()})
@@ -50,14 +61,15 @@ def by_enumeration(batch: ProofBatch) -> None:
     batch.confirm(rows, found, witness)
 
 
-def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple[int, Natural, NDArray[np.int16]]]:
+def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple[int, Natural, Predictions]]:
     """Places among `rows`, with all that each may become and what the model answers (see `AskedRows`)."""
     for places in _batches(batch.region, rows):
         points = [batch.region.points(int(rows[i])).legal() for i in places]
         every = {n: np.concatenate([p[n] for p in points]) for n in batch.task.schema.names}
         ends = np.cumsum([len(p[batch.task.schema.names[0]]) for p in points])
-        answers = memory.classes(int(ends[-1]), partial(_taken, every))
-        yield from zip(places.tolist(), points, np.split(answers, ends[:-1]), strict=True)
+        said = memory.predictions(int(ends[-1]), partial(_taken, every))
+        parts = (said.take(part) for part in np.split(np.arange(ends[-1]), ends[:-1]))
+        yield from zip(places.tolist(), points, parts, strict=True)
 
 
 def _batches(region: Region, rows: Places) -> Iterator[Places]:
@@ -72,16 +84,16 @@ def _batches(region: Region, rows: Places) -> Iterator[Places]:
 class AskedRows:
     """The model's answers to rows asked so far, so that no row is asked twice."""
 
-    def __init__(self, task: Task, before: Natural) -> None:
-        self.task, self.calls = task, 0
+    def __init__(self, task: Task, before: Natural, wanted: Outcomes | None = None) -> None:
+        self.task, self.calls, self.wanted = task, 0, wanted
         self._off_grid = {f.name: _off_grid(f, before[f.name]) for f in task.schema}
         sizes = [(f.top or 0) + 1 + len(self._off_grid[f.name]) for f in task.schema]
         self._has_keys = math.prod(sizes) < 2**62
         self._keys = np.empty(0, dtype=np.int64)
-        self._answers = np.empty(0, dtype=np.int16)
+        self._answers = Predictions.none(0, max(1, len(task.classes)))
 
-    def classes(self, size: int, take: Callable[[Places], Natural]) -> NDArray[np.int16]:
-        """The place of the class that the model answers to each row; `-1 - place` where rounding decides.
+    def predictions(self, size: int, take: Callable[[Places], Natural]) -> Predictions:
+        """What the model decides about each row; not firm where rounding decides about what is `wanted`.
 
         `take` makes natural columns of the rows at some of `size` places.
         """
@@ -95,10 +107,10 @@ class AskedRows:
         new = ~np.isin(distinct, self._keys, assume_unique=True)
         if new.any():
             fresh = self._ask(first[new], take)
-            keys, answers = np.append(self._keys, distinct[new]), np.append(self._answers, fresh)
+            keys = np.append(self._keys, distinct[new])
             order = keys.argsort()
-            self._keys, self._answers = keys[order], answers[order]
-        return np.asarray(self._answers[np.searchsorted(self._keys, distinct)][back])
+            self._keys, self._answers = keys[order], Predictions.joined([self._answers, fresh]).take(order)
+        return self._answers.take(np.searchsorted(self._keys, distinct)[back])
 
     def _numbered(self, natural: Natural) -> Places:
         """A number for each row, the same for the same values."""
@@ -111,13 +123,17 @@ class AskedRows:
             total = total * (size + len(off)) + digit
         return total
 
-    def _ask(self, places: Places, take: Callable[[Places], Natural]) -> NDArray[np.int16]:
+    def _ask(self, places: Places, take: Callable[[Places], Natural]) -> Predictions:
         self.calls += len(places)
-        found = [np.empty(0, dtype=np.int16)]
+        found = [Predictions.none(0, max(1, len(self.task.classes)))]
         for part in _parts(places):
-            known = self.task.classifier.decide(self.task.table(take(part)))
-            found.append(np.where(known.firm, known.choice, -1 - known.choice).astype(np.int16))
-        return np.concatenate(found)
+            wanted = None if self.wanted is None else partial(_all_alike, self.wanted)
+            found.append(self.task.classifier.decide(self.task.table(take(part)), wanted=wanted))
+        return Predictions.joined(found)
+
+
+def _all_alike(wanted: Outcomes, found: Predictions) -> Outcomes:
+    return wanted[np.zeros(len(found.choice), dtype=np.int64)]
 
 
 def _parts(places: Places) -> Iterator[Places]:

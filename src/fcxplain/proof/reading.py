@@ -86,7 +86,7 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
     mark = fingerprint(numbers, classifier.threshold, torch.get_float32_matmul_precision())
     if task.readings.get("network", ("",))[0] != mark:
         network = read_network(classifier.module, classifier.threshold, source.dtype_)
-        network = network if network is not None and len(network.layers[-1].bias) == len(task.classes) else None
+        network = network if network is not None and len(network.layers[-1].bias) == max(2, len(task.classes)) else None
         is_own = network is None or _is_own(network, task, encoder)
         problem = "the classifier's module answers otherwise than the classifier, so it proves nothing"
         task.readings["network"] = mark, network if is_own else None, () if is_own else (problem,)
@@ -100,9 +100,12 @@ def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
     rows = pd.concat([task.read(task.train.iloc[:PROBES])[0], made_up], ignore_index=True)
     x = encoder.encode_array(task.schema.natural(rows)).astype(np.float64)
     logits = network.logits(x)
-    size = max(network.sizes(row)[0].sum() + network.sizes(row)[1] for row in np.eye(len(task.classes)))
+    size = max(network.sizes(row)[0].sum() + network.sizes(row)[1] for row in np.eye(logits.shape[1]))
+    blurred = 2 * size * (1 + np.abs(x).max()) + network.slack
+    if not task.classes:
+        return bool((np.abs(logits[:, 1] - logits[:, 0] - task.predict(rows)) <= blurred).all())
     best = np.sort(logits, axis=1)
-    clear = best[:, -1] - best[:, -2] > 2 * size * (1 + np.abs(x).max()) + network.slack
+    clear = best[:, -1] - best[:, -2] > blurred
     return bool((task.class_names[logits.argmax(axis=1)] == task.predict(rows))[clear].all())
 
 

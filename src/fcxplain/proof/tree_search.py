@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.reading.trees import Demand, TreeModel
+from ..classifier.reading.trees import TreeModel
 from ..errors import ClassifierError
+from ..outcome import Need, Outcomes
 from ..region.boxes import Floats
 from ..region.region import Places
 from ..rules.check import Bools
@@ -37,7 +38,7 @@ DIGITS = 4
 
 Singles = NDArray[np.float32]
 Ask = Callable[[dict[str, Any]], bool]
-"""Whether the user's own model gives a row, natural values, the class wanted."""
+"""Whether the user's own model gives a row, natural values, what is wanted."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Cuts:
 class TreeSearch:
     """The trees over one row's region, with nothing in them that the row cannot reach."""
 
-    def __init__(self, region: CellRegion, demands: Sequence[Demand], ask: Ask) -> None:
+    def __init__(self, region: CellRegion, demands: Sequence[Need], ask: Ask) -> None:
         trees = region.trees
         self.region, self.ask, self.asked, self.most_asked, self.undecided = region, ask, 0, ASKED, False
         self.spans = trees.spans
@@ -277,13 +278,19 @@ def by_trees(batch: ProofBatch) -> None:
 
 
 def _verdict(batch: ProofBatch, row: int, model: TreeModel, trees: CellTrees, limits: ProofLimits) -> Verdict:
-    target = int(batch.places[row])
-    demands = model.demands(target, batch.task.classifier.threshold)
-    own = CellRegion.of(batch.region, row, trees)
-    return TreeSearch(own, demands, partial(_may_be, batch.task, target)).run(limits)
+    own, outcome, asked = CellRegion.of(batch.region, row, trees), batch.outcomes[[row]], 0
+    certain = True
+    for way in model.ways(outcome, int(outcome.code[0])):
+        left = replace(limits, asks=max(0, limits.asks - asked))
+        verdict = TreeSearch(own, way, partial(_may_be, batch.task, outcome)).run(left)
+        asked, certain = asked + verdict.asked, certain and verdict.certain
+        if verdict.row is not None:
+            return replace(verdict, asked=asked)
+    return Verdict(certain, None, asked)
 
 
-def _may_be(task: Task, target: int, row: dict[str, Any]) -> bool:
-    """Whether the user's own model gives a row this class, or rounding decides."""
-    known = task.classifier.decide(task.table({f.name: np.asarray([row[f.name]]) for f in task.schema}))
-    return bool(known.choice[0] == target or not known.firm[0])
+def _may_be(task: Task, outcome: Outcomes, row: dict[str, Any]) -> bool:
+    """Whether the user's own model gives a row what is wanted, or rounding decides."""
+    table = task.table({f.name: np.asarray([row[f.name]]) for f in task.schema})
+    known = task.classifier.decide(table, wanted=lambda _: outcome)
+    return bool(outcome.met(known.probabilities, known.choice)[0] or not known.firm[0])

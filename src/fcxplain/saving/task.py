@@ -13,6 +13,7 @@ from ..classifier import Classifier
 from ..classifier.protocol import AdapterOptions
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, FormatError
+from ..outcome import Outcome
 from ..schema import Schema
 from ..task import Task
 from .manifest import Numbers
@@ -34,7 +35,8 @@ def task_content(task: Task) -> tuple[dict[str, Any], dict[str, Numbers]]:
         "schema": task.schema.to_dict(),
         "encoder": _encoder_content(task.encoder),
         "rules": [rule.text for rule in task.rules],
-        "target": task.target,
+        "target": task.target.to_data() if isinstance(task.target, Outcome) else task.target,
+        "target_probability": task.target_probability,
         "classes": list(task.classes),
         "threshold": task.classifier.threshold,
         "by_predict": task.classifier.own is not None,
@@ -68,7 +70,8 @@ def restored_task(
         rules="\n".join(content["rules"]),
         target=content["target"],
         graph=graph,
-        classes=content["classes"],
+        target_probability=content.get("target_probability"),
+        classes=content["classes"] or None,
         # What the model's own predict decides is not to be decided by a threshold that was read from it.
         threshold=None if content.get("by_predict") else content["threshold"],
         encoder=encoder,
@@ -155,7 +158,8 @@ def _check_answers(task: Task, probes: pd.DataFrame, known: NDArray[np.float64],
     found = task.classifier.probabilities(probes)
     if found.shape != known.shape:
         raise FormatError("the saved answers of the classifier have another shape than its answers now")
-    far = np.abs(found - known).max(axis=1) > TOLERANCE
+    # Outputs of a regressor may be large.
+    far = np.abs(found - known).max(axis=1) > TOLERANCE * max(1.0, float(np.abs(known).max()))
     if far.any() or task.classifier.threshold != threshold:
         problem = f"answers differently from the one this was fitted to, on {int(far.sum())} of {len(probes)} rows"
         remedy = (

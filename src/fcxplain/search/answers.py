@@ -22,12 +22,12 @@ from ..schema.feature import plain
 from ..task import Task
 from .candidates import HOW, Candidates, SearchResult, joined, within
 from .candidates import within as turn_of
-from .space import Codes, Rows, SearchSpace
+from .space import Codes, Floats, Rows, SearchSpace
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Rows that need an answer, made ready, and the class wanted for each."""
+    """Rows that need an answer, made ready, and what is wanted for each."""
 
     rows: Rows
     wanted: NDArray[Any]
@@ -177,12 +177,13 @@ NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Inquiry:
-    """A table of rows, the class wanted for each, which of them need an answer, and on which the model failed."""
+    """A table of rows, what each wants, which need an answer, on which the model failed, and their scores now."""
 
     table: pd.DataFrame
     wanted: NDArray[Any]
     asked: Codes
     failures: dict[int, str]
+    now: Floats
 
 
 def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int) -> Explanation:
@@ -199,6 +200,7 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
         method="FCx",
         rows=inquiry.table,
         wanted=inquiry.wanted,
+        known_now=inquiry.now,
         row_status=_status(inquiry, parts, place, checks.passed),
         answers=tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True),
         place=place,

@@ -115,9 +115,7 @@ class SharedContext:
         if self.settings.oracle == "model" or classifier.parts:
             return None
         found = read_exactly(self.space)
-        return (
-            None if found is None else CodeOracle(self.space, found[0], rounding=found[1], threshold=classifier.guide)
-        )
+        return None if found is None else CodeOracle(self.space, found[0], rounding=found[1])
 
     def fits(self, task: Task) -> bool:
         """Whether a task is on the same table and model, within the same bounds."""
@@ -146,7 +144,7 @@ class SharedContext:
 
     @cached_property
     def donors(self) -> Donors:
-        """Training rows by the class that the model gives them."""
+        """Training rows by what the model says of them."""
         in_haste = self.settings.budget.seconds is not None and not self.oracle.cheap
         return Donors(self.space, self.train, self.settings.seed, ASKED_IN_HASTE if in_haste else ASKED)
 
@@ -155,7 +153,7 @@ class SharedContext:
         if found is None or self.settings.oracle == "model" or classifier.parts:
             return None
         try:
-            oracle = CodeOracle(self.space, imitating_code_model(self.space, found), threshold=classifier.guide)
+            oracle = CodeOracle(self.space, imitating_code_model(self.space, found))
             return measured_imitation(self.space, oracle, self.model)
         except ClassifierError:
             return None

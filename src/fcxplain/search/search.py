@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..causal import CausalGraph
 from ..classifier.imitation import ImitatingTrees
+from ..classifier.protocol import Predictions
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
 from ..progress import OnProgress, RowCount, nobody
@@ -31,7 +32,7 @@ from .imitation import imitated
 from .oracles.oracle import Oracle
 from .propose.draws import Draws
 from .reach import out_of_reach
-from .space import Codes, Rows, snaps
+from .space import Rows, snaps
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
 
@@ -43,8 +44,6 @@ CHUNK, CHUNKS = 1_024, 8
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
 # An imitation leaves few questions, which take as long to begin with as to answer.
 CHUNK_IMITATED = 2_048
-# The place of a class that a model could not say.
-UNKNOWN = -1
 
 
 class Search:
@@ -129,13 +128,14 @@ class Search:
         _refuse("explain", whole("k", k, 1))
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
-        classes, failures = classes_by_halves(self.context.oracle, table, natural)
-        known = pd.Index(self.task.classes, tupleize_cols=False).to_numpy()
-        wanted = self.task.wanted(known[classes])
-        asked = np.flatnonzero((known[classes] != wanted) & (classes != UNKNOWN))
-        inquiry = Inquiry(table, wanted, asked, failures)
+        now, failures = decided_by_halves(self.context.oracle, table, natural)
+        wanted = self.task.wanted(self.task.classifier.named(now))
+        outcomes = self.task.outcomes(wanted)
+        met = outcomes.met(now.probabilities, now.choice)
+        met[list(failures)] = True
+        inquiry = Inquiry(table, wanted, np.flatnonzero(~met), failures, outcomes.score(now.probabilities))
         count = RowCount(len(table), on_progress, reasons=reasons)
-        count.add(len(table) - len(asked))
+        count.add(len(table) - len(inquiry.asked))
         runner = StepRunner(self.context, k, depth)
         parts = self._in_parts(runner, self._question(inquiry, natural), count, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
@@ -148,8 +148,9 @@ class Search:
         if not self.context.oracle.additive:
             return np.zeros(len(rows), dtype=bool)
         _, natural = self.task.read(rows)
-        wanted = self.task.class_places(np.full(len(rows), self.task.target, dtype=object))
-        return out_of_reach(self.context, self.context.space.present(natural, wanted))
+        wanted = np.empty(len(rows), dtype=object)
+        wanted[:] = self.task.target
+        return out_of_reach(self.context, self.context.space.present(natural, self.task.outcomes(wanted)))
 
     def _question(self, inquiry: Inquiry, natural: Natural) -> Question:
         """The rows that need an answer."""
@@ -157,7 +158,7 @@ class Search:
         if len(asked) < len(inquiry.table):
             natural = {n: v[asked] for n, v in natural.items()}
         wanted = inquiry.wanted[asked]
-        present = self.context.space.present(natural, self.task.class_places(wanted))
+        present = self.context.space.present(natural, self.task.outcomes(wanted))
         return Question(present, wanted)
 
     def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
@@ -264,18 +265,19 @@ def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> Sear
     return one_after_the_other([found_by_halves(find, part) for part in parts], features)
 
 
-def classes_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> tuple[Codes, dict[int, str]]:
-    """Places of the classes that rows have, `UNKNOWN` for those on which the model fails; and what it said of these.
+def decided_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> tuple[Predictions, dict[int, str]]:
+    """What the model decides about rows, and what it said of those on which it fails: their numbers are NaN.
 
     A model that fails on every row is an error.
     """
-    classes, failures = np.full(len(rows), UNKNOWN), {}
+    found, failures = Predictions.none(len(rows), max(1, len(oracle.space.task.classes))), {}
+    found.probabilities[:] = np.nan
     left = [np.arange(len(rows))]
     while left:
         which = left.pop()
         try:
             some = rows if len(which) == len(rows) else rows.iloc[which]
-            classes[which] = oracle.classes(some, _taken(natural, which, len(rows)))
+            found.put(which, oracle.decisions(some, _taken(natural, which, len(rows))))
         except ClassifierError as error:
             if len(which) > 1:
                 left += [which[: len(which) // 2], which[len(which) // 2 :]]
@@ -283,7 +285,7 @@ def classes_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> t
                 failures[int(which[0])] = str(error)
     if failures and len(failures) == len(rows):
         raise ClassifierError(failures[0])
-    return classes, failures
+    return found, failures
 
 
 def _taken(natural: Natural, which: NDArray[np.int64], rows: int) -> Natural:

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, did_you_mean
+from ..outcome import Outcomes
 from ..schema import Natural
 from ..task import Task
 
@@ -32,11 +33,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows asked: their codes, `rows x features`, exact natural values, and the place of the class wanted."""
+    """The rows asked: their codes, `rows x features`, exact natural values, and the outcome wanted."""
 
     codes: Codes
     natural: Natural
-    wanted: Codes
+    wanted: Outcomes
     off_grid: Bools
     """Which values are not on the grid, `rows x features`; the code of such a one stands for the value itself."""
     snapped: Bools
@@ -104,7 +105,7 @@ class SearchSpace:
         self._moving = np.flatnonzero(self.is_number & self.movable)
         self.difficulty = _difficulties(self.names, difficulty or {})
 
-    def present(self, natural: Natural, wanted: Codes) -> Rows:
+    def present(self, natural: Natural, wanted: Outcomes) -> Rows:
         """Rows made ready."""
         codes = np.stack([f.codes(natural[f.name]) for f in self.features], axis=1)
         off_grid = np.zeros(codes.shape, dtype=bool)

@@ -21,6 +21,7 @@ from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined
 from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .improve import improve, improved, sparsified
+from .oracles.codes import CodeOracle, seen_rounding
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
 from .propose.draws import drawn, draws, first_good
@@ -36,6 +37,7 @@ from .propose.single import (
     single_changes,
     values_between,
 )
+from .reach import out_of_reach
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
@@ -123,12 +125,28 @@ def proof(batch: Batch, found: Found) -> Candidates:
 def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
     """Candidates that proofs turned up, and which rows have no counterfactual; at most so many legal rows are tried."""
     context, spending = batch.context, batch.spending
-    table, wanted = context.task.table(batch.rows.natural), context.task.class_names[batch.rows.wanted]
+    table, wanted = context.task.table(batch.rows.natural), batch.rows.wanted.wanted
     proved = prove(context.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=spending.deadline)
     spending.charge(proved.asked)
     spending.show(proved.calls)
     rows = np.flatnonzero(proved.possible)
-    return batch.tried(rows, context.task.encoder.codes(proved.witness)[rows], REFINE), proved.impossible
+    impossible = proved.impossible | (~proved.possible & _beyond_a_sum(batch))
+    return batch.tried(rows, context.task.encoder.codes(proved.witness)[rows], REFINE), impossible
+
+
+def _beyond_a_sum(batch: Batch) -> Bools:
+    """Rows whose outcome is beyond the most that the rules leave of a linear model, rounding and all.
+
+    What was read is held against the model once more, since nothing may be claimed of one that has changed.
+    """
+    oracle, nobody = batch.oracle, np.zeros(len(batch), dtype=bool)
+    if not isinstance(oracle, CodeOracle) or not oracle.additive or not batch.context.is_read:
+        return nobody
+    beyond = out_of_reach(batch.context, batch.rows, whatever_rounding=True)
+    if not beyond.any():
+        return nobody
+    rounding = seen_rounding(oracle.space, oracle.model)
+    return beyond if rounding is not None and rounding <= oracle.rounding else nobody
 
 
 def _affordable(left: Codes) -> Codes:

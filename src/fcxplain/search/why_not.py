@@ -396,4 +396,4 @@ def _tries(size: int) -> int:
 def _relaxation(answer: Explanation, i: int, gone: tuple[Obstacle, ...]) -> Relaxation:
     then = {n: plain(answer.answers[n].iloc[i]) for n in answer.task.schema.names}
     checks = answer.checks
-    return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.probability[i]))
+    return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.score[i]))

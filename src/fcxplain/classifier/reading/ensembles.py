@@ -38,6 +38,9 @@ GROWN_NODE = (
     "left_child right_child feature threshold impurity n_node_samples weighted_n_node_samples missing_go_to_left"
 )
 XGBOOST_LEARNER = "attributes feature_names feature_types gradient_booster learner_model_param objective"
+# Of a regressor, those whose score is the answer.
+XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "reg:squarederror", "reg:absoluteerror")
+LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "regression", "regression_l1", "huber")
 XGBOOST_BOOSTER = "cats gbtree_model_param iteration_indptr tree_info trees"
 XGBOOST_TREE = (
     "base_weights categories categories_nodes categories_segments categories_sizes default_left id left_children "
@@ -255,6 +258,23 @@ def _single_tree(model: Any) -> Read:
     return _shares(model, [model.tree_])
 
 
+def _forest_regressor(model: Any) -> Read:
+    trees = ("DecisionTreeRegressor", "ExtraTreeRegressor")
+    return _mean(model, [_of_kind(tree, *trees).tree_ for tree in model.estimators_])
+
+
+def _single_regressor(model: Any) -> Read:
+    return _mean(model, [model.tree_])
+
+
+def _mean(model: Any, inner: list[Any]) -> Read:
+    """The mean of what trees say, as the score of a second class."""
+    if model.n_outputs_ != 1:
+        raise ValueError(f"it answers {model.n_outputs_} questions at once")
+    trees = [_grown(tree, _for_class(tree.value[:, 0, 0] / len(inner), 0, 1)) for tree in inner]
+    return Read(trees, _singles, lambda x: _two_columns(model.predict(x)))
+
+
 def _shares(model: Any, inner: list[Any]) -> Read:
     if model.n_outputs_ != 1:
         raise ValueError(f"it answers {model.n_outputs_} questions at once")
@@ -283,11 +303,12 @@ def _grown(tree: Any, scores: Floats) -> Tree:
 def _gradient(model: Any) -> Read:
     first = model.init_
     if not (isinstance(first, str) and first == "zero"):
-        if getattr(first, "strategy", "") != "prior":
+        if getattr(first, "strategy", "") not in ("prior", "mean", "quantile"):
             raise ValueError("it begins with the answers of another model")
-        _of_kind(first, "DummyClassifier")
-    # The exponential loss has half the log-odds for its score.
-    scale = {"log_loss": 1.0, "exponential": 2.0}[model.loss]
+        _of_kind(first, "DummyClassifier", "DummyRegressor")
+    # The exponential loss has half the log-odds for its score; a regressor's score is its answer.
+    is_classifier = hasattr(model, "classes_")
+    scale = {"log_loss": 1.0, "exponential": 2.0}[model.loss] if is_classifier else 1.0
     classes = model.estimators_.shape[1]
     trees = [
         _grown(
@@ -297,7 +318,8 @@ def _gradient(model: Any) -> Read:
         for stage in model.estimators_
         for k, one in enumerate(stage)
     ]
-    return Read(trees, _singles, lambda x: scale * _two_columns(model.decision_function(x)))
+    score = model.decision_function if is_classifier else model.predict
+    return Read(trees, _singles, lambda x: scale * _two_columns(score(x)))
 
 
 def _xgboost(model: Any) -> Read:
@@ -305,7 +327,7 @@ def _xgboost(model: Any) -> Read:
     _refuse_others("its file", whole, "learner version")
     learner = whole["learner"]
     booster, objective = learner["gradient_booster"], learner["objective"]["name"]
-    if booster["name"] != "gbtree" or objective not in ("binary:logistic", "multi:softprob"):
+    if booster["name"] != "gbtree" or objective not in XGBOOST_OBJECTIVES:
         raise ValueError(f"{booster['name']} with the objective {objective} is not known")
     if not np.isnan(model.missing):
         raise ValueError("its missing values are marked otherwise than by NaN")
@@ -372,7 +394,8 @@ def _lightgbm(model: Any) -> Read:
     dump = model.booster_.dump_model()
     _refuse_others("its dump", dump, LIGHTGBM)
     objective, classes = dump["objective"], dump["num_tree_per_iteration"]
-    if (objective != "binary sigmoid:1" and not objective.startswith("multiclass ")) or dump["average_output"]:
+    is_known = objective in LIGHTGBM_OBJECTIVES or objective.startswith("multiclass ")
+    if not is_known or dump["average_output"]:
         raise ValueError(f"the objective {objective} is not known")
     categories = dump["pandas_categorical"] or []
     for tree in dump["tree_info"]:
@@ -424,4 +447,12 @@ READERS: dict[tuple[str, str], Callable[[Any], Read]] = {
     ("sklearn", "ExtraTreeClassifier"): _single_tree,
     ("xgboost", "XGBClassifier"): _xgboost,
     ("lightgbm", "LGBMClassifier"): _lightgbm,
+    ("sklearn", "HistGradientBoostingRegressor"): _histogram,
+    ("sklearn", "GradientBoostingRegressor"): _gradient,
+    ("sklearn", "RandomForestRegressor"): _forest_regressor,
+    ("sklearn", "ExtraTreesRegressor"): _forest_regressor,
+    ("sklearn", "DecisionTreeRegressor"): _single_regressor,
+    ("sklearn", "ExtraTreeRegressor"): _single_regressor,
+    ("xgboost", "XGBRegressor"): _xgboost,
+    ("lightgbm", "LGBMRegressor"): _lightgbm,
 }

@@ -17,7 +17,28 @@ Floats = NDArray[np.float64]
 LINEAR = frozenset(
     {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "SGDClassifier"}
 )
-PERCEPTRON = "MLPClassifier"
+# What is a sum of columns and nothing else.
+LINEAR_REGRESSORS = frozenset(
+    {
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lars",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LinearRegression",
+        "LinearSVR",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    }
+)
+PERCEPTRONS = frozenset({"MLPClassifier", "MLPRegressor"})
 
 
 def _relu(x: Floats) -> Floats:
@@ -48,14 +69,14 @@ class Layers:
         """Scores, `n x classes`, of what the first layer gives."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             hidden = self.activation(hidden) @ weight + bias
-        # Of two classes, models have the score of the second alone.
+        # Of two classes, models have the score of the second alone; of a regressor, its output is that.
         return hidden if hidden.shape[1] > 1 else np.column_stack([np.zeros(len(hidden)), hidden])
 
 
 def is_layered(model: Any) -> bool:
     """Whether an estimator is one of scikit-learn's that is read here."""
     kind = type(model)
-    return kind.__module__.startswith("sklearn.") and kind.__name__ in {*LINEAR, PERCEPTRON}
+    return kind.__module__.startswith("sklearn.") and kind.__name__ in LINEAR | LINEAR_REGRESSORS | PERCEPTRONS
 
 
 def read_layers(model: Any) -> Layers | None:
@@ -63,9 +84,9 @@ def read_layers(model: Any) -> Layers | None:
     if not is_layered(model):
         return None
     refuse_replaced(model)
-    if type(model).__name__ == PERCEPTRON:
+    if type(model).__name__ in PERCEPTRONS:
         return Layers(_doubles(model.coefs_), _doubles(model.intercepts_), ACTIVATIONS[model.activation])
-    return Layers(_doubles([model.coef_.T]), _doubles([model.intercept_]), ACTIVATIONS["identity"])
+    return Layers(_doubles([np.atleast_2d(model.coef_).T]), _doubles([model.intercept_]), ACTIVATIONS["identity"])
 
 
 def _doubles(arrays: Iterable[Any]) -> tuple[Floats, ...]:

@@ -4,7 +4,6 @@ become of it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...errors import ClassifierError
+from ...outcome import Need, Outcomes
 from ..estimators import Asking, thresholded
 from ..protocol import CheckedClassifier, Classifier
 from ..rows import model_rows
@@ -80,21 +80,11 @@ class Trees:
             node[row, tree] = np.where(left, self.left[here], self.right[here])
 
 
-@dataclass(frozen=True)
-class Demand:
-    """What a class needs of the scores: wherever it is answered, `weights . scores + loose >= 0`.
-
-    Where all demands of a class have `weights . scores + firm > 0`, it is answered; in between, rounding decides.
-    """
-
-    weights: Floats
-    loose: float
-    firm: float
-
-
 @dataclass(frozen=True, eq=False)
 class TreeModel:
     """An ensemble whose scores are `base` and those of its trees: log-odds, or with `shares` probabilities.
+
+    The scores of a regressor are 0 and its output.
 
     `columns` makes of rows the columns that trees ask about; each depends on a single feature.
     """
@@ -114,28 +104,15 @@ class TreeModel:
         size = float(np.abs(self.base).sum() + largest.sum())
         return (4 * len(self.trees.roots) + 64) * self.roundoff * (1 + size)
 
-    def demands(self, target: int, threshold: float | None) -> tuple[Demand, ...]:
-        """What is needed for a class to be answered, by the rules of `Classifier`."""
-        unit = np.eye(len(self.base))
-        if threshold is None:
-            others = [unit[target] - unit[o] for o in range(len(unit)) if o != target]
-            return tuple(self._demand(weights, 0.0, 0.0) for weights in others)
-        below, above = (self._score_at(threshold + sign * 64 * self.roundoff) for sign in (-1, 1))
-        if target == 1:
-            return (self._demand(unit[1] - unit[0], -below, -above),)
-        return (self._demand(unit[0] - unit[1], above, below),)
+    def ways(self, outcomes: Outcomes, code: int) -> list[list[Need]]:
+        """What an outcome needs of the sums of its trees, in each of the ways to it."""
+        ways = outcomes.ways(code, shares=self.shares, room=64 * self.roundoff)
+        return [[self._of_trees(need) for need in way] for way in ways]
 
-    def _demand(self, weights: Floats, loose: float, firm: float) -> Demand:
-        base = float(weights @ self.base)
-        return Demand(weights, base + loose + self.slack, base + firm - self.slack)
-
-    def _score_at(self, probability: float) -> float:
-        """The second class's lead in scores at which it has a probability."""
-        if self.shares:
-            return 2 * probability - 1
-        if not 0 < probability < 1:
-            return math.inf if probability >= 1 else -math.inf
-        return math.log(probability / (1 - probability))
+    def _of_trees(self, need: Need) -> Need:
+        base = float(need.weights @ self.base)
+        slack = self.slack * max(1.0, float(np.abs(need.weights).sum()) / 2)
+        return Need(need.weights, base + need.loose + slack, base + need.firm - slack)
 
 
 def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel | None, tuple[str, ...]]:
@@ -195,10 +172,14 @@ def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame)
     """Refuse, by a ValueError, trees that answer some rows otherwise than the classifier does."""
     sums = model.trees.sums(model.columns(rows))
     _compare_scores(classifier, model, rows, model.raw(rows), sums)
+    if classifier.regression:
+        return
     places = classifier.decide(rows).choice
+    outcomes = Outcomes.of(classifier.classes, classifier.classes, threshold=classifier.threshold)
     for target in np.unique(places).tolist():
-        for demand in model.demands(target, classifier.threshold):
-            if not (sums[places == target] @ demand.weights + demand.loose >= 0).all():
+        (way,) = model.ways(outcomes, target)
+        for need in way:
+            if not (sums[places == target] @ need.weights + need.loose >= 0).all():
                 raise ValueError(f"the model answers {classifier.classes[target]!r} where they say otherwise")
 
 
@@ -208,7 +189,9 @@ def _compare_scores(
     apart = np.abs(raw - sums - model.base).max()
     if not apart <= model.slack:
         raise ValueError(f"their sum differs from the model's own by {apart:.2g}")
-    apart = np.abs(_probabilities(sums + model.base, model.shares) - classifier.probabilities(rows)).max()
+    scores = sums + model.base
+    found = scores[:, 1:] if classifier.regression else _probabilities(scores, model.shares)
+    apart = np.abs(found - classifier.probabilities(rows)).max()
     if not apart <= 64 * (model.slack + model.roundoff):
         raise ValueError(f"their probabilities differ from the model's own by {apart:.2g}")
 

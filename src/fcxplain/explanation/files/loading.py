@@ -17,16 +17,19 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...errors import DataError, Fault, FcxError, FormatError, also, some
+from ...outcome import as_target
 from ...overrides import Overrides
 from ...task import Task
 from ..explanation import Effort, Explanation
 from ..frame import as_trained, column_named
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
-from .parquet import ABOUT, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, file_schema, is_json
+from .parquet import BESIDE, FORMAT, KEY, NOW, ROW_GROUP, about_columns, file_schema, is_json
 
-# Certificates of format 2 call `lof` "density"; only `verify` compares it. Format 1 has no digest and is refused.
-READ = (2, FORMAT)
+# Certificates of format 2 call `lof` "density"; only `verify` compares it. Formats 2 and 3 have no present scores and
+# no outcomes but classes: those columns are left out. Format 1 has no digest and is refused.
+READ = (2, 3, FORMAT)
+SINCE_4 = ("probability_now", "outcome")
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
 
 
@@ -105,7 +108,7 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
         status = [Status(text) for text in lines.of_row("status")]
         own = lines.own()
     index = labels(lines.of_row("row"), file.about["labels"])
-    rows, wanted = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0), classes(lines.of_row("wanted"))
+    rows, wanted = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0), lines.wanted()
     return explained(file, lines, rows, wanted, without=status, found_by=found_by, certificates=certificates, own=own)
 
 
@@ -182,6 +185,9 @@ class AnswerFile:
         found, row = self.file.schema_arrow, column_named("row", self.task)
         known = {f.name: f.type for f in found}
         expected = file_schema(self.task, found.field(row) if row in known else pa.field(row, pa.string()))
+        if self.about["format"] < FORMAT:
+            old = [column_named(name, self.task) for name in SINCE_4]
+            expected = pa.schema([f for f in expected if f.name not in old])
         faults = [Fault(f"column {f.name!r}", "is not in it") for f in expected if f.name not in known]
         faults += [
             Fault(f"column {f.name!r}", f"holds {known[f.name]}, not {f.type}")
@@ -253,7 +259,8 @@ class AnswerLines:
     def of(cls, table: pa.Table, task: Task) -> AnswerLines:
         """Lines of a file."""
         names = list(task.schema.names)
-        columns = {name: column_named(name, task) for name in (*ABOUT, *BESIDE)}
+        columns = {name: column_named(name, task) for name in (*about_columns(task), *BESIDE)}
+        columns = {name: column for name, column in columns.items() if column in table.column_names}
         return cls(
             task,
             pd.DataFrame({name: _values(table, column) for name, column in columns.items()}),
@@ -275,6 +282,15 @@ class AnswerLines:
     def of_row(self, name: str) -> list[Any]:
         """What the first line of each row says."""
         return list(self.said[name][self.first].tolist())
+
+    def wanted(self) -> NDArray[Any]:
+        """What each row wants."""
+        known = self.of_row("wanted")
+        texts = self.of_row("outcome") if "outcome" in self.said else [None] * len(known)
+        if all(pd.isna(text) for text in texts):
+            return classes(known)
+        pairs = zip(known, texts, strict=True)
+        return classes([w if pd.isna(t) else as_target(json.loads(t), self.task.classes) for w, t in pairs])
 
     def soft_valid(self) -> NDArray[np.bool_] | None:
         """Whether each answer had the class wanted before it was decoded, where that is known of all."""

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from ...errors import DataError, Fault
 from ...files import replacing
+from ...outcome import Outcome
 from ...schema import Feature
 from ...schema.definition import is_missing
 from ...schema.feature import plain
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from ..explanation import Explanation
 
 # Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
-FORMAT = 3
+FORMAT = 4
 KEY = b"fcxplain"
 NOW = "now: "
 # Lines that are packed together, and so have to fit in memory together.
@@ -49,12 +50,24 @@ ABOUT = {
     "status": TEXT,
     "wanted": TEXT,  # or whatever kind the classes have
     "predicted": TEXT,
+    "probability_now": NUMBER,
     "probability": NUMBER,
+    "output_now": NUMBER,
+    "output": NUMBER,
     "cost": NUMBER,
     "changes": WHOLE,
     "changed": TEXT,
 }
-BESIDE = {"answers": WHOLE, "calls": WHOLE, "soft_valid": TRUTH, "certificate": TEXT, "why_not": TEXT, "own": TEXT}
+BESIDE = {
+    "answers": WHOLE,
+    "calls": WHOLE,
+    "soft_valid": TRUTH,
+    "outcome": TEXT,  # what is wanted as JSON, where it is more than one class
+    "certificate": TEXT,
+    "why_not": TEXT,
+    "own": TEXT,
+}
+OF_CLASSES, OF_NUMBERS = ("predicted", "probability_now", "probability"), ("output_now", "output")
 
 
 def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = None) -> None:
@@ -68,12 +81,23 @@ def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = 
 # What the columns are
 
 
+def about_columns(task: Task) -> dict[str, pa.DataType]:
+    """What stands before the features: of a model with classes, or of one that answers numbers."""
+    absent = OF_NUMBERS if task.classes else OF_CLASSES
+    return {name: kind for name, kind in ABOUT.items() if name not in absent}
+
+
 def file_schema(task: Task, row: pa.Field) -> pa.Schema:
     """The columns of a file of answers: the same for any rows of a task whose labels are of one kind."""
-    kinds = {"row": row, "wanted": _field("wanted", task.classes), "predicted": _field("predicted", task.classes)}
+    kinds = {"row": row}
+    if task.classes:
+        kinds |= {name: _field(name, task.classes) for name in ("wanted", "predicted")}
     features = [_feature_field(f) for f in task.schema]
     fields = [
-        *(kinds.get(name, pa.field(name, kind)).with_name(column_named(name, task)) for name, kind in ABOUT.items()),
+        *(
+            kinds.get(name, pa.field(name, kind)).with_name(column_named(name, task))
+            for name, kind in about_columns(task).items()
+        ),
         *features,
         *(f.with_name(NOW + f.name) for f in features),
         *(pa.field(column_named(name, task), kind) for name, kind in BESIDE.items()),
@@ -159,13 +183,16 @@ class _Lines:
 def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
     task, checks = answer.task, answer.checks
     passed = pa.array(np.where(checks.passed, "verified", "best_effort"), TEXT).take(lines.answer)
-    predicted = value_array(checks.predicted.tolist(), _field("predicted", task.classes))
-    return {
+    score, said = "probability" if task.classes else "output", {}
+    if task.classes:
+        predicted = value_array(checks.predicted.tolist(), _field("predicted", task.classes))
+        said["predicted"] = predicted.take(lines.answer)
+    return said | {
         "rank": pa.array(answer.rank, WHOLE).take(lines.answer),
         "status": pc.coalesce(passed, pa.array(answer.row_status, TEXT).take(lines.row)),
-        "wanted": value_array(answer.wanted.tolist(), _field("wanted", task.classes)).take(lines.row),
-        "predicted": predicted.take(lines.answer),
-        "probability": pa.array(checks.probability, NUMBER, from_pandas=True).take(lines.answer),
+        "wanted": _wanted_array(answer).take(lines.row),
+        f"{score}_now": pa.array(answer.score_now, NUMBER, from_pandas=True).take(lines.row),
+        score: pa.array(checks.score, NUMBER, from_pandas=True).take(lines.answer),
         "cost": pa.array(checks.cost, NUMBER, from_pandas=True).take(lines.answer),
         "changes": pa.array(checks.changes, WHOLE).take(lines.answer),
         "changed": pa.array(changed_names(checks.changed, task.schema.names), TEXT).take(lines.answer),
@@ -182,10 +209,23 @@ def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
         "answers": pa.array(np.bincount(answer.place, minlength=len(answer)), WHOLE).take(lines.row),
         "calls": calls.take(lines.row),
         "soft_valid": soft.take(lines.answer),
+        "outcome": pa.array([_outcome_text(w) for w in answer.wanted.tolist()], TEXT).take(lines.row),
         "certificate": pa.array([_as_text(c.to_dict()) for c in answer.certificates], TEXT).take(lines.answer),
         "why_not": pa.array([reasons.get(i) for i in range(len(answer))], TEXT).take(lines.row),
         "own": own.take(lines.row),
     }
+
+
+def _wanted_array(answer: Explanation) -> pa.Array:
+    """What is wanted: classes; for other outcomes text, or nothing where classes are no text."""
+    field = _field("wanted", answer.task.classes) if answer.task.classes else pa.field("wanted", TEXT)
+    is_text = field.type == TEXT and not is_json(field)
+    found = ((str(w) if is_text else None) if isinstance(w, Outcome) else w for w in answer.wanted.tolist())
+    return value_array(found, field)
+
+
+def _outcome_text(wanted: Any) -> str | None:
+    return _as_text(wanted.to_data()) if isinstance(wanted, Outcome) else None
 
 
 def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:

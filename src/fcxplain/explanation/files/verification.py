@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...classifier.protocol import Predictions
+from ...outcome import Outcome, Outcomes
 from ...overrides import Overrides, as_table
 from ...progress import OnProgress, Progress, nobody
 from ...task import Task
@@ -57,14 +60,18 @@ def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any,
             yield name, a, b
 
 
-def same_probability(stored: Any, found: Any) -> bool:
-    """Equal but for the last digits."""
-    return _near(stored, found, PROBABILITY)
+def same_score(stored: Any, found: Any) -> bool:
+    """Equal but for the last digits; outputs of a regressor may be large."""
+    size = abs(found) if isinstance(found, float) and found == found else 1.0
+    return _near(stored, found, PROBABILITY * max(1.0, size))
 
 
 def _same(name: str, stored: Any, found: Any) -> bool:
-    if name == "probability":
-        return same_probability(stored, found)
+    if name in ("probability", "probability_now", "output", "output_now", "predicted"):
+        # Files of before it was written have no present score.
+        return same_score(stored, found) or (stored == ABSENT and name == "probability_now")
+    if name == "needed" and stored == ABSENT:
+        return True
     if name == "cut_short":
         # Files of before it was written have none.
         return bool(stored in (found, ABSENT))
@@ -292,14 +299,16 @@ class _Audit:
         certificates = [certificate_of(text) for text in lines.said["certificate"][lines.answered]]
         with reading(self.file.path):
             own = lines.own() if self.own is None else self.own.take(place)
-        predicted = task.predict(rows)
+        found = task.classifier.decide(rows, wanted=partial(_outcomes, task, own))
+        predicted = task.classifier.named(found)
         wanted = _wanted(task, predicted, own)
+        already = task.outcomes(wanted).met(found.probabilities, found.choice)
         again = explained(
             self.file,
             lines,
             rows,
             wanted,
-            without=_statuses(lines.of_row("status"), predicted == wanted),
+            without=_statuses(lines.of_row("status"), already),
             found_by=[str(c.get("found_by")) for c in certificates],
             certificates=certificates,
             own=own,
@@ -314,11 +323,12 @@ class _Audit:
         if stored.equals(found.combine_chunks()):
             return
         pairs = list(zip(stored.to_pylist(), found.to_pylist(), strict=True))
+        scores = [column_named(n, self.file.task) for n in ("probability", "probability_now", "output", "output_now")]
         for i in (i for i, (a, b) in enumerate(pairs) if a != b):
             if name == column_named("certificate", self.file.task):
                 for part, a, b in certificate_differences(*pairs[i]):
                     self._differ_at(lines, i, f"certificate: {part}", a, b)
-            elif name != column_named("probability", self.file.task) or not same_probability(*pairs[i]):
+            elif name not in scores or not same_score(*pairs[i]):
                 self._differ_at(lines, i, name, *pairs[i])
 
     def _differ_at(self, lines: AnswerLines, line: int, name: str, stored: Any, found: Any) -> None:
@@ -377,11 +387,16 @@ def _statuses(stored: Iterable[Any], already: NDArray[np.bool_]) -> list[str]:
 
 
 def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:
-    """The class wanted for each row: its own, or the task's."""
+    """What is wanted for each row: its own, or the task's."""
     wanted = task.wanted(predicted)
     if own is None:
         return wanted
-    return classes([w if t is None else t for w, t in zip(wanted.tolist(), own.targets, strict=True)])
+    triples = zip(wanted.tolist(), own.targets, predicted.tolist(), strict=True)
+    return classes([w if t is None else t.of_row(now) if isinstance(t, Outcome) else t for w, t, now in triples])
+
+
+def _outcomes(task: Task, own: Overrides | None, found: Predictions) -> Outcomes:
+    return task.outcomes(_wanted(task, task.classifier.named(found), own))
 
 
 def _shown(value: Any) -> Any:

@@ -13,8 +13,9 @@ import numpy as np
 from ...schema import Feature
 from ...text import counted
 from ..certificate import Certificate, Change
+from ..checks import needed_scores
 from ..reasons import Blocked, Status, WhyNot, blocked
-from ..wording import CUT_SHORT, amount, difference, label_text, short
+from ..wording import CUT_SHORT, amount, chance, difference, label_text, number, scores, short
 from .spread import Spread, spread_of
 
 if TYPE_CHECKING:
@@ -105,10 +106,21 @@ class Deck:
             wanted=wanted,
             values=tuple((short(f.title), column[position]) for f, column in self._texts),
             answers=answers,
-            reason=_reason(status, wanted, why),
+            reason=_reason(status, wanted, why, self._now(position)),
             blocked=None if why is None else _shown(blocked(why, e.task.schema)),
             relaxed=tuple(map(self._line, relaxed)),
         )
+
+    def _now(self, position: int) -> str:
+        """What the model says of a row as it is."""
+        e, score = self.explanation, float(self.explanation.score_now[position])
+        if np.isnan(score):
+            return ""
+        if not e.task.classes:
+            return f"The output is {number(score)} now; needed: {short(e.wanted[position])}."
+        needed = float(needed_scores(e.task, e.wanted[position : position + 1])[0])
+        least = "" if np.isnan(needed) else f"; needed: {chance(needed)}"
+        return f"The probability of {short(e.wanted[position])} is {chance(score)} now{least}."
 
     @cached_property
     def _texts(self) -> list[tuple[Feature, list[str]]]:
@@ -122,9 +134,10 @@ class Deck:
 
     def _close(self, i: int) -> str:
         """What is said of an answer that is one by very little."""
-        if not self.explanation.checks.margin[i] < CLOSE:
+        task = self.explanation.task
+        if not self.explanation.checks.margin[i] < CLOSE * task.classifier.unit:
             return ""
-        line = "over the line" if len(self.explanation.task.classes) == 2 else "ahead of another class"
+        line = "over the line" if len(task.classes) <= 2 else "ahead of another class"
         return f", which is just {line}"
 
     def _line(self, change: Change) -> Line:
@@ -148,11 +161,11 @@ class Deck:
 def _says(c: Certificate, close: str) -> str:
     if not c.in_domain:
         return "The model was not asked, since a value is outside its domain."
-    chance = "" if np.isnan(c.probability) else f", with probability {_chance(c.probability)}"
+    said = number(c.score) if c.is_number else short(c.predicted)
+    what = "" if c.is_number else f"probability of {short(c.wanted)}: "
     if c.valid:
-        return f"The model then answers {short(c.predicted)}{chance}{close}."
-    of_it = chance and f"; the probability of {short(c.wanted)} is {_chance(c.probability)}"
-    return f"The model then still answers {short(c.predicted)}{of_it}."
+        return f"The model then answers {said}{close} ({what}{scores(c)})."
+    return f"The model then still answers {said} ({what}{scores(c)})."
 
 
 def _shown(said: Blocked | None) -> Blocked | None:
@@ -162,11 +175,6 @@ def _shown(said: Blocked | None) -> Blocked | None:
     unless = said.unless and f"No answer. {short(said.unless, LONGEST)}"
     things = tuple(short(thing, LONGEST) for thing in said.things)
     return replace(said, title=short(said.title, LONGEST), things=things, unless=unless)
-
-
-def _chance(probability: float) -> str:
-    """What is not certain is not rounded to it."""
-    return f"{min(max(probability, 0.001), 0.999):.3f}" if 0 < probability < 1 else f"{probability:g}"
 
 
 def _failures(c: Certificate) -> Iterator[str]:
@@ -182,8 +190,9 @@ def _failures(c: Certificate) -> Iterator[str]:
         yield "It changes what cannot be changed."
 
 
-def _reason(status: str, wanted: str, why: WhyNot | None) -> tuple[str, ...]:
+def _reason(status: str, wanted: str, why: WhyNot | None, now: str) -> tuple[str, ...]:
     """What came of the row; of what stands in the way, only what is no list of things."""
     sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
     sentences += [why.words] if why is not None and not why.blockers else []
+    sentences += [now] if sentences[0] else []
     return tuple(filter(None, sentences))

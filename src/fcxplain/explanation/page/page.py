@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import fields
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -96,6 +97,8 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
         .render(
             e=e,
             title=TITLE if title is None else title,
+            model=_model(e),
+            today=date.today().isoformat(),
             wanted=wanted[0] if len(wanted) == 1 else "",
             asked=int(e.asked.sum()),
             verified=e.counts.get(Status.VERIFIED, 0),
@@ -119,6 +122,17 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
     )
     # What no file can hold.
     return LONE.sub("\ufffd", page)
+
+
+def _model(e: Explanation) -> str:
+    """The model by name, and from where on it answers what."""
+    task, model = e.task, e.task.classifier
+    facts = [model.name]
+    if model.threshold is not None and not model.parts:
+        facts.append(f"{short(task.classes[1])} from a probability of {model.threshold:g}")
+    if task.target_probability is not None:
+        facts.append(f"a probability of {task.target_probability:g} or more is asked for")
+    return "; ".join(facts)
 
 
 @cache

@@ -29,10 +29,10 @@ from ...classifier.reading.trees import UNREADABLE, Trees
 from ...classifier.reading.trees import joined as joined_trees
 from ...classifier.rows import model_rows
 from ...errors import ClassifierError
+from ...outcome import CERTAIN
 from ...proof.tree_cells import MOST_VALUES, CellSides, cell_sides
 from ...schema import Natural
 from ..space import Bools, Codes, Floats, Rows, SearchSpace
-from .oracle import CERTAIN
 
 CALIBRATED = "CalibratedClassifierCV"
 # Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.

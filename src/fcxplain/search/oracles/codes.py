@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ...classifier.protocol import Predictions
 from ...classifier.rows import legal_codes
 from ...schema import Natural
 from ..space import Codes, Floats, Rows, SearchSpace
 from ..spending import Spending
 from .code_models import CodeModel
-from .oracle import FAR, Replies, from_border, lead, margins
-from .tables import classes_of
+from .oracle import FAR, Replies
+from .tables import decisions_of
 
 # Margins by codes may differ from the model's own by so many times as much as they were seen to, and by no less than
 # this; a model that was read otherwise than this, near the border of a class, was not read rightly.
@@ -31,11 +32,13 @@ class CodeOracle:
         model: CodeModel,
         *,
         rounding: float = 0.0,
-        threshold: float | None = None,
+        built_in: float = 0.0,
         is_own: bool = False,
     ) -> None:
         self.space, self.model, self.additive, self.is_own = space, model, model.additive, is_own
-        self.rounding, self.threshold = rounding, threshold
+        self.rounding, self.built_in = rounding, built_in
+        # A bound is met by what lies on it, and often does; the model itself has the last word.
+        self.least = rounding if space.task.classes else -rounding
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
@@ -48,21 +51,20 @@ class CodeOracle:
         margin = self.margins(present, row, codes)
         if present.border is not None:
             margin = margin - present.border[row]
-        return Replies(margin, margin > self.rounding)
+        return Replies(margin, margin > self.least)
 
-    def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
+    def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
         """See `Oracle`."""
-        return classes_of(self.space.task, rows)
+        return decisions_of(self.space.task, rows)
 
     def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far candidates are from where the class wanted is answered."""
-        wanted = present.wanted[row]
-        return from_border(lead(self.logits(present, row, codes), wanted), wanted, self.threshold)
+        """How far candidates are from the outcome wanted."""
+        return present.wanted[row].lead(self.logits(present, row, codes), self.built_in)
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """Of candidates, `n x classes`."""
         if not len(row):
-            return np.empty((0, len(self.space.task.classes)))
+            return np.empty((0, max(2, len(self.space.task.classes))))
         return self.model.logits(present, row, codes)
 
 
@@ -71,10 +73,12 @@ def seen_rounding(space: SearchSpace, model: CodeModel) -> float | None:
     task, generator = space.task, np.random.default_rng(0)
     usual = task.sample[generator.permutation(len(task.sample))[:PROBES]]
     codes = np.concatenate([legal_codes(task.schema, PROBES, generator), usual])
+    natural = task.encoder.natural_of_codes(codes)
+    said = task.classifier.probabilities(task.table(natural))
     # Of each row, the lead of one class or another.
-    wanted = np.arange(len(codes)) % len(task.classes)
-    present = space.present(task.encoder.natural_of_codes(codes), wanted)
-    found = lead(CodeOracle(space, model).logits(present, np.arange(len(codes)), codes), wanted)
-    own = margins(task.classifier.probabilities(task.table(present.natural)), wanted, None)
-    seen = float(np.abs(found - own)[np.abs(own) < FAR].max(initial=0.0))
+    wanted = task.outcomes_to_try(said)
+    found = wanted.lead(CodeOracle(space, model).logits(space.present(natural, wanted), np.arange(len(codes)), codes))
+    own = wanted.margin(said)
+    near = np.abs(own) < (FAR if task.classes else np.inf)
+    seen = float(np.abs(found - own)[near].max(initial=0.0))
     return max(LEAST, MUCH * seen) if seen < WRONG else None

@@ -38,7 +38,9 @@ def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: TableOracl
     for _ in range(2 if len(movable) else 0):
         feature = generator.choice(movable, len(usual))
         beside[rows, feature] = others[rows, feature]
-    present = space.present(task.encoder.natural_of_codes(usual), np.full(len(usual), len(task.classes) - 1))
+    natural = task.encoder.natural_of_codes(usual)
+    wanted = task.outcomes_to_try(task.classifier.probabilities(task.table(natural)))
+    present = space.present(natural, wanted if not task.classes else wanted.all_of(len(task.classes) - 1))
     off, near, seen = np.zeros((2, len(usual))), np.ones(len(usual), dtype=bool), []
     for turn, codes in enumerate((usual, beside)):
         own = model.query(present, rows, codes, Spending.start(np.ones(len(usual), dtype=np.int64))).margin

@@ -67,7 +67,9 @@ class NetworkCodes(SummedCodes):
 def network_oracle(space: SearchSpace, module: nn.Module) -> CodeOracle:
     """The user's own network by codes; its first layer is asked freely, but counted."""
     model = NetworkCodes(space, module)
-    return CodeOracle(space, model, rounding=_seen_rounding(space, model), is_own=True)
+    edge = space.task.classifier.threshold
+    built_in = 0.0 if edge is None else float(np.log(edge / (1 - edge)))
+    return CodeOracle(space, model, rounding=_seen_rounding(space, model), built_in=built_in, is_own=True)
 
 
 def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
@@ -75,7 +77,8 @@ def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
     task, module = space.task, space.task.classifier.module
     assert module is not None
     codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
-    present = space.present(task.encoder.natural_of_codes(codes), np.zeros(len(codes), dtype=np.int64))
+    natural = task.encoder.natural_of_codes(codes)
+    present = space.present(natural, task.outcomes_to_try(task.classifier.probabilities(task.table(natural))))
     exact = CodeOracle(space, model).logits(present, np.arange(len(codes)), codes)
     encoder = task.classifier.encoder or task.encoder
     with evaluating(module), torch.no_grad():
@@ -86,7 +89,7 @@ def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
     # Only differences of logits count; those from the highest are enough.
     exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
     near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
-    return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)))
+    return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)) / task.classifier.unit)
 
 
 def _squashes(module: nn.Module) -> bool:

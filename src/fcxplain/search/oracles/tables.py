@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from ...classifier.protocol import Predictions
 from ...hashing import distinct
+from ...outcome import Outcomes
 from ...schema import Natural
 from ...task import Task
 from ..candidates import within
 from ..space import Bools, Codes, Rows, SearchSpace
 from ..spending import Spending
-from .oracle import Replies, margins
+from .oracle import Replies
 
 # Rows of a table that a model is shown at a time; where time counts, it begins with few.
 CHUNK, FEW = 65_536, 64
@@ -29,9 +31,9 @@ class TableOracle:
     def __init__(self, space: SearchSpace) -> None:
         self.space, self.task = space, space.task
 
-    def classes(self, rows: pd.DataFrame, natural: Natural) -> Codes:
+    def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
         """See `Oracle`."""
-        return classes_of(self.task, rows)
+        return decisions_of(self.task, rows)
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
@@ -41,19 +43,20 @@ class TableOracle:
             known, reached = self._known(present, row[granted], codes[granted], spending)
             there = granted[reached]
             wanted = present.wanted[row[there]]
-            margin[there] = margins(known.probabilities[reached], wanted, self.task.classifier.guide)
-            valid[there] = (known.choice[reached] == wanted) & known.firm[reached]
+            margin[there] = wanted.margin(known.probabilities[reached])
+            valid[there] = wanted.met(known.probabilities[reached], known.choice[reached]) & known.firm[reached]
         return Replies(margin, valid)
 
     def _known(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> tuple[Predictions, Bools]:
         """What the user's own model decides, about each distinct row once; and for which there was time."""
         first, inverse = self._distinct(present, row, codes)
-        known, reached = Predictions.none(len(first), len(self.task.classes)), np.zeros(len(first), dtype=bool)
+        known, reached = Predictions.none(len(first), max(1, len(self.task.classes))), np.zeros(len(first), dtype=bool)
         # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
         order = np.argsort(within(row)[first], kind="stable") if spending.deadline < np.inf else np.arange(len(first))
         for part in _parts(order, spending):
             table = self.space.table(present, row[first[part]], codes[first[part]])
-            known.put(part, self.task.classifier.decide(table, final=False))
+            wanted = present.wanted[row[first[part]]]
+            known.put(part, self.task.classifier.decide(table, wanted=partial(_these, wanted), final=False))
             reached[part] = True
             spending.show(len(part))
         spending.give_back(row[~reached[inverse]])
@@ -61,14 +64,23 @@ class TableOracle:
 
     def _distinct(self, present: Rows, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
         own = np.asarray(present.off_grid.any(axis=1))
-        # A value off the grid is its row's own, so such rows share no question with others.
-        return distinct(np.column_stack([codes, np.where(own[row], row, -1)]) if own.any() else codes)
+        # A value off the grid is its row's own, so such rows share no question with others; nor do other outcomes.
+        apart = [] if present.wanted.is_plain else [present.wanted.code[row]]
+        apart += [np.where(own[row], row, -1)] if own.any() else []
+        return distinct(np.column_stack([codes, *apart]) if apart else codes)
 
 
-def classes_of(task: Task, rows: pd.DataFrame) -> Codes:
-    """Places of the classes that the user's own model gives rows."""
-    parts = [task.classifier.decide(rows.iloc[s : s + CHUNK]).choice for s in range(0, len(rows), CHUNK)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+def decisions_of(task: Task, rows: pd.DataFrame) -> Predictions:
+    """What the user's own model decides about rows."""
+    found = Predictions.none(len(rows), max(1, len(task.classes)))
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        found.put(part, task.classifier.decide(rows.iloc[part], wanted=task.outcomes_of))
+    return found
+
+
+def _these(wanted: Outcomes, _: Predictions) -> Outcomes:
+    return wanted
 
 
 def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:

@@ -11,6 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ...classifier.protocol import Predictions
+from ...outcome import Outcomes
 from ..batch import Batch
 from ..candidates import DONOR, REPAIR, Candidates, Found, joined
 from ..improve import shrunk, sparsified
@@ -73,7 +75,7 @@ def _with_a_number(batch: Batch, found: Found, row: Codes, codes: Codes, lacks: 
 
 @dataclass(frozen=True, eq=False)
 class Donors:
-    """Distinct training rows by the class that the model gives them."""
+    """Distinct training rows by what the model says of them."""
 
     space: SearchSpace
     train: Codes
@@ -81,19 +83,25 @@ class Donors:
     asked: int = ASKED
 
     @cached_property
-    def by_class(self) -> dict[int, Codes]:
-        """Some training rows of each class, by its place."""
-        order = np.random.default_rng(self.seed).permutation(len(self.train))
-        table = self.space.task.encoder.from_codes(self.train[order[: self.asked]])
-        answers = self.space.task.predict(table)
-        train, names = self.train[order[: len(table)]], self.space.task.class_names
-        return {i: train[answers == name][:MOST_DONORS] for i, name in enumerate(names)}
+    def known(self) -> tuple[Codes, Predictions]:
+        """Some training rows, and what the model decides about them."""
+        order = np.random.default_rng(self.seed).permutation(len(self.train))[: self.asked]
+        task, train = self.space.task, self.train[order]
+        return train, task.classifier.decide(task.encoder.from_codes(train))
+
+    def of(self, wanted: Outcomes) -> Codes:
+        """Some training rows that get what one row wants."""
+        train, decided = self.known
+        every = wanted[np.zeros(len(train), dtype=np.int64)]
+        return train[every.met(decided.probabilities, decided.choice)][:MOST_DONORS]
 
 
 def donors(batch: Batch, found: Found) -> Candidates:
-    """Training rows with the class wanted, brought near."""
-    by_class = batch.context.shared.donors.by_class
-    tried = [_of_class(batch, codes, np.flatnonzero(batch.rows.wanted == c)) for c, codes in by_class.items()]
+    """Training rows that get what is wanted, brought near."""
+    wanted, known, tried = batch.rows.wanted, batch.context.shared.donors, []
+    for code in np.unique(wanted.code):
+        rows = np.flatnonzero(wanted.code == code)
+        tried.append(_of_class(batch, known.of(wanted[rows[:1]]), rows))
     pool = joined([batch.nothing(), *tried]).best(4)
     fewer = sparsified(batch, pool)
     return joined([pool, fewer, shrunk(batch, joined([pool, fewer]).best(2))])

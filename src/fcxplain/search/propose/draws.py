@@ -24,7 +24,7 @@ def drawn(batch: Batch, count: int) -> Candidates:
     propose = batch.context.settings.draws
     if propose is None or not count:
         return batch.nothing()
-    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted, count), dtype=np.int64)
+    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted.places, count), dtype=np.int64)
     row = np.repeat(np.arange(len(batch)), proposals.shape[1])
     return batch.tried(row, proposals.reshape(len(row), -1), DRAW)
 
@@ -34,7 +34,7 @@ def first_good(batch: Batch, count: int) -> Candidates:
     propose, pools, rows = batch.context.settings.draws, [batch.nothing()], np.arange(len(batch))
     if propose is None or not count:
         return pools[0]
-    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted, count), dtype=np.int64)
+    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted.places, count), dtype=np.int64)
     for turn in range(proposals.shape[1]):
         part = batch.of(rows)
         pools.append(part.tried(np.arange(len(rows)), proposals[rows, turn], DRAW).at(rows))

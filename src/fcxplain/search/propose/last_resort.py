@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...hashing import Keys, derived, keys_of, uniform
+from ...outcome import Outcomes
 from ..batch import Batch
 from ..candidates import REFINE, Candidates, Found, joined
 from ..space import Bools, Codes, Floats, SearchSpace
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 # Steps, the length of the first in encoded columns, and after how many a row is looked at.
 STEPS, LENGTH, EVERY = 60, 0.08, 6
@@ -38,7 +39,7 @@ def uphill(batch: Batch, found: Found) -> Candidates:
 class _Walk:
     """The columns of a task, and how they move."""
 
-    def __init__(self, space: SearchSpace, slope: nn.Module, wanted: Codes) -> None:
+    def __init__(self, space: SearchSpace, slope: nn.Module, wanted: Outcomes) -> None:
         self.space, self.slope, self.wanted = space, slope, wanted
         encoder = space.task.encoder
         self.spans = [encoder.spans_[name] for name in space.names]
@@ -58,17 +59,26 @@ class _Walk:
         return places
 
     def _rise(self, x: Floats) -> Floats:
-        """The gradient of the margin: the class wanted against the best other."""
+        """The gradient of the margin."""
         import torch
 
-        wanted = torch.from_numpy(self.wanted)[:, None]
         with torch.enable_grad():
             at = torch.from_numpy(x).requires_grad_(True)
-            logits = self.slope(at)
-            own = logits.gather(1, wanted)[:, 0]
-            others = logits.scatter(1, wanted, -torch.inf).amax(dim=1)
-            rise: Floats = torch.autograd.grad((own - others).sum(), at)[0].nan_to_num(0.0, 0.0, 0.0).numpy()
+            margin = self._margin(self.slope(at))
+            rise: Floats = torch.autograd.grad(margin.sum(), at)[0].nan_to_num(0.0, 0.0, 0.0).numpy()
         return rise
+
+    def _margin(self, logits: Tensor) -> Tensor:
+        """The best class wanted against the best other; or how far the output is inside its range."""
+        import torch
+
+        if not self.wanted.classes:
+            low, high = torch.from_numpy(self.wanted.bounds.T.copy())
+            output = logits[:, 1] - logits[:, 0]
+            return torch.minimum(output - low, high - output)
+        accepted = torch.from_numpy(self.wanted.accepted)
+        own, others = (logits.masked_fill(which, -torch.inf).amax(dim=1) for which in (~accepted, accepted))
+        return own - others
 
     def _at_one_pace(self, rise: Floats) -> Floats:
         return np.concatenate([_scaled(rise[:, span]) for span in self.spans], axis=1)
@@ -129,7 +139,10 @@ def random_changes(batch: Batch, found: Found) -> Candidates:
 
     A third of the new values are spread evenly over each grid, a third are ends of it, a third those of training rows.
     """
-    train, keys = batch.context.shared.train, keys_of(batch.rows.codes, batch.rows.wanted, batch.context.settings.seed)
+    train, keys = (
+        batch.context.shared.train,
+        keys_of(batch.rows.codes, batch.rows.wanted.keys, batch.context.settings.seed),
+    )
     best, margin, pool = found.base.copy(), np.full(len(batch), -np.inf), batch.nothing()
     for turn in range(ROUNDS):
         row, number = _asking(batch, ~pool.has(len(batch)))
