@@ -433,7 +433,8 @@ class FCx(BaseEstimator):
 
         boxes = view.RuleBoxes(task) if self.hard == "layer" else None
         explain = self._teacher(task, surrogate, graph, imitation)
-        rows = view.refused_rows(task, task.train, boxes, explain, self.seed)
+        table = view.taught_rows(task, self.seed) if self.loss_weights.imitation else task.train
+        rows = view.refused_rows(task, table, boxes, explain)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
         objective = self._objective(task, surrogate, graph)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..progress import OnProgress, Progress, nobody
-from ..training_loop import TrainingLoop, Values, adam, descend, slow_down
+from ..training_loop import Adam, TrainingLoop, Values, descend, slow_down
 
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
@@ -169,7 +169,7 @@ def fit_network(
     `on_progress` hears of each epoch, and how many there are at most: a training may stop before.
     """
     sized = (fitting or Fitting()).sized(len(train))
-    optimiser = adam(model, sized.learning_rate)
+    optimiser = Adam(model.parameters(), sized.learning_rate)
 
     def batches() -> Iterator[Examples]:
         # Shuffled as a whole: rows that are gathered batch by batch lie otherwise in memory, and round otherwise.

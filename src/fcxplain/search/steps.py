@@ -38,7 +38,7 @@ DEEPEST = 3
 # The part of its calls that a row keeps back for values off the grid (see `Search`).
 HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
-DRAWN_FIRST, SPARSIFIED = 4, 2
+DRAWN_FIRST, SPARSIFIED = 2, 2
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
