@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from inspect import signature
 from operator import is_not
 from pathlib import Path
@@ -33,7 +34,7 @@ from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .search import ORACLES, PREFERENCES, Budget, CostWeights, Search, as_budget, imitation_of
+from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
 from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
@@ -458,7 +459,7 @@ class FCx(BaseEstimator):
             oracle=self.oracle,
             imitation=imitation,
         )
-        return search.explain if search.context.oracle.cheap else None
+        return partial(search.explain, depth=UNPROVED) if search.context.oracle.cheap else None
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
         from .generator import view

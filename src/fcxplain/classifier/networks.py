@@ -149,10 +149,10 @@ class Ramps(nn.Module):
 
 def empty_linear(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device | None = None) -> nn.Linear:
     """A linear layer without any values yet: torch's own initialisation would draw from the global state."""
-    layer = nn.utils.skip_init(  # type: ignore[no-untyped-call]
-        nn.Linear, inputs, outputs, dtype=dtype, device=device or torch.device("cpu")
-    )
-    assert isinstance(layer, nn.Linear)
+    # As `nn.utils.skip_init` does, which loads much of torch that nobody needs here.
+    layer = nn.Linear(inputs, outputs, dtype=dtype, device="meta")
+    layer.weight = nn.Parameter(torch.empty((outputs, inputs), dtype=dtype, device=device))
+    layer.bias = nn.Parameter(torch.empty(outputs, dtype=dtype, device=device))
     return layer
 
 

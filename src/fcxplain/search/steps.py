@@ -35,6 +35,8 @@ from .spending import Spending
 SPARE = 2
 # How far rows of an expensive model are looked at: 1 leaves out pairs and second looks, 2 proofs and last resorts.
 DEEPEST = 3
+# Rows of a cheap model are looked at as far as can be, but with this depth: neither proofs nor last resorts are tried.
+UNPROVED = 0
 # The part of its calls that a row keeps back for values off the grid (see `Search`).
 HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
@@ -165,7 +167,8 @@ class StepRunner:
         """How far rows are looked at."""
         if self.context.imitation is not None:
             return min(self.deepest, DEEPEST - 1)
-        return DEEPEST if self.context.oracle.cheap else self.deepest
+        cheap = DEEPEST - 1 if self.deepest == UNPROVED else DEEPEST
+        return cheap if self.context.oracle.cheap else self.deepest
 
     @property
     def weights(self) -> CostWeights:
