@@ -456,7 +456,6 @@ class FCx(BaseEstimator):
             seed=self.seed,
             surrogate=surrogate,
             graph=graph,
-            oracle=self.oracle,
             imitation=imitation,
         )
         return partial(search.explain, depth=UNPROVED) if search.context.oracle.cheap else None

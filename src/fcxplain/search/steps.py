@@ -21,6 +21,7 @@ from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined
 from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .improve import improve, improved, sparsified
+from .oracles.imitation import Imitation
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
 from .propose.draws import drawn, draws, first_good
@@ -28,6 +29,7 @@ from .propose.few import far_with_many, few_changes, few_first
 from .propose.last_resort import random_changes, uphill
 from .propose.pairs import has_start, look_around, pairs, without_few_changes
 from .propose.single import STARTS, explore, nearest_miss, outright_changes, single_changes, values_between
+from .questions import Questions
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
@@ -41,6 +43,11 @@ UNPROVED = 0
 HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
 DRAWN_FIRST, SPARSIFIED = 2, 2
+# Draws that a model is asked about one after the other where nothing can guess its answers.
+DRAWN_BLINDLY = 4
+# Where something can: how far beyond the border of a class candidates are looked for by it, in standard deviations, how
+# many of each row are kept, and how many of them the model is asked about at a time.
+BEYOND, GUESSED, ROUNDS = (-1.0, 0.5, 2.0), 32, (1, 1, 2, 4, 8)
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
@@ -192,12 +199,30 @@ class StepRunner:
         return found
 
     def _first(self, batch: Batch) -> Candidates:
-        """Where each query counts, a draw comes before everything else, and then what is left of it if less will do."""
-        if self.context.oracle.cheap or batch.is_quick:
+        """Where each query counts, draws come before everything else, and then what is left of them if less will do."""
+        context, count = self.context, self.context.settings.n_draws
+        if context.oracle.cheap or batch.is_quick or context.settings.draws is None or not count:
             return batch.nothing()
-        pool = first_good(batch, min(self.context.settings.n_draws, DRAWN_FIRST))
+        guess = context.shared.guess
+        if guess is not None:
+            return self._guessed(batch, guess)
+        pool = first_good(batch, min(count, DRAWN_BLINDLY))
         pool = pool.take(np.flatnonzero(batch.changed(pool).any(axis=1)))
         return joined([pool, sparsified(batch, pool)])
+
+    def _guessed(self, batch: Batch, guess: Imitation) -> Candidates:
+        """Candidates that the model finds good, of those that what guesses its answers found by draws and a search."""
+        runner = replace(self, context=self.context.by(guess.oracle), deepest=UNPROVED)
+        pools = []
+        for level in BEYOND:
+            part = runner.batch(replace(batch.rows, border=np.full(len(batch), level * guess.spread)))
+            pools.append(runner.shortlisted(part, runner.found(part).pool, GUESSED))
+        pool = joined(pools)
+        asked = Questions(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
+        for most in ROUNDS:
+            if not asked.ask(asked.most_promising(most)):
+                break
+        return asked.pool.take(asked.good)
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
         wanted = np.ones(len(batch), dtype=bool)
