@@ -137,7 +137,7 @@ def test_a_model_without_its_package_says_how_to_get_it(adult, monkeypatch):
 
 
 def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult, tmp_path: Path):
-    points = budget_curves(adult, [(BOOSTING, False)], rows=10)
+    points = budget_curves(adult, [(BOOSTING, "model", False)], rows=10)
     assert [p.budget for p in points] == list(models.BUDGETS)
     assert {p.series for p in points} == {f"{BOOSTING}, search alone"}
     verified = [p.verified for p in points]

@@ -47,7 +47,7 @@ DRAWN_FIRST, SPARSIFIED = 2, 2
 DRAWN_BLINDLY = 4
 # Where something can: how far beyond the border of a class candidates are looked for by it, in standard deviations, how
 # many of each row are kept, and how many of them the model is asked about at a time.
-BEYOND, GUESSED, ROUNDS = (-1.0, 0.5, 2.0), 32, (1, 1, 2, 4, 8)
+BEYOND, GUESSED, ROUNDS = (-2.0, -0.5, 1.5), 32, (1, 1, 2, 4, 8)
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
