@@ -15,7 +15,7 @@ from .batch import Batch
 from .candidates import Candidates, SearchResult, joined
 from .improve import improved
 from .oracles.imitation import Imitation
-from .questions import Questions
+from .questions import AskedCandidates
 from .space import Floats, Rows
 from .steps import StepRunner
 
@@ -35,7 +35,7 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
         part = batch.of(rows)
         found = [_found(runner, part, off[rows] + level * imitation.spread, depth) for level, depth in levels]
         pool = joined(found).best(len(levels) * KEPT)
-        asked = Questions(model.of(rows), imitation, pool, off[rows])
+        asked = AskedCandidates(model.of(rows), imitation, pool, off[rows])
         for count in ROUNDS:
             if not asked.ask(asked.most_promising(count)):
                 break

@@ -28,7 +28,7 @@ LIKELY = 0.95
 LEARNT = 0.5
 
 
-class Questions:
+class AskedCandidates:
     """Candidates of rows, and what the model said of those that it was asked about."""
 
     def __init__(self, batch: Batch, imitation: Imitation, pool: Candidates, off: Floats | None = None) -> None:

@@ -29,7 +29,7 @@ from .propose.few import far_with_many, few_changes, few_first
 from .propose.last_resort import random_changes, uphill
 from .propose.pairs import has_start, look_around, pairs, without_few_changes
 from .propose.single import STARTS, explore, nearest_miss, outright_changes, single_changes, values_between
-from .questions import Questions
+from .questions import AskedCandidates
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
@@ -218,7 +218,7 @@ class StepRunner:
             part = runner.batch(replace(batch.rows, border=np.full(len(batch), level * guess.spread)))
             pools.append(runner.shortlisted(part, runner.found(part).pool, GUESSED))
         pool = joined(pools)
-        asked = Questions(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
+        asked = AskedCandidates(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
         for most in ROUNDS:
             if not asked.ask(asked.most_promising(most)):
                 break

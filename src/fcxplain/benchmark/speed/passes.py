@@ -76,11 +76,10 @@ def _measured(data: Dataset, name: str, prefer: str, rows: int, repeat: int, see
     fitting = cpu_seconds(partial(fcx.fit, task))
     some = _refused(data, task, rows, seed)
     for quick in (True, False):
-        mine, kept = some if quick else some.iloc[:SEARCHED], list[Explanation]()
-        fcx.explain(mine.iloc[:50], quick=quick)
-        work = partial(fcx.explain, mine, quick=quick)
-        seconds = min(cpu_seconds(lambda work=work, kept=kept: kept.append(work())) for _ in range(repeat))
-        yield OnePass(data.name, name, prefer, quick, len(mine), fitting, seconds, *_figures(kept[-1]))
+        mine = some if quick else some.iloc[:SEARCHED]
+        answer = fcx.explain(mine, quick=quick)
+        seconds = min(cpu_seconds(partial(fcx.explain, mine, quick=quick)) for _ in range(repeat))
+        yield OnePass(data.name, name, prefer, quick, len(mine), fitting, seconds, *_figures(answer))
 
 
 def _figures(answer: Explanation) -> tuple[float, ...]:
