@@ -216,6 +216,7 @@ class StepRunner:
         pools = []
         for level in BEYOND:
             part = runner.batch(replace(batch.rows, border=np.full(len(batch), level * guess.spread)))
+            part = replace(part, spending=replace(part.spending, deadline=batch.spending.deadline))
             pools.append(runner.shortlisted(part, runner.found(part).pool, GUESSED))
         pool = joined(pools)
         asked = AskedCandidates(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
