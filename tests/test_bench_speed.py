@@ -17,6 +17,7 @@ from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
 from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, ModelSpeed, budget_curves, models_speed
+from fcxplain.benchmark.speed.passes import OnePass
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
 from fcxplain.benchmark.speed.timing import this_machine
 from fcxplain.benchmark.speed.training import Growth
@@ -137,7 +138,7 @@ def test_a_model_without_its_package_says_how_to_get_it(adult, monkeypatch):
 
 
 def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult, tmp_path: Path):
-    points = budget_curves(adult, [(BOOSTING, False)], rows=10)
+    points = budget_curves(adult, [(BOOSTING, "auto", False)], rows=10)
     assert [p.budget for p in points] == list(models.BUDGETS)
     assert {p.series for p in points} == {f"{BOOSTING}, search alone"}
     verified = [p.verified for p in points]
@@ -148,6 +149,18 @@ def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult,
     speed.draw_budgets(tmp_path / "curve.svg")
     drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
     assert all(words in drawn for words in ("rows verified, per cent", "features changed", "queries of the model"))
+
+
+def test_one_pass_and_the_search_are_lines_of_one_table():
+    figures = {"fitting": 4.0, "verified": 100.0, "drawn": 99.5, "changes": 1.9, "changes_here": 1.95, "distinct": 90.0}
+    passes = tuple(
+        OnePass("adult", "one", "sparse", q, 100, seconds=2.0, queries=2.0, **figures) for q in (True, False)
+    )
+    speed = Speed(this_machine(), passes=passes)
+    head, *lines = speed.tables()["quick"]
+    assert [line[head.index("way")] for line in lines] == ["one pass", "search"]
+    assert [line[head.index("rows per CPU s")] for line in lines] == ["50", "50"]
+    assert [line["rows_per_second"] for line in speed.to_dict()["quick"]] == [50.0, 50.0]
 
 
 def test_a_curve_is_drawn_of_budgets_only(tmp_path: Path):

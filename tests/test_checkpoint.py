@@ -266,8 +266,7 @@ def test_a_checkpoint_that_is_wrong_inside_is_refused_and_nothing_is_restored(na
 # In a process of its own, which does not live long
 
 processes = multiprocessing.get_context("forkserver")
-# The last is what torch loads, in some seconds, with the first optimiser.
-processes.set_forkserver_preload(["pytest", "fcxplain.saving", "torch._dynamo"])
+processes.set_forkserver_preload(["pytest", "fcxplain.saving"])
 
 
 class Report(Callback):

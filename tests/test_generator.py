@@ -366,15 +366,16 @@ def test_inference_decides_as_the_network_with_its_heads_does(rules: str, varian
         task.schema.natural(rows),
         torch.ones(70, dtype=torch.long),
     )
-    banks, decided = [], proposer.inference.draws
+    noises, decided = [], proposer.inference.draws
 
-    def overheard(x: Any, wanted: Any, noise: np.ndarray, jitter: np.ndarray, boxes: Any) -> Any:
-        banks.append((noise, jitter))
-        return decided(x, wanted, noise, jitter, boxes)
+    def overheard(x: Any, wanted: Any, noise: Any, boxes: Any) -> Any:
+        # The network knows nothing of numbers that go farther.
+        noises.append(dataclasses.replace(noise, reach=np.ones(8)))
+        return decided(x, wanted, noises[0], boxes)
 
     monkeypatch.setattr(proposer.inference, "draws", overheard)
     proposals = proposer.draws(task.encoder.codes(rows), wanted.numpy(), 8)
-    noise, jitter = map(torch.from_numpy, banks[0])
+    noise, jitter = torch.from_numpy(noises[0].latent), torch.from_numpy(noises[0].jitter)
     x, allowed = task.encoder.encode(rows).double(), RuleBoxes(task).of(natural).repeated(8)
     with torch.no_grad():
         mean, spread = model.encode(x, wanted)
@@ -383,6 +384,18 @@ def test_inference_decides_as_the_network_with_its_heads_does(rules: str, varian
     expected = task.encoder.codes(task.encoder.decode(drawn)).reshape(70, 8, -1)
     assert (proposals == expected).all()
     assert (expected != expected[:, :1]).any()
+
+
+def test_the_second_draw_is_the_first_with_numbers_that_go_farther_the_same_way():
+    task, rows = loans.task(""), loans.table(70, 6)
+    codes, number = task.encoder.codes(rows), task.schema.names.index("income")
+    drawn = Proposer(untrained(task), task, seed=5).draws(codes, np.ones(70, dtype=np.int64), 2)
+    first, second = (drawn[:, i] - codes for i in range(2))
+    categories = [i for i, f in enumerate(task.schema) if f.is_category]
+    assert (first[:, categories] == second[:, categories]).all()
+    assert (first[:, number] * second[:, number] >= 0).all()
+    assert (np.abs(second[:, number]) >= np.abs(first[:, number])).all()
+    assert (second[:, number] != first[:, number]).any()
 
 
 def _used(layers: torch.nn.Sequential) -> None:

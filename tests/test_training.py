@@ -16,7 +16,7 @@ from fcxplain.generator.cvae import Architecture, ConditionalVAE
 from fcxplain.generator.layout import Layout
 from fcxplain.generator.objective import LossWeights, Objective, TermSettings
 from fcxplain.generator.training import Callback, Training, TrainingRows
-from fcxplain.training_loop import Schedule
+from fcxplain.training_loop import Adam, Schedule
 
 LAYOUT = Layout(spans=((0, 1), (1, 2), (2, 5), (5, 6)), mutable=(True, True, True, False))
 
@@ -245,6 +245,23 @@ def test_training_does_not_touch_the_global_random_state():
     before = torch.random.get_rng_state()
     training().run()
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_adam_steps_as_torchs_own_does_and_goes_on_from_its_state():
+    start, others = torch.linspace(-1, 1, 12).reshape(3, 4), []
+    for make in (lambda p: Adam(p, 0.1, 0.01), lambda p: torch.optim.Adam(p, 0.1, weight_decay=0.01, fused=True)):
+        weight = start.clone().requires_grad_()
+        unused, optimiser = torch.ones(2, requires_grad=True), None
+        for turn in range(6):
+            if optimiser is None or (turn == 3 and isinstance(optimiser, Adam)):
+                known, optimiser = optimiser, make([unused, weight])
+                if known is not None:
+                    optimiser.load_state_dict(copy.deepcopy(known.state_dict()))
+            optimiser.zero_grad()
+            (weight.sin() * start).sum().backward()
+            optimiser.step()
+        others.append(weight.detach())
+    assert torch.equal(*others)
 
 
 def test_patience_ends_training_and_the_best_weights_are_kept():

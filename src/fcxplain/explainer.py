@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from inspect import signature
 from operator import is_not
 from pathlib import Path
@@ -46,7 +47,7 @@ from .options import DRAWS, Options, answered, answered_apart
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .search import ORACLES, PREFERENCES, Budget, CostWeights, Search, as_budget, imitation_of
+from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
 from .streaming import Streamed, matched, stream
 from .task import Task, refuse_all_but_a_task
@@ -452,7 +453,8 @@ class FCx(BaseEstimator):
 
         boxes = view.RuleBoxes(task) if self.hard == "layer" else None
         explain = self._teacher(task, surrogate, graph, imitation)
-        rows = view.refused_rows(task, task.train, boxes, explain, self.seed)
+        table = view.taught_rows(task, self.seed) if self.loss_weights.imitation else task.train
+        rows = view.refused_rows(task, table, boxes, explain)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
         objective = self._objective(task, surrogate, graph)
@@ -473,10 +475,9 @@ class FCx(BaseEstimator):
             seed=self.seed,
             surrogate=surrogate,
             graph=graph,
-            oracle=self.oracle,
             imitation=imitation,
         )
-        return search.explain if search.context.oracle.cheap else None
+        return partial(search.explain, depth=UNPROVED) if search.context.oracle.cheap else None
 
     def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
         from .generator import view

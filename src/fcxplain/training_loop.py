@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Batches are not made smaller than this for the sake of more steps.
 SMALLEST_BATCH = 64
+# What Adam has for a weight: how many steps it made, one number, and two means in the shape of the weight.
+ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 Values = dict[str, float]
 """Terms of a loss by name; `total` is what is minimised."""
@@ -232,7 +234,7 @@ def minimise(
     if count < 2:
         raise TrainingError(f"there are {count} rows to train on, and at least two are needed")
     sized = schedule.sized(count)
-    optimiser = adam(module, sized.learning_rate, sized.weight_decay)
+    optimiser = Adam(module.parameters(), sized.learning_rate, sized.weight_decay)
     share_generator(module, generator)
 
     def step(part: Tensor) -> Values:
@@ -248,22 +250,83 @@ def minimise(
     return loop.run().curve("total")
 
 
-def adam(module: nn.Module, learning_rate: float, weight_decay: float = 0.0, **more: Any) -> torch.optim.Adam:
-    """Adam in one piece, on devices for which torch has that."""
-    import torch
+class Adam:
+    """Adam (Kingma and Ba 2015) by torch's own steps, all weights at once on devices for which torch has that.
 
-    parameters = list(module.parameters())
-    fused = not parameters or parameters[0].device.type in ("cpu", "cuda")
-    return torch.optim.Adam(parameters, lr=learning_rate, weight_decay=weight_decay, fused=fused, **more)
+    It stands in for `torch.optim.Adam`, with the same state: the first optimiser that torch makes loads its compiler,
+    which takes longer than many a training here.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        own = list(parameters)
+        fused = not own or own[0].device.type in ("cpu", "cuda")
+        settings = {"lr": learning_rate, "betas": betas, "weight_decay": weight_decay, "fused": fused}
+        self.param_groups: list[dict[str, Any]] = [settings | {"params": own}]
+        self._state: dict[int, dict[str, Tensor]] = {}
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.param_groups[0]["params"]:
+            parameter.grad = None
+
+    def step(self) -> None:
+        """One step down the gradients."""
+        import torch
+        from torch.optim.adam import adam
+
+        group = self.param_groups[0]
+        moved = [(i, p) for i, p in enumerate(group["params"]) if p.grad is not None]
+        for i, parameter in moved:
+            if i not in self._state:
+                none = [torch.zeros_like(parameter, requires_grad=False) for _ in range(2)]
+                where = parameter.device if group["fused"] else None
+                self._state[i] = dict(zip(ADAM, (torch.zeros((), device=where), *none), strict=True))
+        steps, means, squares = ([self._state[i][key] for i, _ in moved] for key in ADAM)
+        with torch.no_grad():
+            adam(
+                [p for _, p in moved],
+                [p.grad for _, p in moved],
+                means,
+                squares,
+                [],
+                steps,
+                fused=group["fused"],
+                amsgrad=False,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=1e-8,
+                maximize=False,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its tensors by the place of each weight, and its settings; later steps work in the same tensors."""
+        settings = self.param_groups[0] | {"params": list(range(len(self.param_groups[0]["params"])))}
+        return {"state": dict(self._state), "param_groups": [settings]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state, whose tensors it takes over."""
+        (settings,), own = state["param_groups"], self.param_groups[0]["params"]
+        self.param_groups = [settings | {"params": own}]
+        self._state = {
+            i: {key: moment.to(own[i].device) for key, moment in kept.items()} for i, kept in state["state"].items()
+        }
 
 
-def slow_down(optimiser: torch.optim.Optimizer, learning_rate: float, done: float, decay: float) -> None:
+def slow_down(optimiser: Adam, learning_rate: float, done: float, decay: float) -> None:
     """Set the learning rate for where a training is, from 0 to below 1: in its last share it falls to 0."""
     for group in optimiser.param_groups:
         group["lr"] = learning_rate * min(1.0, (1.0 - done) / decay) if decay else learning_rate
 
 
-def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> Values:
+def descend(optimiser: Adam, loss: Tensor) -> Values:
     """One step down the gradient of a loss."""
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]

@@ -27,11 +27,11 @@ from .protocol import Classifier, chosen
 from .teaching import changed_rows, random_rows
 from .torch_modules import fixed_linear
 
-# Rows of each sort that the real model is asked about, 60,000 at most in all.
-REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 24_000, 4_000, 24_000, 8_000
+# Rows of each sort that the real model is asked about, 26,000 at most in all.
+REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 8_000, 2_000, 12_000, 4_000
 RAMPS = 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=1024, learning_rate=6e-3, epochs=12, patience=8, steps=400, decay=1.0)
+FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
 # Teachers that are certain would ask for infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9

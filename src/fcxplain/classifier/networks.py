@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..progress import OnProgress, Progress, nobody
-from ..training_loop import TrainingLoop, Values, adam, descend, slow_down
+from ..training_loop import Adam, TrainingLoop, Values, descend, slow_down
 
 # Rows whose loss is taken at a time.
 CHUNK = 65_536
@@ -149,10 +149,10 @@ class Ramps(nn.Module):
 
 def empty_linear(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device | None = None) -> nn.Linear:
     """A linear layer without any values yet: torch's own initialisation would draw from the global state."""
-    layer = nn.utils.skip_init(  # type: ignore[no-untyped-call]
-        nn.Linear, inputs, outputs, dtype=dtype, device=device or torch.device("cpu")
-    )
-    assert isinstance(layer, nn.Linear)
+    # As `nn.utils.skip_init` does, which loads much of torch that nobody needs here.
+    layer = nn.Linear(inputs, outputs, dtype=dtype, device="meta")
+    layer.weight = nn.Parameter(torch.empty((outputs, inputs), dtype=dtype, device=device))
+    layer.bias = nn.Parameter(torch.empty(outputs, dtype=dtype, device=device))
     return layer
 
 
@@ -169,7 +169,7 @@ def fit_network(
     `on_progress` hears of each epoch, and how many there are at most: a training may stop before.
     """
     sized = (fitting or Fitting()).sized(len(train))
-    optimiser = adam(model, sized.learning_rate)
+    optimiser = Adam(model.parameters(), sized.learning_rate)
 
     def batches() -> Iterator[Examples]:
         # Shuffled as a whole: rows that are gathered batch by batch lie otherwise in memory, and round otherwise.

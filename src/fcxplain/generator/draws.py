@@ -22,7 +22,7 @@ from ..schema import Natural
 from ..task import Task
 from . import view
 from .cvae import ConditionalVAE
-from .inference import Inference
+from .inference import Inference, Noise
 from .view import RuleBoxes
 
 # Rows that go through the network at a time.
@@ -98,20 +98,23 @@ def _generated(
 
 
 Codes = NDArray[np.int64]
-Floats = NDArray[np.float64]
 # Draws that go through the network at a time, so that they stay in the processor's cache.
 PROPOSED_TOGETHER = 4_096
 TINY = 2.0**-40
 # By how much the noise on choices is enlarged, draw after draw: a well trained generator is sure of itself, and what
 # it would do next best shows under more noise than it was trained with.
 LOUDNESS = (1.0, 2.0, 3.0, 4.0)
+# By how much numbers go farther than the generator puts them, draw after draw. It learns answers that are just good
+# enough, of which half of its guesses fall short; farther, one change often does where it takes two of them.
+REACH = (1.0, 1.5)
 
 
 class Proposer:
-    """Draws from a generator for rows of a task. The first draw of a row is the generator's own best, without noise.
+    """Draws from a generator for rows of a task.
 
-    All others move the latent point and, where the generator has gates, its choices too: seen with the row itself, a
-    decoder has little use for the latent point, and would say the same sixteen times.
+    The first draw of a row is the generator's own best, without noise, and the second one the same with numbers that
+    go farther. All others move the latent point and, where the generator has gates, its choices too: seen with the row
+    itself, a decoder has little use for the latent point, and would say the same sixteen times.
     """
 
     def __init__(self, model: ConditionalVAE, task: Task, *, seed: int = 0) -> None:
@@ -123,7 +126,7 @@ class Proposer:
         self._fixed = [i for i, may in enumerate(model.layout.mutable) if not may]
         self._categories = [task.schema.names.index(f.name) for f in changing if f.is_category]
         self._numbers = [f for f in changing if f.is_number]
-        self._banks: dict[int, tuple[Floats, Floats]] = {}
+        self._noises: dict[int, Noise] = {}
 
     @torch.no_grad()
     def draws(self, codes: Codes, y_target: NDArray[np.int64], n: int, natural: Natural | None = None) -> Codes:
@@ -146,7 +149,7 @@ class Proposer:
         """Proposals of a generator with gates, `(r * n) x features`."""
         assert self.inference is not None
         x = self.task.encoder.encode_natural(natural).double().numpy()
-        drawn = self.inference.draws(x, y_target, *self._bank(n), self.boxes.of(natural))
+        drawn = self.inference.draws(x, y_target, self._noise(n), self.boxes.of(natural))
         found, places = np.repeat(codes, n, axis=0), self._categories
         found[:, places] = np.where(drawn.new_level, drawn.level, found[:, places])
         for j, feature in enumerate(self._numbers):
@@ -160,26 +163,27 @@ class Proposer:
         encoder, wanted = self.task.encoder, torch.from_numpy(y_target)
         x = encoder.encode_natural(natural).double()
         mean, variance = self.model.encode(x, wanted)
-        z = (mean[:, None] + variance.sqrt()[:, None] * torch.from_numpy(self._bank(n)[0])).flatten(0, 1)
+        z = (mean[:, None] + variance.sqrt()[:, None] * torch.from_numpy(self._noise(n).latent)).flatten(0, 1)
         x_cf = self.model.decode(z, x.repeat_interleave(n, 0), wanted.repeat_interleave(n))
         drawn = encoder.decode_natural(x_cf)
         found = np.stack([f.codes(drawn[f.name]) for f in self.task.schema], axis=1)
         found[:, self._fixed] = np.repeat(codes[:, self._fixed], n, axis=0)
         return found
 
-    def _bank(self, n: int) -> tuple[Floats, Floats]:
-        """Latent noise `n x latent` and noise on the choices, `n x outputs`; the first line of both is 0."""
-        if n not in self._banks:
+    def _noise(self, n: int) -> Noise:
+        """What `n` draws of a row differ by; the first ones have none but in how far numbers go."""
+        if n not in self._noises:
             latent, heads = self.model.architecture.latent, self.model.heads
             width = latent + (heads.width if heads is not None else 0)
-            uniform = _sobol(n - 1, width, self.seed)
-            noise = np.vstack([np.zeros(latent), ndtri(uniform[:, :latent])])
+            plain = min(n, 1 if heads is None else len(REACH))
+            uniform = _sobol(n - plain, width, self.seed)
+            noise = np.vstack([np.zeros((plain, latent)), ndtri(uniform[:, :latent])])
             jitter = np.zeros((n, width - latent))
             if heads is not None:
                 drawn = heads.jitter(torch.from_numpy(uniform[:, latent:])).numpy()
-                jitter[1:] = np.resize(LOUDNESS, n - 1)[:, None] * drawn
-            self._banks[n] = noise, jitter
-        return self._banks[n]
+                jitter[plain:] = np.resize(LOUDNESS, n - plain)[:, None] * drawn
+            self._noises[n] = Noise(noise, jitter, np.resize(REACH, n))
+        return self._noises[n]
 
 
 def _sobol(n: int, width: int, seed: int) -> NDArray[np.float64]:

@@ -20,6 +20,9 @@ NEVER = -1e9
 SMALLEST = 1e-7
 # How near to an end of its interval a number's score of 0 may be, as a share: at the very end there is no gradient.
 EDGE = 0.01
+# What a number counts that falls short of a known answer, in comparison with one that goes too far: answers are just
+# good enough, so that less of a change is none.
+FALLS_SHORT = 2.0
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,10 @@ class Heads(nn.Module):
         if scores.levels.shape[2]:
             likely = scores.levels.masked_fill(~choices.levels, NEVER).log_softmax(dim=2)
             total = total - (likely * (wanted.levels * new_level[:, :, None])).sum(dim=(1, 2))
-        off = scores.values - (_place(wanted.numbers, choices) - _place(present.numbers, choices)).to(scores.values)
-        total = total + (off.abs() * new_value).sum(dim=1)
+        goal = (_place(wanted.numbers, choices) - _place(present.numbers, choices)).to(scores.values)
+        off = scores.values - goal
+        off = off.abs() * torch.where(off * goal < 0, FALLS_SHORT, 1.0)
+        total = total + (off * new_value).sum(dim=1)
         known = changed.any(dim=1)
         return (total * known).sum() / known.sum().clamp_min(1)
 

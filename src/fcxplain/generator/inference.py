@@ -35,6 +35,19 @@ class Decisions:
 
 
 @dataclass(frozen=True, eq=False)
+class Noise:
+    """What the draws of every row differ by, a line for each.
+
+    Noise on the latent point, `lines x latent`, noise on the heads' scores, `lines x outputs`, and how far numbers go
+    in comparison with where the scores put them, `lines`.
+    """
+
+    latent: Floats
+    jitter: Floats
+    reach: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """The rows as they are: levels `r x k x l`, numbers `r x m`; and which of them each draw is for, `n`."""
 
@@ -65,18 +78,15 @@ class Inference:
         self.mean, self.spread, self.output = _linear(model.mean), _linear(model.spread), _linear(model.output)
         self.choose = _Heads(model.heads)
 
-    def draws(self, x: Floats, y_target: Places, noise: Floats, jitter: Floats, allowed: Allowed) -> Decisions:
-        """Decisions for rows `r x d`, one for each line of the noise: `r * lines` of them, row by row.
-
-        `noise` is `lines x latent`, and `jitter`, noise on the heads' scores, `lines x outputs`.
-        """
+    def draws(self, x: Floats, y_target: Places, noise: Noise, allowed: Allowed) -> Decisions:
+        """Decisions for rows `r x d`, one for each line of the noise: `r * lines` of them, row by row."""
         condition = (y_target[:, None] == np.arange(1, self.classes)).astype(np.float64)
         mean, deviation = self._encoded(x, condition)
-        row = np.repeat(np.arange(len(x)), len(noise))
-        z = (mean[:, None] + deviation[:, None] * noise).reshape(len(row), -1)
+        row = np.repeat(np.arange(len(x)), len(noise.latent))
+        z = (mean[:, None] + deviation[:, None] * noise.latent).reshape(len(row), -1)
         seen = [z, condition[row], *([x[row]] if self.architecture.skip else [])]
         outputs = _through([*self.decoder, self.output], np.concatenate(seen, axis=1))
-        return self.choose(outputs + np.tile(jitter, (len(x), 1)), x, row, allowed)
+        return self.choose(outputs + np.tile(noise.jitter, (len(x), 1)), np.tile(noise.reach, len(x)), x, row, allowed)
 
     def _encoded(self, x: Floats, condition: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latent point, `r x latent` each."""
@@ -97,10 +107,13 @@ class _Heads:
         self.slot_of_column, self.number_of_column = _numpy(heads.slot_of_column), _numpy(heads.number_of_column)
         self.low, self.high, self.step = _numpy(heads.ranges)
 
-    def __call__(self, scores: Floats, x: Floats, row: Places, allowed: Allowed) -> Decisions:
-        """Decisions by scores `n x outputs`, for the rows `x`, `r x d`, that `row`, `n`, names."""
+    def __call__(self, scores: Floats, reach: Floats, x: Floats, row: Places, allowed: Allowed) -> Decisions:
+        """Decisions by scores `n x outputs`, for the rows `x`, `r x d`, that `row`, `n`, names.
+
+        A number's score of 0 means its present value, so that `reach`, `n`, times the score goes farther the same way.
+        """
         columns = scores[:, self.features :]
-        gates, values = scores[:, self.gates] > 0, columns[:, self.number_outputs]
+        gates, values = scores[:, self.gates] > 0, columns[:, self.number_outputs] * reach[:, None]
         levels = columns[:, self.level_outputs].reshape(len(row), *self.real.shape)
         present = x[:, self.level_columns].reshape(len(x), *self.real.shape) > 0.5
         rows = _Rows(present & self.real, x[:, self.number_columns], row)

@@ -15,11 +15,11 @@ from ..errors import Fault, TrainingError
 from ..progress import ProgressLines
 from ..text import counted
 from ..training_loop import (
+    Adam,
     Epoch,
     History,
     Schedule,
     TrainingLoop,
-    adam,
     batch_count,
     copied,
     even_batches,
@@ -150,7 +150,7 @@ class Training(TrainingLoop):
         self.train, self.validation = train, validation if len(validation) else train
         self.generator, self.callbacks = generator, tuple(callbacks)
         share_generator(model, generator)
-        self.optimiser = adam(model, schedule.learning_rate, schedule.weight_decay)
+        self.optimiser = Adam(self._parameters, schedule.learning_rate, schedule.weight_decay)
         self._first = math.nan
         self._resting = self._snapshot()
 

@@ -32,8 +32,8 @@ from .training import TrainingRows
 
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
 MAX_BOXES = 64
-# Refused rows whose answers by the search the generator learns from.
-ANSWERED = 3_000
+# The most refused rows that a generator learns from which imitates the search: more of them bring it little.
+TAUGHT = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,27 +162,32 @@ Explain = Callable[[pd.DataFrame], Explanation]
 
 
 def refused_rows(
-    task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None, explain: Explain | None = None, seed: int = 0
+    task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None, explain: Explain | None = None
 ) -> TrainingRows:
     """Those rows of a table that get another class than the one wanted, encoded, with that class.
 
-    With `boxes` they also say what the rules allow them, for a generator with a rule layer; with `explain`, what some
-    of them should become.
+    With `boxes` they also say what the rules allow them, for a generator with a rule layer; with `explain`, what they
+    should become.
     """
     _, wanted, met = task.answered(table)
     refused = ~met
     rows = table[refused]
     allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
     x = task.encoder.encode(rows)
-    answers = None if explain is None else _answers(task, rows, x, explain, seed)
+    answers = None if explain is None else _answers(task, rows, x, explain)
     return TrainingRows(x, class_indices(task, wanted[refused]), allowed, answers)
 
 
-def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain, seed: int) -> Tensor:
-    """Encoded answers to some of the rows; all others stay as they are."""
-    some = np.sort(np.random.default_rng(seed).permutation(len(rows))[:ANSWERED])
-    found = explain(rows.iloc[some])
-    return x.index_copy(0, torch.from_numpy(some[found.place]), task.encoder.encode(found.answers))
+def taught_rows(task: Task, seed: int) -> pd.DataFrame:
+    """Training rows that are refused, at most `TAUGHT` of them."""
+    refused = np.flatnonzero(task.refused(task.train))
+    return task.train.iloc[np.sort(np.random.default_rng(seed).permutation(refused)[:TAUGHT])]
+
+
+def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain) -> Tensor:
+    """Encoded answers to the rows; one without an answer stays as it is."""
+    found = explain(rows)
+    return x.index_copy(0, torch.from_numpy(found.place), task.encoder.encode(found.answers))
 
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:

@@ -19,7 +19,7 @@ from ..explanation import Explanation
 from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
-from ..training_loop import TrainingLoop, adam, descend
+from ..training_loop import Adam, TrainingLoop, descend
 from .base import BaseMethod, Outputs, RowsAsked, answered, asked, gradients
 from .encoded import ColumnLayout, soft_rows
 
@@ -272,7 +272,8 @@ class Contest:
         self.generator = Generator(self.columns, method.noise, method.temperature, random)
         self.critic = critic((layout.width + layout.classes) * method.packing, random)
         self._optimisers = [
-            adam(module, method.learning_rate, WEIGHT_DECAY, betas=BETAS) for module in (self.critic, self.generator)
+            Adam(module.parameters(), method.learning_rate, WEIGHT_DECAY, BETAS)
+            for module in (self.critic, self.generator)
         ]
 
     def batches(self) -> list[Tensor]:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from ..errors import Fault, FormatError, TrainingError, some
 from ..generator.training import Callback, Training
+from ..training_loop import ADAM
 from .container import Saved, check_target, is_there, read, write
 
 KIND = "checkpoint"
-# What Adam has for a weight: how many steps it made, one number, and two means in the shape of the weight.
-ADAM = ("step", "exp_avg", "exp_avg_sq")
 _ANEW = "Remove this checkpoint to start anew."
 
 

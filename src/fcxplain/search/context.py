@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
 ORACLES = ("auto", "model")
-# Single changes asked about where queries are cheap; elsewhere half of the budget.
-MOVES = 1_200
+# Single changes asked about where queries are cheap; elsewhere half of the budget. A small one always begins with the
+# same few, so that more of it finds what less of it does.
+MOVES, SMALL, FEW_MOVES = 1_200, 128, 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +159,20 @@ class SharedContext:
         except ClassifierError:
             return None
 
+    @cached_property
+    def guess(self) -> Imitation | None:
+        """The surrogate, held against the model, where every query of that counts and the surrogate is any use."""
+        if self._surrogate is None or self.oracle is not self.model:
+            return None
+        from .oracles.networks import NetworkCodes
+
+        try:
+            return measured_imitation(
+                self.space, CodeOracle(self.space, NetworkCodes(self.space, self._surrogate.module)), self.model
+            )
+        except ClassifierError:
+            return None
+
 
 def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
     """The task's model by codes, and how far rounding may carry its margins, if it can be read.
@@ -219,7 +234,11 @@ class Context:
     @cached_property
     def by_model(self) -> Context:
         """The same, but for the oracle: the user's own model is queried about every candidate."""
-        return Context(self.task, self.settings, self._difficulty, self.shared, self.shared.model)
+        return self.by(self.shared.model)
+
+    def by(self, oracle: Oracle) -> Context:
+        """The same, but for the oracle."""
+        return Context(self.task, self.settings, self._difficulty, self.shared, oracle)
 
     @cached_property
     def legal(self) -> Legal:
@@ -229,7 +248,8 @@ class Context:
     @cached_property
     def moves(self) -> Moves:
         """Single changes that are tried for every row."""
-        most = MOVES if self.oracle.cheap else max(self.settings.budget.calls // 2, 1)
+        calls = self.settings.budget.calls
+        most = MOVES if self.oracle.cheap else calls // 2 if calls >= SMALL else FEW_MOVES
         return moves_of(self.space, self.shared.grids, most)
 
     @cached_property

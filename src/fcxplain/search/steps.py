@@ -22,6 +22,7 @@ from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .improve import improve, improved, sparsified
 from .oracles.codes import CodeOracle, seen_rounding
+from .oracles.imitation import Imitation
 from .propose.combine import combinations
 from .propose.donors import donors, usual_profiles
 from .propose.draws import drawn, draws, first_good
@@ -37,6 +38,7 @@ from .propose.single import (
     single_changes,
     values_between,
 )
+from .questions import AskedCandidates
 from .reach import out_of_reach
 from .space import Bools, Codes, Rows
 from .spending import Spending
@@ -45,10 +47,17 @@ from .spending import Spending
 SPARE = 2
 # How far rows of an expensive model are looked at: 1 leaves out pairs and second looks, 2 proofs and last resorts.
 DEEPEST = 3
+# Rows of a cheap model are looked at as far as can be, but with this depth: neither proofs nor last resorts are tried.
+UNPROVED = 0
 # The part of its calls that a row keeps back for values off the grid (see `Search`).
 HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
-DRAWN_FIRST, SPARSIFIED = 4, 2
+DRAWN_FIRST, SPARSIFIED = 2, 2
+# Draws that a model is asked about one after the other where nothing can guess its answers.
+DRAWN_BLINDLY = 4
+# Where something can: how far beyond the border of a class candidates are looked for by it, in standard deviations, how
+# many of each row are kept, and how many of them the model is asked about at a time.
+BEYOND, GUESSED, ROUNDS = (-2.0, -0.5, 1.5), 32, (1, 1, 2, 4, 8)
 # Rows that proofs are looked for at a time, between two looks at the clock.
 PROVED = 64
 
@@ -191,7 +200,8 @@ class StepRunner:
         """How far rows are looked at."""
         if self.context.imitation is not None:
             return min(self.deepest, DEEPEST - 1)
-        return DEEPEST if self.context.oracle.cheap else self.deepest
+        cheap = DEEPEST - 1 if self.deepest == UNPROVED else DEEPEST
+        return cheap if self.context.oracle.cheap else self.deepest
 
     @property
     def weights(self) -> CostWeights:
@@ -219,12 +229,31 @@ class StepRunner:
         return explore(batch, *batch.legal.base(batch.rows, batch.region))
 
     def _first(self, batch: Batch) -> Candidates:
-        """Where each query counts, a draw comes before everything else, and then what is left of it if less will do."""
-        if self.context.oracle.cheap or batch.is_quick:
+        """Where each query counts, draws come before everything else, and then what is left of them if less will do."""
+        context, count = self.context, self.context.settings.n_draws
+        if context.oracle.cheap or batch.is_quick or context.settings.draws is None or not count:
             return batch.nothing()
-        pool = first_good(batch, min(self.context.settings.n_draws, DRAWN_FIRST))
+        guess = context.shared.guess
+        if guess is not None:
+            return self._guessed(batch, guess)
+        pool = first_good(batch, min(count, DRAWN_BLINDLY))
         pool = pool.take(np.flatnonzero(batch.changed(pool).any(axis=1)))
         return joined([pool, sparsified(batch, pool)])
+
+    def _guessed(self, batch: Batch, guess: Imitation) -> Candidates:
+        """Candidates that the model finds good, of those that what guesses its answers found by draws and a search."""
+        runner = replace(self, context=self.context.by(guess.oracle), deepest=UNPROVED)
+        pools = []
+        for level in BEYOND:
+            part = runner.batch(replace(batch.rows, border=np.full(len(batch), level * guess.spread)))
+            part = replace(part, spending=replace(part.spending, deadline=batch.spending.deadline))
+            pools.append(runner.shortlisted(part, runner.found(part).pool, GUESSED))
+        pool = joined(pools)
+        asked = AskedCandidates(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
+        for most in ROUNDS:
+            if not asked.ask(asked.most_promising(most)):
+                break
+        return asked.pool.take(asked.good)
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
         wanted = np.ones(len(batch), dtype=bool)

@@ -35,8 +35,8 @@ PACKAGES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 MODELS = (LOGISTIC, BOOSTING, *PACKAGES, FOREST, CALLABLE)
 BUDGETS = (1, 2, 4, 8, 16, 32, 64, 1_000)
-# Whose answers are held against the budget, without and with draws of a generator.
-CURVES = tuple((name, drawn) for name in (BOOSTING, CALLABLE) for drawn in (False, True))
+# Whose answers are held against the budget, and how it is queried, without and with draws of a generator.
+CURVES = tuple((*how, drawn) for how in ((BOOSTING, "model"), (CALLABLE, "auto")) for drawn in (False, True))
 Lines = list[tuple[str, ...]]
 
 
@@ -84,11 +84,13 @@ class BudgetPoint:
     """None where no row has an answer."""
     queries: float
     """As in `ModelSpeed`."""
+    oracle: str = "auto"
 
     @property
     def series(self) -> str:
         """Which curve it belongs to."""
-        return f"{self.model}, {'with the generator' if self.generator else 'search alone'}"
+        name = self.model if self.oracle == "auto" else f"{self.model} itself"
+        return f"{name}, {'with the generator' if self.generator else 'search alone'}"
 
 
 def models_speed(
@@ -116,23 +118,24 @@ def models_speed(
 
 def budget_curves(
     data: Dataset,
-    curves: Sequence[tuple[str, bool]] = CURVES,
+    curves: Sequence[tuple[str, str, bool]] = CURVES,
     *,
     rows: int = ROWS,
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[BudgetPoint]:
-    """Explain refused rows with ever more queries, by boosting as it is and behind a function."""
+    """Explain refused rows with ever more queries, of boosting itself and behind a function, where it is imitated."""
     found = list[BudgetPoint]()
     with one_thread(), threadpool_limits(limits=1):
-        for number, (name, drawn) in enumerate(curves):
+        for number, (name, oracle, drawn) in enumerate(curves):
             on_progress(Progress(f"fit {name}, {'a' if drawn else 'no'} generator", number, len(curves)))
-            task = _task(data, trained(name, data, seed))
-            fcx, some = FCx(generator=drawn, prefer=PREFER, seed=seed).fit(task), _refused(data, task, rows, seed)
+            task = task_of(data, trained(name, data, seed))
+            fcx = FCx(generator=drawn, prefer=PREFER, oracle=oracle, seed=seed).fit(task)
+            some = _refused(data, task, rows, seed)
             for budget in BUDGETS:
                 marks = _marks(fcx.explain(some, budget=budget))
                 del marks["spent"], marks["cost"]
-                found.append(BudgetPoint(name, drawn, budget, len(some), **marks))
+                found.append(BudgetPoint(name, drawn, budget, len(some), **marks, oracle=oracle))
     return found
 
 
@@ -165,7 +168,8 @@ def trained(name: str, data: Dataset, seed: int = 0) -> Any:
     return (lambda table: pipeline.predict_proba(table)) if name == CALLABLE else pipeline
 
 
-def _task(data: Dataset, model: Any) -> Task:
+def task_of(data: Dataset, model: Any) -> Task:
+    """The data set's task with its binary rules."""
     classes = sorted(data.train[data.label].unique().tolist())
     rules, train = data.rules["binary"], data.train[list(data.schema.names)]
     return Task(train, model, schema=data.schema, rules=rules, target=data.target, classes=classes)
@@ -179,7 +183,7 @@ def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
 
 def _timed(name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat: int, seed: int) -> ModelSpeed:
     # A task of its own: what one way has read must not serve the other.
-    task, fcx = _task(data, model), FCx(generator=False, prefer=PREFER, oracle=oracle, seed=seed)
+    task, fcx = task_of(data, model), FCx(generator=False, prefer=PREFER, oracle=oracle, seed=seed)
     some, kept = _refused(data, task, rows, seed), list[Explanation]()
     fitting = cpu_seconds(lambda: fcx.fit(task).explain(some.iloc[:1]))
     seconds = min(cpu_seconds(lambda: kept.append(fcx.explain(some))) for _ in range(repeat))

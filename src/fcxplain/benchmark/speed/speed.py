@@ -19,14 +19,15 @@ from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from ..report import report
 from ..report.markdown import table
-from . import dice, explaining, models, training
+from . import dice, explaining, models, passes, training
 from .dice import Contender, compared
 from .models import BudgetPoint, Lines, ModelSpeed
+from .passes import OnePass
 from .tables import encoding, repairing
 from .timing import Machine, Timing, cpu_seconds, this_machine
 from .training import Growth, peak_memory, training_growth, training_speed
 
-MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget")
+MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick")
 # Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
 ALONE = "memory"
 # What needs a training made ready, and what a fitted explainer.
@@ -52,6 +53,8 @@ class Speed:
     """Models of several kinds, queried in two ways."""
     budgets: tuple[BudgetPoint, ...] = ()
     """Answers against queries."""
+    passes: tuple[OnePass, ...] = ()
+    """One pass against the search."""
     peak: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,17 +71,19 @@ class Speed:
             "compare": lines(self.contenders, "seconds_per_verified"),
             "models": lines(self.models, "rows_per_second"),
             "budget": lines(self.budgets),
+            "quick": lines(self.passes, "rows_per_second"),
             "peak": self.peak,
         }
 
     def tables(self) -> dict[str, Lines]:
-        """What was measured of models and budgets, by name, as texts; the first line is the head."""
+        """What was measured of models, budgets and one pass, by name, as texts; the first line is the head."""
         found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
+        found |= {"quick": passes.pass_lines(self.passes)}
         return {name: lines for name, lines in found.items() if len(lines) > 1}
 
     def fill(self, page: str | Path) -> None:
-        """Put the tables of models and budgets in their places on a page; see `report.fill`."""
-        words = {"models": 2, "budget": 0}
+        """Put the tables of models, budgets and one pass in their places on a page; see `report.fill`."""
+        words = {"models": 2, "budget": 0, "quick": 4}
         report.fill(
             Path(page), {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
         )
@@ -123,7 +128,7 @@ def measured(
     """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`.
 
     up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare" (30 by default),
-    "models" and "budget" (300).
+    "models" and "budget" (300), and in "quick" (4,000).
     on_progress: told when a measurement begins; the stage is what it is.
     """
     chosen = _checked(what, up_to)
@@ -142,9 +147,11 @@ def measured(
     how: dict[str, Any] = {"rows": rows or models.ROWS, "seed": seed, "on_progress": tell}
     by_model = models.models_speed(loaded, repeat=repeat, **how) if "models" in chosen else []
     budgets = models.budget_curves(loaded, **how) if "budget" in chosen else []
+    how |= {"rows": rows or passes.ROWS, "repeat": repeat}
+    quick = passes.one_pass(loaded, **how) if "quick" in chosen else []
     timings = [*timings, *trained, *explained]
     lines = tuple(timings), tuple(growth), tuple(answering), tuple(contenders), tuple(by_model), tuple(budgets)
-    return Speed(machine, *lines, peak=peak_memory())
+    return Speed(machine, *lines, tuple(quick), peak=peak_memory())
 
 
 def jobs(chosen: Sequence[str], up_to: int) -> int:
@@ -160,6 +167,7 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
         "compare": len(dice.NAMES),
         "models": len(models.MODELS),
         "budget": len(models.CURVES),
+        "quick": len(passes.JOBS),
     }
     ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
     return ready + sum(parts[name] for name in set(chosen))
