@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from effort import examples
 from fcxplain import Feature, Schema, Task, train_classifier
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.explanation import Checks, Explanation, check
@@ -162,7 +163,7 @@ def test_budget_is_kept_and_counted(kind):
     assert answer.effort.calls <= 1_002 * len(rows)
 
 
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @given(st.data())
 @pytest.mark.parametrize("kind", ["mlp", "boosting"])
 @pytest.mark.parametrize("prefer", ["sparse", "plausible"])

@@ -16,11 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loans
 import plain_answers
+from effort import examples
 from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
@@ -390,7 +391,7 @@ def test_few_differences_are_kept_and_all_are_counted(path):
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_no_edit_of_a_cell_goes_unnoticed(data):
     """Whatever cell is replaced by that of another line, unless it says the same, is found."""
     table = pq.read_table(WHOLE)
@@ -553,7 +554,7 @@ def test_the_layout_of_a_file_does_not_count(path):
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=8), st.integers(0, 8))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_no_two_columns_share_a_digest(texts, cut):
     def digest(values, cut=cut):
         found = Digest(pa.schema([pa.field("a", pa.string())]))
