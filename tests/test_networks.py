@@ -86,7 +86,7 @@ def test_training_learns_what_no_line_can_part():
 
 def test_the_weights_with_the_best_validation_loss_are_kept():
     train, validation = moons(40), moons(200, seed=1)
-    long, source = Fitting(epochs=150, patience=150, learning_rate=0.05, steps=0), generator()
+    long, source = Fitting(epochs=80, patience=80, learning_rate=0.05, steps=0), generator()
     model = mlp(2, 2, source, torch.float32)
     fit_network(model, train, validation, source, long)
     kept = mean_loss(model, validation)

@@ -471,9 +471,9 @@ def test_no_claim_contradicts_the_models_own_predict(kind, target):
         model = FrozenEstimator(model)
     task = Task(table, model, label="loan", rules=["age' == age", "abs(wage' - wage) <= 300"], target=target)
     assert (task.predict(rows) == model.predict(rows)).all()
-    found = Search(task).explain(rows.head(30))
+    found = Search(task).explain(rows.head(12))
     verified = found.frame[found.frame["status"] == Status.VERIFIED]
-    already = rows.head(30)[found.row_status == Status.ALREADY]
+    already = rows.head(12)[found.row_status == Status.ALREADY]
     for claimed in (part for part in (verified[list(rows)], already) if len(part)):
         assert (model.predict(claimed) == target).all()
     for place in np.flatnonzero(found.row_status == Status.IMPOSSIBLE):
