@@ -1,5 +1,6 @@
 """Settings for every test: one thread, so that two workers share two cores."""
 
+import gc
 import os
 
 # Threads of OpenMP wait by spinning: where two workers share two cores, a small boosting model takes a hundred times as
@@ -17,3 +18,9 @@ torch.set_num_threads(1)
 settings.register_profile("suite", max_examples=15, **PATIENT)
 settings.register_profile("thorough", max_examples=500, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+def pytest_collection_finish() -> None:
+    """What all the imports made is there to stay: it need not be looked through with every collection of garbage."""
+    gc.collect()
+    gc.freeze()
