@@ -30,7 +30,6 @@ from fcxplain.explanation.files.digest import DIGEST, Digest, with_digest
 from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
 from fcxplain.overrides import Overrides, as_table
-from fcxplain.training_loop import Schedule
 
 ROWS = loans.table(60, seed=5)
 TASK = loans.task()
@@ -647,7 +646,7 @@ def test_files_without_lines_have_a_digest(path):
 
 def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     task = loans.task(f"{loans.RULES}\njob' == job\nincome' <= 1.3 * income + 300")
-    fcx, rows = FCx(schedule=Schedule(epochs=1, steps=5)).fit(task), loans.table(25, seed=4)
+    fcx, rows = FCx(generator=False).fit(task), loans.table(25, seed=4)
     rows.to_parquet(tmp_path / "rows.parquet")
     first, second, third = rows.index[task.refused(rows)][:3]
     own = {first: {"freeze": "age"}, second: {"difficulty": {"age": 2}}, third: {"age": "20..40"}}
