@@ -38,7 +38,7 @@ demo: $(STAMP)
 	$(BIN)/fcxplain demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 test-pandas2:
 	$(MAKE) test VENV=.venv-pandas2 ALSO="'pandas<3'"

@@ -7,9 +7,10 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import examples
 from fcxplain.classifier.labels import agreement
 
 
@@ -81,7 +82,7 @@ def test_two_of_many_classes_in_the_wrong_order_are_noticed():
     assert found.order == names
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_the_best_order_is_that_of_all_orders(count, seed):
     rng = np.random.default_rng(seed)

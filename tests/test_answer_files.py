@@ -11,11 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loans
 import plain_answers
+from effort import examples
 from fcxplain import FCx, Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Effort, Explanation, Status, WhyNot, read_answers
@@ -119,7 +120,7 @@ def test_labels_of_any_kind_come_back(kind, task, tmp_path):
 
 
 @given(st.lists(st.integers(0, 59), unique=True, max_size=12), st.integers(1, 2))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_the_columns_are_the_same_for_any_rows(which, k):
     found = plain_answers.explain(TASK, loans.table(60, seed=2).iloc[which], k=k)
     assert arrow_table(found).schema.equals(EXPECTED, check_metadata=False)
@@ -268,7 +269,7 @@ def test_a_truncated_file_is_refused(share, path, task):
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_damaged_file_is_refused_or_still_checked(data):
     content = bytearray(WHOLE)
     for _ in range(data.draw(st.integers(1, 4))):

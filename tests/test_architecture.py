@@ -66,14 +66,20 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
+@cache
 def imported_modules(name: str, tree: ast.Module) -> set[str]:
     """Modules of the package that a module imports, at its top or inside a function; types are no matter."""
     is_package = (ROOT / name.replace(".", "/") / "__init__.py").exists()
     here = name.split(".") if is_package else name.split(".")[:-1]
-    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    blocks = [n for n in nodes(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
     for_types = {id(inner) for block in blocks for inner in ast.walk(block)}
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom) and node.level and id(node) not in for_types:
             base = here[: len(here) - node.level + 1] + (node.module.split(".") if node.module else [])
             for alias in node.names:
@@ -87,9 +93,10 @@ def imported_rooms(name: str, tree: ast.Module) -> set[str]:
     return {module.split(".")[0] for module in imported_modules(name, tree)} - {name.split(".")[0]}
 
 
+@cache
 def libraries(tree: ast.Module) -> set[str]:
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -123,7 +130,7 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_no_public_class_name_is_used_twice():
     homes = defaultdict(list)
     for name, tree in modules().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(name)
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
@@ -144,7 +151,7 @@ def test_nothing_loads_pickles_or_evaluates_text():
     forbidden = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}
     for name, tree in modules().items():
         assert not libraries(tree) & forbidden, name
-        calls = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        calls = {n.func.id for n in nodes(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         assert not calls & {"eval", "exec", "compile", "__import__"}, name
 
 
@@ -154,7 +161,7 @@ def test_no_data_set_is_known_by_name_outside_its_room():
     for name, tree in modules().items():
         if name.split(".")[0] in allowed:
             continue
-        texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        texts = {n.value for n in nodes(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         assert not texts & names, name
 
 
@@ -163,19 +170,24 @@ def test_importing_the_package_is_light():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
 def private_names(tree: ast.Module) -> set[str]:
     """Private names of others that a module imports, reads or replaces by name; not its own, and not notebooks' hooks."""
-    made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    own = made | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    made = {n.name for n in nodes(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own = made | {n.id for n in nodes(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ImportFrom):
             found |= {alias.name for alias in node.names} | set((node.module or "").split("."))
         elif isinstance(node, ast.Import):
             found |= {part for alias in node.names for part in alias.name.split(".")}
         elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             found.add(node.attr)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("setattr", "getattr", "delattr"):
+        elif isinstance(node, ast.Call) and called(node) in ("setattr", "getattr", "delattr"):
             texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
             found |= {part for text in texts for part in text.split(".")}
     return {name for name in found - own if name.startswith("_") and not name.endswith("_")}

@@ -32,7 +32,7 @@ OURS = [dice.FLOOR, dice.FAST, dice.DEFAULT, dice.SPARSE]
 
 @pytest.fixture(scope="module")
 def fcx() -> FCx:
-    return FCx(schedule=Schedule(epochs=1, steps=5)).fit(loans.task())
+    return FCx(schedule=Schedule(epochs=1, steps=5)).fit(loans.task(gradients=True))
 
 
 @pytest.fixture(scope="module")

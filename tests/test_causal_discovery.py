@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from effort import examples
 from fcxplain.causal import CausalGraph, Knowledge, chi_square, discover, pc, wilks
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.progress import Progress
@@ -78,13 +79,13 @@ def joined(graph: CausalGraph) -> set[frozenset[str]]:
 # PC itself
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(dags(most=8))
 def test_with_a_perfect_test_pc_returns_the_cpdag(dag: CausalGraph):
     assert pc(dag.nodes, DSeparation(dag)) == dag.cpdag()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(dags(most=7), st.data())
 def test_true_knowledge_adds_directions_and_changes_no_adjacency(dag: CausalGraph, data: st.DataObject):
     some = tuple(e for e in dag.directed if data.draw(st.booleans()))
@@ -95,7 +96,7 @@ def test_true_knowledge_adds_directions_and_changes_no_adjacency(dag: CausalGrap
     assert set(some) | set(dag.cpdag().directed) <= set(graph.directed) <= set(dag.directed)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(dags(most=7), st.integers(0, 2**32 - 1), st.data())
 def test_the_worst_of_tests_and_any_knowledge_still_give_a_graph_without_cycles(
     dag: CausalGraph, seed: int, data: st.DataObject

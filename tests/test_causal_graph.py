@@ -11,9 +11,10 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import examples
 from fcxplain.causal import CausalGraph, Knowledge, as_graph
 from fcxplain.errors import DataError, FormatError
 
@@ -168,7 +169,7 @@ def colliders(graph: CausalGraph) -> set[tuple[str, str, str]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(dags(most=4))
 def test_a_cpdag_has_the_directions_that_all_equivalents_share(dag: CausalGraph):
     shared = set.intersection(*(set(g.directed) for g in equivalents(dag)))
@@ -207,7 +208,6 @@ def test_scores_count_adjacencies_and_arrowheads_apart():
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_every_form_gives_back_the_same_graph(graph: CausalGraph):
     assert CausalGraph.from_dict(json.loads(json.dumps(graph.to_dict()))) == graph
     assert CausalGraph.from_csv(graph.to_csv()) == graph

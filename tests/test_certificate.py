@@ -10,11 +10,12 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 
 import loans
+from effort import examples
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
 from fcxplain.explanation import certificate_schema
 from fcxplain.explanation.certificate import PROBES, model_id, rules_id
@@ -344,7 +345,7 @@ def stricter(texts: frozenset[str]) -> Task:
     return loans.task(rules="\n".join([loans.RULES, *sorted(texts)]))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.lists(st.sets(st.sampled_from(["age' <= 40", "job' == job", "income' >= 2000"])), min_size=1, max_size=8))
 def test_own_rules_are_checked_as_if_they_were_the_tasks(sets):
     rows = ROWS.iloc[: len(sets)]

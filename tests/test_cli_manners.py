@@ -556,7 +556,7 @@ def slow(bank: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit = ("fit", "--data", "rows.csv", *FIT[3:5], "--ignore", "opened", "--classifier", "slow_model:model")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", list(sys.path))
-        done = run(*fit, "--epochs", 1, "--out", "m", folder=folder)
+        done = run(*fit, "--no-generator", "--out", "m", folder=folder)
     assert done.code == 0, done.err
     # From now on every answer takes its time; it stays the same.
     (folder / "slow_model.py").write_text(MODEL.replace(".touch()", '.touch(); __import__("time").sleep(0.2)'))
@@ -589,7 +589,7 @@ def test_ctrl_c_ends_a_benchmark_with_whole_lines(tmp_path: Path):
             if line.startswith("2 of 2"):
                 return
 
-    small = ("--rows", 600, "--limit-rows", 5, "--seed", 0, "--seed", 1)
+    small = ("--rows", 300, "--limit-rows", 2, "--seed", 0, "--seed", 1)
     asked = ("bench", "run", "--data", "adult", "--methods", "fcx-u", *small, "--out", tmp_path / "results")
     code, said = interrupted(tmp_path, *asked, when=second_run)
     assert code == STOPPED

@@ -241,7 +241,7 @@ def test_a_classifier_of_ones_own_is_imported_and_asked_for_by_name(
 
 
 def test_a_classifier_that_is_not_saved_is_trained_again_from_the_same_rows(shop: Path, tmp_path: Path):
-    fit = ("fit", *OWN, "--epochs", 1, "--classifier", "logistic", "--out", tmp_path / "m")
+    fit = ("fit", *OWN[:-1], "--no-generator", "--classifier", "logistic", "--out", tmp_path / "m")
     assert run(*fit, folder=shop).code == 0
     done = run("explain", tmp_path / "m", "loans.csv", "--json", folder=shop)
     assert done.code == 0, done.err
@@ -252,7 +252,7 @@ def test_a_classifier_that_is_not_saved_is_trained_again_from_the_same_rows(shop
 
 
 def test_overrides_hold_in_tables_and_in_streams_and_a_small_budget_is_told(shop: Path, tmp_path: Path):
-    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", "--classifier", "logistic", *QUICK)
+    fit = ("fit", *OWN[:6], "--classifier", "logistic", "--no-generator")
     assert run(*fit, "--set", "oracle=model", "--out", tmp_path / "m", folder=shop).code == 0
     table = loans(30)
     row = int(table.index[table["approved"] == "no"][0])
@@ -387,7 +387,7 @@ def test_strict_ends_with_1_where_a_row_has_no_verified_answer(shop: Path, tmp_p
 def test_codes_in_a_file_are_read_by_the_models_schema(tmp_path: Path):
     table = loans().assign(job=loans()["job"].map({"cook": "1", "clerk": "2", "smith": "x"}))
     table.to_csv(tmp_path / "loans.csv", index=False)
-    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", *QUICK, "--out", "m")
+    fit = ("fit", *OWN[:6], "--no-generator", "--out", "m")
     assert run(*fit, folder=tmp_path).code == 0
     # Without the x, a reader of its own would take these for numbers.
     table[table["job"] != "x"].drop(columns="approved").to_csv(tmp_path / "rows.csv", index=False)
@@ -432,7 +432,7 @@ def test_evaluate_takes_rows_metrics_and_a_convention(shop: Path):
 
 def test_evaluate_says_when_its_data_changed_or_is_gone(shop: Path, tmp_path: Path):
     loans().to_csv(tmp_path / "loans.csv", index=False)
-    fit = ("fit", "--data", "loans.csv", "--label", "approved", "--target", "yes", *QUICK, "--out", "m")
+    fit = ("fit", *OWN[:6], "--no-generator", "--out", "m")
     assert run(*fit, folder=tmp_path).code == 0
     loans().iloc[5:].to_csv(tmp_path / "loans.csv", index=False)
     changed = run("evaluate", "m", "--metrics", "success", folder=tmp_path)

@@ -41,6 +41,8 @@ model = Model()
 OWN = ("--data", "credit.csv", "--label", "decision", "--epochs", 1)
 NAMED = ("--id", "customer", "--classifier", "credit_model:model", "--classes", "rejected,granted")
 QUICK = ("--set", "schedule__steps=5", "--set", "schedule__batch=64")
+# Where what is asked is not the generator's, none is trained.
+SEARCHING = (*OWN[:-2], "--no-generator")
 
 
 def credit(rows: int = 160) -> pd.DataFrame:
@@ -104,7 +106,7 @@ def test_a_target_in_the_labels_words_is_answered_with_the_option_that_names_cla
 
 
 def test_a_threshold_decides_from_where_on_the_answer_is_the_second_class(desk: Path, tmp_path: Path):
-    fit = ("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--threshold", 0.7, "--out", tmp_path / "m")
+    fit = ("fit", *SEARCHING, *NAMED, "--target", "granted", "--threshold", 0.7, "--out", tmp_path / "m")
     done = run(*fit, folder=desk)
     assert done.code == 0, done.err
     task = FCx.load(tmp_path / "m", classifier="credit_model:model").task_
@@ -179,12 +181,12 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
     checked = run("rules", "check", "my.rules", "--data", "credit.csv", "--label", "decision", folder=desk)
     assert checked.code == 0, checked.err
     assert "column 'customer' is left out" in checked.words
-    fitted = run("fit", *OWN, *QUICK, "--out", tmp_path / "m", folder=desk)
+    fitted = run("fit", *SEARCHING, "--out", tmp_path / "m", folder=desk)
     assert fitted.code == 0, fitted.err
     assert fitted.err.count("'customer'") == 1
     assert "say so with --ignore customer, or call the rows by it with --index customer." in fitted.err
     assert list(FCx.load(tmp_path / "m").task_.schema.names) == names
-    agreed = run("fit", *OWN, *QUICK, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
+    agreed = run("fit", *SEARCHING, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
     assert "left out" not in agreed.err
 
 
@@ -192,7 +194,7 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
 
 
 def test_fit_says_which_classifier_it_trained_and_how_good_it_is(desk: Path, tmp_path: Path):
-    fit = ("fit", *OWN, *QUICK, "--id", "customer", "--classifier", "logistic", "--out")
+    fit = ("fit", *SEARCHING, "--id", "customer", "--classifier", "logistic", "--out")
     found = re.search(
         r"classifier logistic \(logistic regression, trained now\): right for ([\d.]+)% of (\d+) rows kept apart; "
         r"always saying (\w+) would be right for ([\d.]+)%",
@@ -215,7 +217,7 @@ def test_fit_says_how_far_a_model_of_ones_own_agrees_with_the_label(desk: Path):
 
 
 def test_a_model_whose_classes_are_called_otherwise_is_not_compared(desk: Path, tmp_path: Path):
-    done = run("fit", *OWN, *QUICK, *NAMED[:4], "--target", 1, "--out", tmp_path / "m", folder=desk)
+    done = run("fit", *SEARCHING, *NAMED[:4], "--target", 1, "--out", tmp_path / "m", folder=desk)
     assert (done.code, "agrees with" in done.err) == (0, False)
 
 
@@ -227,7 +229,7 @@ def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: 
     remedy = "'n/a' in 'city' is read as missing; if it is a level, write it into `levels` of the schema"
     shown = run("schema", "credit.csv", "--label", "decision", folder=tmp_path)
     assert shown.words.count(remedy) == 1
-    fitted = run("fit", *OWN, *QUICK, "--id", "customer", "--out", tmp_path / "m", folder=tmp_path)
+    fitted = run("fit", *SEARCHING, "--id", "customer", "--out", tmp_path / "m", folder=tmp_path)
     assert (fitted.code, fitted.err.count(remedy), fitted.err.count("rows with missing values (city")) == (0, 1, 1)
     refused = run("explain", "m", tmp_path / "credit.csv", "--classifier", "credit_model:model", folder=desk)
     assert "column 'city': holds 'n/a', which is read as missing" in refused.words
@@ -267,7 +269,7 @@ def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
 
 def test_without_rules_it_is_said_that_everything_may_change(desk: Path, tmp_path: Path):
     free = "There are no rules and nothing is frozen, so that answers may change everything"
-    fitted = run("fit", *OWN, *QUICK, "--id", "customer", "--out", tmp_path / "m", folder=desk)
+    fitted = run("fit", *SEARCHING, "--id", "customer", "--out", tmp_path / "m", folder=desk)
     assert fitted.err.count(free) == 1
     explained = run("explain", tmp_path / "m", "rows.csv", folder=desk)
     assert explained.err.count(free) == 1
@@ -427,7 +429,7 @@ def test_a_file_of_answers_holds_no_formulas_and_is_read_back_as_it_was(desk: Pa
 
 
 def test_a_second_fit_of_the_same_model_is_refused_while_the_first_goes_on(desk: Path, tmp_path: Path):
-    fit = ("fit", *OWN, *QUICK, *NAMED, "--target", "granted", "--out", tmp_path / "n")
+    fit = ("fit", *SEARCHING, *NAMED, "--target", "granted", "--out", tmp_path / "n")
     with only_run(tmp_path / "n"):
         done = run(*fit, folder=desk)
         assert (done.code, "another run at this moment" in done.words) == (2, True)

@@ -202,7 +202,7 @@ def test_a_model_is_asked_about_everything_where_that_is_wanted():
 def test_a_callable_is_imitated_and_asked_about_the_best_few(kind, count):
     fitted = MODELS[kind]().fit(rows(), classes(rows(), count))
     problem = Task(rows(), lambda r: fitted.predict_proba(r), schema=SCHEMA, target=1, rules="age' >= age")
-    asked = rows(60, seed=4)
+    asked = rows(24, seed=4)
     search = Search(problem, prefer="sparse", imitation=imitating_trees(problem))
     imitated, own = search.explain(asked), Search(problem, prefer="sparse").explain(asked)
     assert imitated.counts == own.counts

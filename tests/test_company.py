@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
+from effort import THOROUGH
 from fcxplain import Explanation, Feature, Schema, Task
 from fcxplain.encoding import TableEncoder
 from fcxplain.proof.proof import prove
@@ -148,7 +149,7 @@ def test_equal_candidates_are_chosen_among_by_the_row_alone():
         max_iter=40, categorical_features="from_dtype", class_weight="balanced", random_state=0
     ).fit(train, y)
     task = Task(train, model, target=True, threshold=0.4, rules="age' >= age\neducation' == education or age' > age")
-    rows = train[task.refused(train)].head(12)
+    rows = train[task.refused(train)].head(8)
     for prefer in ("sparse", "balanced"):
         search = Search(task, prefer=prefer, budget=300)
         assert told(search.explain(rows, 3)) == one_by_one(search, rows, 3)
@@ -181,7 +182,7 @@ def test_an_answer_next_to_the_border_holds_in_every_batch(as_module):
         return net(encoder.encode(rows).float()).softmax(dim=1).numpy()
 
     task = Task(train, net if as_module else ask, schema=schema, encoder=encoder, classes=(0, 1))
-    rows = train.head(40 if as_module else 12)
+    rows = train.head(16 if as_module else 8)
     found = Search(task, prefer="sparse", budget=400).explain(rows)
     assert (found.row_status == "verified").mean() > 0.8
     for size in (1, 2, 3, 5, len(found.answers)):
@@ -198,7 +199,7 @@ def test_no_proof_about_a_double_network_is_decided_by_rows_encoded_in_single_pr
     encoder = TableEncoder().fit(schema, train)
     every = pd.DataFrame(list(itertools.product(levels, repeat=3)), columns=schema.names)
     exact = np.stack([(every[n] - encoder.scale_[n][0]) / encoder.scale_[n][1] for n in schema.names], axis=1)
-    for _ in range(30):
+    for _ in range(30 if THOROUGH else 12):
         net = nn.Linear(3, 2).double()
         weight = draw.normal(size=3)
         with torch.no_grad():
@@ -222,9 +223,10 @@ def test_the_users_own_network_decides_who_needs_no_answer(dtype, threshold):
         net[-1].weight.mul_(30 if threshold is not None else 1)
     net = net.to(dtype)
     task = Task(train, net, schema=schema, encoder=encoder, target=1, threshold=threshold)
+    rows = train.head(50)
     with torch.no_grad():
-        out = net(encoder.encode(train).to(dtype)).double().softmax(dim=1)[:, 1].numpy()
-    said = Search(task, budget=20).explain(train).row_status == "already"
+        out = net(encoder.encode(rows).to(dtype)).double().softmax(dim=1)[:, 1].numpy()
+    said = Search(task, budget=20).explain(rows).row_status == "already"
     clear = np.abs(out - 0.5) > 0.02 if threshold is None else np.ones(len(out), dtype=bool)
     assert said[clear].tolist() == (out[clear] >= (0.5 if threshold is None else threshold)).tolist()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal, kl_divergence
 
+from effort import examples
 from fcxplain.errors import FcxWarning
 from fcxplain.generator import losses
 from fcxplain.generator.lof import chunk_for, lof, lof_in_chunks
@@ -25,7 +26,7 @@ def by_scikit_learn(z: torch.Tensor, k: int) -> np.ndarray:
     return -LocalOutlierFactor(n_neighbors=k, algorithm="kd_tree").fit(z.numpy()).negative_outlier_factor_
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(3, 120), st.integers(1, 8), st.integers(1, 30), st.integers(0, 1000))
 def test_lof_matches_scikit_learn(n, d, k, seed):
     z = points(n, d, seed)
@@ -42,7 +43,7 @@ def test_lof_matches_scikit_learn_with_duplicates(copies):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate values:UserWarning")
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(1, 15),
     st.lists(st.integers(1, 20), min_size=4, max_size=12),

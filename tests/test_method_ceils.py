@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loans
 import small_problems
+from effort import examples
 from fcxplain import Feature, Schema, Task
 from fcxplain.causal import CausalGraph
 from fcxplain.encoding import TableEncoder
@@ -60,7 +61,7 @@ def linear() -> CEILS:
 
 
 @given(st.integers(0, 2**5**2 - 1), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_f_of_u_rebuilds_x_whatever_the_graph(edges, seed):
     bits = np.asarray([(edges >> i) & 1 for i in range(25)]).reshape(5, 5)
     order = np.random.default_rng(seed).permutation(5)

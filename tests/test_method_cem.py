@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,8 +37,13 @@ QUESTION = asked(TASK, ROWS)
 X, Y = QUESTION.x.double(), QUESTION.y_target
 
 
+@cache
+def default() -> CEM:
+    return CEM().fit(TASK)
+
+
 def test_answers_are_valid_and_sparse():
-    explanation = CEM().fit(TASK).explain(ROWS)
+    explanation = default().explain(ROWS)
     assert explanation.checks.valid.all()
     assert len(explanation.answers) == len(QUESTION)
     assert explanation.checks.changes.mean() < 2.5
@@ -45,7 +52,7 @@ def test_answers_are_valid_and_sparse():
 
 
 def test_delta_is_zero_in_most_columns_and_where_nothing_may_change():
-    delta = CEM().fit(TASK).search(X, Y).raw - X
+    delta = default().search(X, Y).raw - X
     assert (delta != 0).sum(dim=1).double().mean() < 4
     assert (delta[:, 8:] == 0).all()
 
@@ -68,7 +75,7 @@ def test_c_is_bisected_between_one_that_is_too_small_and_one_that_is_enough():
 
 
 def test_c_grows_tenfold_while_it_is_too_small():
-    method = CEM(searches=3, c=1e-9).fit(TASK)
+    method = CEM(searches=3, steps=20, c=1e-9).fit(TASK)
     found = method.search(X, Y)
     assert found.elastic.isinf().all()
     assert torch.allclose(found.low, torch.full_like(found.low, 1e-7))
@@ -139,7 +146,7 @@ def test_the_objective_is_the_papers(rebuilding):
 def test_the_autoencoder_rebuilds_training_rows_and_is_left_out_by_default(rebuilding):
     x = TASK.encoder.encode(TASK.train).double()
     assert ((rebuilding.autoencoder_(x) - x) ** 2).mean() < 0.8 * x.var(dim=0).mean()
-    assert CEM().fit(TASK).autoencoder_ is None
+    assert default().autoencoder_ is None
     assert rebuilding.explain(ROWS).checks.valid.all()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loans
+from effort import examples
 from fcxplain import Explanation
 from fcxplain.errors import DataError, NotFittedError
 from fcxplain.methods.base import asked
@@ -139,7 +140,7 @@ def test_the_model_is_asked_about_each_distinct_row_once():
 
 
 @given(st.lists(st.lists(st.integers(-3, 2**40), min_size=4, max_size=4), max_size=12), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_distinct_lines_are_numpys(lines, repeated):
     codes = np.asarray([*lines, *lines[:repeated]], dtype=np.int64).reshape(-1, 4)
     first, inverse = distinct(codes)

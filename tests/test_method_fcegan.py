@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 import loans
 import small_problems
+from effort import examples
 from fcxplain import Task
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.methods.fcegan import FCEGAN, NOTHING_MAY_CHANGE, Contest, read_template
@@ -54,7 +55,7 @@ def test_most_rows_get_an_answer_that_holds():
 
 
 @given(st.lists(st.sampled_from(NAMES), unique=True))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_only_what_a_template_names_changes(template):
     explanation = method().explain(ROWS.iloc[:12], template=template)
     moved = set(np.asarray(NAMES)[changed(explanation).any(axis=0)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from effort import examples
 from fcxplain.classifier.networks import SeededDropout, seeded_linear
 from fcxplain.errors import TrainingError
 from fcxplain.methods.encoded import best_of_each
@@ -101,7 +102,7 @@ def test_one_row_is_too_few():
 
 
 @given(rows=st.integers(2, 300), size=st.integers(2, 64))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_batches_hold_every_row_once_and_never_a_single_one(rows, size):
     found = shuffled(rows, size, generator())
     assert sorted(torch.cat(found).tolist()) == list(range(rows))
@@ -112,7 +113,7 @@ def test_batches_hold_every_row_once_and_never_a_single_one(rows, size):
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0, 2.0, np.inf]), st.integers(0, 3)), max_size=25),
     st.integers(1, 3),
 )
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_the_best_distinct_candidates_are_those_of_brute_force(candidates, k):
     row = np.asarray([c[0] for c in candidates], dtype=np.int64)
     cost = torch.tensor([c[1] for c in candidates], dtype=torch.float64)

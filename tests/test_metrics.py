@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import LocalOutlierFactor
 
+from effort import examples
 from fcxplain.errors import DataError
 from fcxplain.explanation import Effort, Explanation, Status, check
 from fcxplain.metrics import CONVENTIONS, METRICS, Figure, absent, evaluate
@@ -24,7 +25,7 @@ from fcxplain.schema import Feature, Schema
 from fcxplain.task import Task
 
 # A busy machine is slow, not wrong.
-few = settings(max_examples=15, deadline=None)
+few = examples(15)
 
 PEOPLE = Schema(
     (

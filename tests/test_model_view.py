@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 import loans
+from effort import examples
 from fcxplain import CausalGraph, parse
 from fcxplain.errors import DataError, TrainingError
 from fcxplain.generator.training import TrainingRows
@@ -126,7 +127,7 @@ def test_proximity_counts_numbers_in_their_units():
 
 
 @given(st.integers(0, 2**40), st.integers(0, 5), st.integers(1, 40), st.integers(0, 100))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_noise_depends_on_the_row_the_draw_and_the_seed_alone(seed, draw, latent, cut):
     codes = np.random.default_rng(0).integers(0, 9, (100, 4))
     whole = row_noise(codes, latent, seed, draw)

@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from effort import examples
 from fcxplain.classifier.networks import (
     Examples,
     Fitting,
@@ -47,7 +48,7 @@ def test_the_mlp_has_relus_between_its_layers():
 
 
 @given(inputs=st.integers(1, 40), outputs=st.integers(1, 10), seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_initial_weights_stay_within_torchs_bound_and_follow_the_seed(inputs, outputs, seed):
     one, two = (seeded_linear(inputs, outputs, generator(seed), torch.float32) for _ in range(2))
     assert torch.equal(one.weight, two.weight)
@@ -85,7 +86,7 @@ def test_training_learns_what_no_line_can_part():
 
 def test_the_weights_with_the_best_validation_loss_are_kept():
     train, validation = moons(40), moons(200, seed=1)
-    long, source = Fitting(epochs=150, patience=150, learning_rate=0.05, steps=0), generator()
+    long, source = Fitting(epochs=80, patience=80, learning_rate=0.05, steps=0), generator()
     model = mlp(2, 2, source, torch.float32)
     fit_network(model, train, validation, source, long)
     kept = mean_loss(model, validation)

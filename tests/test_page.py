@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import loans
+from effort import examples
 from fcxplain import Feature, Schema, Task
 from fcxplain.errors import SchemaError
 from fcxplain.explanation import Explanation, Status
@@ -482,7 +483,7 @@ def test_page_elements_have_unique_ids_and_labels_for_readers(mixed):
 NOBODY = many(loans.task(), 0)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @example("\r\n</title><b>\r&amp;\x00\ud800")
 @given(st.text(max_size=300))
 def test_any_text_is_shown_as_it_is_and_adds_no_markup(text):

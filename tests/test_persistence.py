@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fcxplain
+from effort import examples
 from fcxplain.errors import FormatError
 from fcxplain.saving import FORMAT, fingerprint, read, write
 
@@ -107,7 +108,7 @@ plain = st.recursive(
 
 
 @given(content=st.dictionaries(st.text(), plain, max_size=4))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_plain_data_comes_back_to_the_bit_and_in_order(content, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "plain"
     write(folder, "model", content, {}, overwrite=True)
@@ -783,7 +784,7 @@ def test_what_has_no_canonical_form_has_no_fingerprint():
 
 
 @given(st.lists(plain, max_size=4), st.lists(plain, max_size=4))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_fingerprints_are_equal_just_where_the_data_is(one, other):
     def text(value: object) -> str:
         if isinstance(value, dict):

@@ -13,13 +13,14 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.text import Text
 
+from effort import examples
 from fcxplain import plots
 from fcxplain.causal import CausalGraph
 from fcxplain.errors import DataError, FcxError
@@ -369,7 +370,7 @@ def check_route(placement, edge):
         assert beside.any(axis=1).all()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(drawings())
 def test_nothing_overlaps_in_any_drawing(drawing):
     sizes, edges, label = drawing
@@ -389,7 +390,7 @@ def brute_height(n, edges):
     return min(sum(w[b] - w[a] for a, b in edges) for w in ways if all(w[b] > w[a] for a, b in edges))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.integers(2, 5).flatmap(
         lambda n: st.lists(st.sampled_from(list(itertools.combinations(range(n), 2))), unique=True, min_size=1)
@@ -402,7 +403,7 @@ def test_rows_keep_edges_as_short_as_brute_force_does(edges):
     assert sum(rows[b] - rows[a] for a, b in edges) == brute_height(n, edges)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(drawings(most=10))
 def test_crossings_are_counted_as_they_are_seen(drawing):
     sizes, edges, label = drawing

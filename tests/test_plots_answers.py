@@ -8,13 +8,14 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import loans
 import plain_answers
 import small_problems
+from effort import examples
 from fcxplain import FcxError, plots
 from fcxplain.explanation import Explanation, Status, steps_of
 from fcxplain.plots.changes import GROUPS
@@ -67,7 +68,7 @@ def contribution(name, now, then):
     return (then - now) * SHARES[name] if name in SHARES else 0.0
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.fixed_dictionaries(
         {

@@ -29,7 +29,10 @@ def fitted() -> tuple[FCx, list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", said)
         fcx = FCx().set_params(schedule__epochs=2, schedule__steps=0)
-        fcx.fit(loans.task("income' <= income + 100\nage' == age\njob' == job\ndegree' == degree"), progress=True)
+        fcx.fit(
+            loans.task("income' <= income + 100\nage' == age\njob' == job\ndegree' == degree", gradients=True),
+            progress=True,
+        )
     return fcx, said.getvalue().splitlines()
 
 

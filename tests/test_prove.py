@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 import loans
+from effort import examples
 from fcxplain import Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.classifier import as_classifier
 from fcxplain.classifier.reading.networks import read_network
@@ -25,7 +26,7 @@ from proving import BOX_RULES, WIDE_RULES, a_task, misses_narrowly, some_rows, t
 from rule_texts import every_row, rule_texts, small_schemas
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
-calm = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+calm = examples(10)
 
 
 def linear(width: int, classes: int, seed: int, *, coarse: bool = False, bias: float = 0.0) -> nn.Linear:
@@ -158,7 +159,7 @@ def test_a_linear_score_lies_above_a_relu_network_everywhere_in_a_hull(schema, s
     assert (score >= network.logits(x) @ towards).all()
 
 
-@settings(calm, max_examples=6)
+@examples(6)
 @given(small_schemas(), st.lists(BOX_RULES, max_size=2), st.integers(0, 10**6))
 def test_a_proof_does_not_depend_on_the_company_of_a_row(schema, rules, seed):
     task = a_task(schema, relu_net(width_of(schema), 2, seed, 2.0), rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
@@ -30,6 +30,7 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 import loans
+from effort import examples
 from fcxplain import Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.explanation import Status
 from fcxplain.proof.proof import prove
@@ -40,7 +41,7 @@ from proving import BOX_RULES, WIDE_RULES, a_task, rows_of, some_rows, truth_of
 from rule_texts import rule_texts, small_schemas
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning", "ignore::UserWarning")
-calm = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+calm = examples(2, suppress_health_check=list(HealthCheck))
 
 CATEGORIES, NUMBERS = ["c", "d", "o", "p"], ["a", "b b"]
 
@@ -365,14 +366,14 @@ def test_a_threshold_proves_what_predict_confirms_and_nothing_where_it_cannot_be
 
 
 def test_few_boxes_leave_rows_open_and_never_make_them_impossible():
-    model = fitted(LITTLE, "forest", 5)
+    task = little(fitted(LITTLE, "forest", 5))
     rows, wanted = rows_of(LITTLE).iloc[::161], np.ones(len(rows_of(LITTLE).iloc[::161]), dtype=int)
-    there = truth_of(little(model), rows, wanted)
+    there = truth_of(task, rows, wanted)
     for boxes in (0, 1, 4):
-        proof = prove(little(model), rows, wanted, limit=0, boxes=boxes)
+        proof = prove(task, rows, wanted, limit=0, boxes=boxes)
         assert not (proof.impossible & there).any()
-    assert not prove(little(model), rows, wanted, limit=0, boxes=0).impossible.any()
-    assert not prove(little(model), rows, wanted, limit=0, until=0.0).impossible.any()
+    assert not prove(task, rows, wanted, limit=0, boxes=0).impossible.any()
+    assert not prove(task, rows, wanted, limit=0, until=0.0).impossible.any()
 
 
 def test_a_rule_on_two_large_numbers_at_once_enters_the_bound():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 import loans
+from effort import examples
 from fcxplain.errors import RuleError
 from fcxplain.region.codes import code_region
 from fcxplain.region.region import Region
@@ -17,9 +18,7 @@ from fcxplain.schema import Feature, Natural, Schema
 from fcxplain.search.space import Codes, Rows, SearchSpace
 from rule_texts import every_row, rule_texts, small_schemas
 
-calm = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+calm = examples(80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def natural_of(schema: Schema, codes: Codes) -> Natural:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import examples
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import RuleError
 from fcxplain.region.conflict import contradiction
@@ -19,7 +20,7 @@ from fcxplain.rules.normal import disjuncts, normal_form
 from fcxplain.schema import Feature, Schema
 from rule_texts import all_legal, every_row, off_grid_rows, rule_texts, small_schemas
 
-calm = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+calm = examples(60)
 
 
 @st.composite
@@ -74,7 +75,7 @@ def test_repair_is_as_near_as_brute_force(problem, seed):
             assert found.cost[row] == pytest.approx(cost[kept].min())
 
 
-@settings(calm, max_examples=150)
+@examples(150)
 @given(st.data())
 def test_repair_is_as_near_as_brute_force_off_the_grid(data):
     schema = data.draw(small_schemas())
@@ -141,7 +142,7 @@ def test_normal_forms_mean_the_same(problem, seed):
         assert (truth(spelt_out, first, second) == plain).all()
 
 
-@settings(calm, max_examples=40)
+@examples(40)
 @given(st.data())
 def test_contradiction_agrees_with_brute_force(data):
     schema = data.draw(small_schemas())
@@ -187,7 +188,7 @@ def test_reading_a_rule_again_gives_the_same_rule(problem):
 SCHEMA = Schema((Feature("age", "integer", low=0, high=9), Feature("c", "categorical", levels=("x", "y"))))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.one_of(st.text(max_size=60), st.text(alphabet="age' c{}()<>=!+-*/.0123eandortin`\"'’“”#,&", max_size=60)))
 def test_any_text_is_a_rule_or_a_rule_error(text):
     try:

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from effort import examples
 from fcxplain.errors import RuleError
 from fcxplain.region.knapsack import Knapsack, cheapest
 from fcxplain.region.program import Program
@@ -18,7 +19,7 @@ from fcxplain.rules.nodes import Ref
 from fcxplain.schema import Feature, Natural, Schema
 from rule_texts import all_legal
 
-calm = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+calm = examples(120)
 NAMES = "abcd"
 
 
@@ -116,7 +117,7 @@ def by_program(repairer: Repairer, before: Natural, wanted: Natural) -> float:
     return program.solve(formula).cost
 
 
-@settings(calm, max_examples=250)
+@examples(250)
 @given(st.data())
 def test_the_nearest_row_under_sums_is_that_of_brute_force(data: st.DataObject) -> None:
     schema = data.draw(number_schemas())
@@ -140,7 +141,7 @@ def test_the_nearest_row_under_sums_is_that_of_brute_force(data: st.DataObject) 
             assert cost_of(one.natural, wanted, units)[0] == pytest.approx(one.cost[0])
 
 
-@settings(calm, max_examples=40)
+@examples(40)
 @given(st.data())
 def test_the_nearest_row_under_a_sum_costs_what_the_integer_program_says(data: st.DataObject) -> None:
     schema = data.draw(number_schemas())

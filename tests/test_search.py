@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from effort import examples
 from fcxplain import Feature, Schema, Task, train_classifier
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.explanation import Checks, Explanation, check
@@ -99,7 +100,7 @@ def cheapest(problem: Task, rows: pd.DataFrame, sets: list[tuple[str, ...]]) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_handed_out_passes_every_check(kind):
-    rows = refused(task(kind), 30)
+    rows = refused(task(kind), 12)
     for prefer in ("sparse", "balanced", "plausible"):
         answer = searching(kind, prefer).explain(rows)
         assert answer.checks.passed.all()
@@ -121,7 +122,7 @@ def test_where_one_change_does_the_answer_is_the_cheapest_one(kind):
 @pytest.mark.parametrize("kind", ["paper", "logistic", "boosting"])
 def test_the_fewest_changes_are_two_where_two_suffice(kind):
     problem = task(kind)
-    rows = refused(problem, 12)
+    rows = refused(problem, 6)
     changes = Search(problem, prefer="fewest").explain(rows).checks.changes
     one, two = (
         np.isfinite(cheapest(problem, rows, list(itertools.combinations(SCHEMA.mutable, size)))) for size in (1, 2)
@@ -136,7 +137,7 @@ def tumours() -> tuple[Task, pd.DataFrame]:
     table, label = load_breast_cancer(as_frame=True, return_X_y=True)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, label)
     problem = Task(table, model, target=1)
-    return problem, table[problem.refused(table)].iloc[:30]
+    return problem, table[problem.refused(table)].iloc[:16]
 
 
 def test_sparse_answers_have_two_changes_where_more_are_hardly_nearer():
@@ -162,7 +163,7 @@ def test_budget_is_kept_and_counted(kind):
     assert answer.effort.calls <= 1_002 * len(rows)
 
 
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @given(st.data())
 @pytest.mark.parametrize("kind", ["mlp", "boosting"])
 @pytest.mark.parametrize("prefer", ["sparse", "plausible"])
@@ -193,7 +194,7 @@ def whole(kind: str, prefer: str) -> Explanation:
 @pytest.mark.parametrize("kind", ["paper", "boosting"])
 def test_two_features_are_enough_where_enumeration_says_so(kind):
     problem = task(kind)
-    rows = refused(problem, 12, seed=3)
+    rows = refused(problem, 8, seed=3)
     answer = searching(kind, "sparse").explain(rows)
     hard = rows[answer.checks.changes > 2]
     missed = np.isfinite(cheapest(problem, hard, list(itertools.combinations(SCHEMA.mutable, 2)))) if len(hard) else 0

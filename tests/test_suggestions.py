@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
+from effort import examples
 from fcxplain import CausalGraph, Feature, Schema, load_dataset, parse_rules, suggest
 from fcxplain.cli import app
 from fcxplain.errors import DataError, SchemaError
@@ -93,7 +94,7 @@ def test_suggestions_say_what_speaks_for_them():
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_every_suggestion_from_data_holds_in_every_row(seed: int):
     table = people(300, seed)
     found = [s for s in suggest(table) if s.kind in FROM_DATA]
@@ -173,7 +174,7 @@ names_of_features = awkward.filter(lambda name: "`" not in name and name.strip()
     st.lists(awkward, min_size=2, max_size=4, unique=True),
     st.lists(names_of_features, min_size=2, max_size=2, unique=True),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_any_name_and_level_is_written_so_that_it_can_be_read(levels: list[str], names: list[str]):
     first = np.repeat(np.arange(len(levels)), 80)
     schema = Schema(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -63,7 +64,7 @@ def test_a_task_is_made_from_a_table_a_model_and_rules():
 
 
 def test_the_example_of_the_documentation_gives_no_warning():
-    data = load_dataset("adult", rows=2000)
+    data = load_dataset("adult", rows=800)
     model = train_classifier(data, kind="paper", seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FcxWarning)
@@ -459,21 +460,27 @@ DECIDING = {
 }
 
 
+@cache
+def decider(kind: str):
+    """One of these, fitted."""
+    table, given = people(), DECIDING[kind]
+    rows = table.drop(columns="loan")
+    if kind == "frozen":
+        return FrozenEstimator(given.estimator.fit(rows, table["loan"]))
+    return clone(given).fit(rows, table["loan"])
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("target", ["yes", "no"])
 @pytest.mark.parametrize("kind", DECIDING)
 def test_no_claim_contradicts_the_models_own_predict(kind, target):
     table = people()
-    rows = table.drop(columns="loan")
-    given = DECIDING[kind]
-    model = given.estimator.fit(rows, table["loan"]) if kind == "frozen" else clone(given).fit(rows, table["loan"])
-    if kind == "frozen":
-        model = FrozenEstimator(model)
+    rows, model = table.drop(columns="loan"), decider(kind)
     task = Task(table, model, label="loan", rules=["age' == age", "abs(wage' - wage) <= 300"], target=target)
     assert (task.predict(rows) == model.predict(rows)).all()
-    found = Search(task).explain(rows.head(30))
+    found = Search(task).explain(rows.head(12))
     verified = found.frame[found.frame["status"] == Status.VERIFIED]
-    already = rows.head(30)[found.row_status == Status.ALREADY]
+    already = rows.head(12)[found.row_status == Status.ALREADY]
     for claimed in (part for part in (verified[list(rows)], already) if len(part)):
         assert (model.predict(claimed) == target).all()
     for place in np.flatnonzero(found.row_status == Status.IMPOSSIBLE):

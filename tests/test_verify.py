@@ -16,11 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import loans
 import plain_answers
+from effort import examples
 from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
@@ -29,7 +30,6 @@ from fcxplain.explanation.files.digest import DIGEST, Digest, with_digest
 from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
 from fcxplain.overrides import Overrides, as_table
-from fcxplain.training_loop import Schedule
 
 ROWS = loans.table(60, seed=5)
 TASK = loans.task()
@@ -390,7 +390,7 @@ def test_few_differences_are_kept_and_all_are_counted(path):
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_no_edit_of_a_cell_goes_unnoticed(data):
     """Whatever cell is replaced by that of another line, unless it says the same, is found."""
     table = pq.read_table(WHOLE)
@@ -553,7 +553,7 @@ def test_the_layout_of_a_file_does_not_count(path):
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), max_size=8), st.integers(0, 8))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_no_two_columns_share_a_digest(texts, cut):
     def digest(values, cut=cut):
         found = Digest(pa.schema([pa.field("a", pa.string())]))
@@ -646,7 +646,7 @@ def test_files_without_lines_have_a_digest(path):
 
 def test_answers_of_a_search_have_one_digest_however_they_are_written(tmp_path):
     task = loans.task(f"{loans.RULES}\njob' == job\nincome' <= 1.3 * income + 300")
-    fcx, rows = FCx(schedule=Schedule(epochs=1, steps=5)).fit(task), loans.table(25, seed=4)
+    fcx, rows = FCx(generator=False).fit(task), loans.table(25, seed=4)
     rows.to_parquet(tmp_path / "rows.parquet")
     first, second, third = rows.index[task.refused(rows)][:3]
     own = {first: {"freeze": "age"}, second: {"difficulty": {"age": 2}}, third: {"age": "20..40"}}

@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
 from commands import run
+from effort import examples
 from fcxplain import FCx, Feature, Schema, Task, load_dataset, read_answers
 from fcxplain.errors import DataError, RuleError
 from fcxplain.explanation import Explanation, Obstacle, Relaxation, WhyNot, check
@@ -321,7 +322,7 @@ RULES = [
 ]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(6)
 @given(st.lists(st.sampled_from(RULES), min_size=1, max_size=3, unique=True), st.integers(0, 10**6))
 def test_single_obstacles_are_those_whose_removal_helps_and_answers_need_them_gone(rules, seed):
     generator = np.random.default_rng(seed)
@@ -444,7 +445,7 @@ def test_a_rule_that_somebody_may_loosen_is_told_before_a_bound():
     assert told.relaxation.gone == told.blockers[0]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(6)
 @given(st.lists(st.sampled_from(RULES), min_size=2, max_size=4, unique=True), st.integers(0, 10**6))
 def test_a_set_opens_a_way_and_no_part_of_it_does(rules, seed):
     generator = np.random.default_rng(seed)

@@ -1,0 +1,19 @@
+"""How hard properties are tried: a quarter of their examples in every run, all with HYPOTHESIS_PROFILE=thorough."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+# A busy machine is slow, not wrong.
+PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# Where there are few examples, none is left out.
+LEAST = 5
+
+
+def examples(many: int, **more: Any) -> settings:
+    """Settings of a property that is worth so many examples where there is time."""
+    return settings(max_examples=many if THOROUGH else max(min(many, LEAST), many // 4), **PATIENT | more)
