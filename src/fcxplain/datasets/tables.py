@@ -238,6 +238,7 @@ class TextRows:
         called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
         self.features = [n for n in self.file.header if n in schema]
         self.levels = _categories(schema, self.features)
+        self.days = {f.name for f in schema if f.kind == "date"}
 
     @cached_property
     def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool]:
@@ -249,7 +250,7 @@ class TextRows:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
             labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
-        known = {n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number}
+        known = {n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days}
         chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
         return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
 
@@ -274,6 +275,7 @@ class TextRows:
                 raise DataError(f"{self.file.path} has numbers that cannot be read", faults)
             values = {n: pd.Series(columns[n].numbers(chosen[n]), text.index) for n in chosen}
             values |= {f.name: _as_levels(text[f.name], f) for f in self.levels}
+            values |= {n: _present(text[n]) for n in self.features if n in self.days}
             yield text, pd.DataFrame({n: values.get(n, text[n]) for n in self.features}, index=text.index)
 
     def labels(self, size: int) -> Iterator[pd.Index]:

@@ -19,10 +19,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean
-from .column import first_label, float64, is_date, is_numeric, short_float
+from . import dates
+from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
 from .feature import Feature, Level, plain
-from .validation import not_a_table
+from .validation import TIME_OF_DAY, is_of_kind, not_a_table
 
 # Beyond this many decimals a file shows arithmetic, not precision.
 MOST_DECIMALS = 12
@@ -95,9 +96,11 @@ def guess_feature(name: str, column: pd.Series) -> tuple[Feature, Guess]:
     present = column.dropna()
     if not len(present):
         raise unusable(name, "has no values at all", "Drop the column.")
-    if is_date(column):
-        remedy = "Turn it into a number, e.g. days since a date, or into a category."
-        raise unusable(name, f"holds dates ({dtype}), e.g. {present.iloc[0]}", remedy)
+    if is_time(column):
+        remedy = "Turn it into a number, e.g. of hours, or into a category."
+        raise unusable(name, f"holds times ({dtype}), e.g. {present.iloc[0]}", remedy)
+    if dates.is_date_column(column):
+        return _infer_date(name, column)
     if isinstance(dtype, pd.CategoricalDtype):
         kind = "ordinal" if dtype.ordered else "categorical"
         feature = _category(name, kind, levels_of(name, column))
@@ -151,6 +154,29 @@ def _decimal(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Fea
     return feature, _guess(feature, why, advice)
 
 
+def _infer_date(name: str, column: pd.Series) -> tuple[Feature, Guess]:
+    distinct = _distinct_days(name, column)
+    feature = Feature(name, "date", low=distinct[0], high=distinct[-1], step=whole_step(distinct))
+    why = "the values are dates"
+    return feature, _guess(feature, why, "It is constant and cannot change." if len(distinct) == 1 else "")
+
+
+def _distinct_days(name: str, column: pd.Series) -> NDArray[np.float64]:
+    """The different days in rising order; a time of day is refused."""
+    days = np.unique(dates.days_in(column.dropna()))
+    if not len(days):
+        raise unusable(name, "has no values at all", "Drop the column.")
+    if (days != np.rint(days)).any():
+        raise unusable(name, f"{TIME_OF_DAY[0]}, e.g. {column.dropna().iloc[0]}", TIME_OF_DAY[1])
+    return days
+
+
+def bounds(feature: Feature) -> str:
+    """From where to where a number goes."""
+    shown = feature.text if feature.kind == "date" else str
+    return f"{shown(feature.low)} to {shown(feature.high)}"
+
+
 def _finer(step: float, finest: float, advice: str) -> str:
     between = f"set step = {finest:g} in the schema if values between are possible"
     return f"Answers go in steps of {step:g} too; {between}. {advice}".rstrip()
@@ -172,9 +198,8 @@ def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
         remedy = "Make it missing (NaN) or a number."
         raise unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
     if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
-        raise unusable(
-            name, f"holds dates as text, e.g. {levels[0]!r}", "Turn it into a number, e.g. days since a date."
-        )
+        remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
+        raise unusable(name, f"holds dates that are not written as ISO has them, e.g. {levels[0]!r}", remedy)
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
     if len(levels) > MAX_LEVELS or (mostly_differ and len(levels) == len(present)):
         remedy = "An identifier or free text is no feature; if it is a category, merge its levels."
@@ -210,7 +235,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
 
 def _guess(feature: Feature, why: str, advice: str = "") -> Guess:
     if feature.is_number:
-        what = f"{feature.kind} from {feature.low} to {feature.high}"
+        what = f"{feature.kind} from {bounds(feature)}"
         what += f" by {feature.step}" if feature.step != 1 or feature.kind == "continuous" else ""
     else:
         what = f"{feature.kind} with {len(feature.levels)} level{'s' * (len(feature.levels) != 1)}"
@@ -329,10 +354,11 @@ def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature,
 def _filled(feature: Feature, column: pd.Series) -> Feature:
     if feature.is_category:
         return feature.replace(levels=levels_of(feature.name, column))
-    if not is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
-        remedy = "Convert it to numbers."
+    is_day = feature.kind == "date"
+    if not is_of_kind(feature, column):
+        remedy = "Convert it to dates." if is_day else "Convert it to numbers."
         raise unusable(feature.name, f"should be {feature.kind} but is {column.dtype}", remedy)
-    values = distinct_values(feature.name, column)
+    values = (_distinct_days if is_day else distinct_values)(feature.name, column)
     low = float(values[0]) if feature.low is None else feature.low
     high = float(values[-1]) if feature.high is None else feature.high
     step = feature.step or decimal_step(values) or default_step(low, high)

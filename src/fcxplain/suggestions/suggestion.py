@@ -145,14 +145,14 @@ class Writer:
         if value is None:
             return None
         if column.feature.is_number:
-            return f"{self.name(column.feature.name)} == {number(value)}"
+            return f"{self.name(column.feature.name)} == {_written(column, value)}"
         return self._listed(column, [i for i, r in enumerate(column.feature.ranks) if r == value], negated=False)
 
     def _value(self, column: ValueColumn, value: float | None) -> str | None:
         if value is None:
             return None
         if column.feature.is_number:
-            return number(value)
+            return _written(column, value)
         return self._level(column, column.feature.ranks.index(int(value)))
 
     def _listed(self, column: ValueColumn, codes: list[int], *, negated: bool) -> str | None:
@@ -168,3 +168,7 @@ class Writer:
         text = str(column.feature.levels[code])
         plain = _BARE.fullmatch(text) and text not in _WORDS and text not in self.schema
         return text if plain else quoted(text)
+
+
+def _written(column: ValueColumn, value: float) -> str:
+    return column.feature.text(value) if column.feature.kind == "date" else number(value)
