@@ -15,6 +15,7 @@ import pandas as pd
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..progress import OnProgress, nobody
 from ..schema import Schema
+from ..schema.inference import guess_feature
 from ..schema.roles import without_ignored
 from ..schema.validation import EMPTY
 from . import DATASETS, base, load_dataset
@@ -188,7 +189,7 @@ def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence
     names, faults = [n for n in table.columns if n != label and n not in ignore], dict[str, Fault]()
     for name in names if table.columns.is_unique else ():
         try:
-            Schema.infer(table[[name]])
+            guess_feature(name, table[name])
         except SchemaError as error:
             faults[name] = error.faults[0]
     # With nothing left, the error says why.

@@ -217,6 +217,8 @@ def _read(
     apart = [n for n in text.columns if n == index or n in unused]
     columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
     evidence = {n: column.evidence for n, column in columns.items()}
+    # What a schema has for a number is no code, whatever it begins with.
+    evidence |= {f.name: replace(evidence[f.name], padded=False) for f in schema or () if _is_amount(f, evidence)}
     chosen = numerals.decided(evidence, file.separator, allowed)
     plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
     plain |= {n: _as_names(text[n]) for n in apart if n == index}
@@ -250,7 +252,9 @@ class TextRows:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
             labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
-        known = {n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days}
+        known = {
+            n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days
+        }
         chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
         return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
 
@@ -355,6 +359,10 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _categories(schema: Schema | None, names: Iterable[str]) -> list[Feature]:
     there = set(names)
     return [f for f in schema or () if f.is_category and f.levels and f.name in there]
+
+
+def _is_amount(feature: Feature, evidence: Mapping[str, numerals.Evidence]) -> bool:
+    return feature.is_number and feature.kind != "date" and feature.name in evidence
 
 
 def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:

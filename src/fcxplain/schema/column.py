@@ -33,7 +33,7 @@ def is_numeric(column: pd.Series) -> bool:
 def is_time(column: pd.Series) -> bool:
     """Whether a column holds times of day, durations or periods."""
     dtype = column.dtype
-    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("time", "duration")):
+    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("time32", "time64", "timedelta", "duration")):
         return True
     kinds = ("time", "timedelta", "period")
     return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds

@@ -348,12 +348,13 @@ def level_named(value: Any, levels: Iterable[Any]) -> Any:
 
 def _day(value: Any) -> Any:
     """A bound as a whole number of days; what is no date stays as it is, to be refused."""
+    if value is None or isinstance(value, bool):
+        return value
     try:
-        day = None if value is None or isinstance(value, bool) else dates.day_of(value)
+        day = dates.day_of(value)
     except (TypeError, ValueError, OverflowError):
         return value
-    is_day = day is not None and day.is_integer() and dates.FIRST <= day <= dates.LAST
-    return int(day) if is_day and day is not None else value
+    return int(day) if day.is_integer() and dates.FIRST <= day <= dates.LAST else str(value)
 
 
 def plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ _HEADER = (
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",
     "",
     "kind      integer, continuous, date, categorical (levels without an order) or ordinal (levels from low to high)",
-    "low, high the least and the most that an answer may say; of a date, \"2026-12-31\"",
+    'low, high the least and the most that an answer may say; of a date, "2026-12-31"',
     "step      the distance between values of a number; decimals = 2 does as well",
     "levels    every value that a category may have; of an ordinal one, in order",
     "ranks     of an ordinal one, a whole number for each level; equal ones are ties",

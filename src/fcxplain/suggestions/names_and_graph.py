@@ -10,6 +10,7 @@ import numpy as np
 
 from ..causal import CausalGraph
 from ..schema import Feature
+from ..text import words_of
 from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
 
@@ -25,32 +26,26 @@ INBORN = frozenset(
 )  # fmt: skip
 # With one of these beside it, "age" or "education" means something else: an average, a limit.
 NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 ONE_MOMENT = "rows of one moment cannot show it"
 
 
-def words_of(feature: Feature) -> tuple[str, ...]:
-    """The words of a feature's name, split at signs and at capitals."""
-    return tuple(w.lower() for w in _WORDS.findall(feature.name))
-
-
 def only_grows(feature: Feature) -> bool:
     """Whether the name speaks of time that passes: age, tenure, years at something."""
-    words = words_of(feature)
+    words = words_of(feature.name)
     is_time = bool(TIME & set(words)) or STRETCHES.search(" ".join(words)) is not None
     return _is_ordered(feature) and is_time and not NOT & set(words)
 
 
 def is_attained(feature: Feature) -> bool:
     """Whether the name speaks of something that, once attained, is not lost."""
-    words = set(words_of(feature))
+    words = set(words_of(feature.name))
     return _is_ordered(feature) and bool(ATTAINED & words) and not NOT & words
 
 
 def is_inborn(feature: Feature) -> bool:
     """Whether the name speaks of something that nobody can change."""
-    return bool(INBORN & set(words_of(feature)))
+    return bool(INBORN & set(words_of(feature.name)))
 
 
 def _is_ordered(feature: Feature) -> bool:
@@ -72,7 +67,7 @@ def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Ca
         elif is_attained(f):
             why = f"the name {f.name!r} suggests something that is not lost once attained; {ONE_MOMENT}"
             yield _from_name(f"{new} >= {old}", "never falls", f), why
-    ages = [f for f in free if "age" in words_of(f) and only_grows(f)]
+    ages = [f for f in free if "age" in words_of(f.name) and only_grows(f)]
     for f, age in product([f for f in free if is_attained(f)], ages):
         why = f"the names suggest that {f.name!r} takes time to attain and that {age.name!r} is time; {ONE_MOMENT}"
         yield _from_name(f"{writer.rise(f.name)} => {writer.rise(age.name)}", "takes time", f, age), why

@@ -73,7 +73,9 @@ class NumberSpread:
         return f"Above {self._below(now)} of training rows now, {self._below(then)} then"
 
     def _below(self, value: Any) -> str:
-        return percent(float(np.searchsorted(self.values, as_number(self.feature, value), side="left")) / len(self.values))
+        return percent(
+            float(np.searchsorted(self.values, as_number(self.feature, value), side="left")) / len(self.values)
+        )
 
 
 @dataclass(frozen=True, eq=False)
