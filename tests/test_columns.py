@@ -14,8 +14,8 @@ import pytest
 
 from fcxplain import Explanation, FCx, Feature, Schema, Task, load_table
 from fcxplain.datasets import read_table
-from fcxplain.explanation.files.loading import read_answers
 from fcxplain.errors import FcxWarning, RuleError, SchemaError
+from fcxplain.explanation.files.loading import read_answers
 from fcxplain.rules import holds, in_words, parse
 
 FIRST = 17_000  # 2016-07-18
@@ -108,7 +108,7 @@ def test_toml_has_dates_as_text_and_reads_its_own_kind_too() -> None:
 
 @pytest.mark.parametrize("value", ["31.12.2026", "2026-02-30", 1e12, True, "2026"])
 def test_a_bound_that_is_no_date_is_refused(value: Any) -> None:
-    with pytest.raises(SchemaError, match="not a date. Write it as 2026-12-31"):
+    with pytest.raises(SchemaError, match=r"not a date\. Write it as 2026-12-31"):
         Feature("start", "date", low=value, high="2026-12-31")
 
 

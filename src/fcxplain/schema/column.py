@@ -183,7 +183,7 @@ def fitting_dtype(feature: Feature, wanted: Any) -> Any:
 def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:
-        default = np.dtype({"integer": "int64", "date": dates.DEFAULT}.get(feature.kind, "float64"))
+        default = {"integer": np.dtype(np.int64), "date": dates.DEFAULT}.get(feature.kind, np.dtype(np.float64))
     return default if wanted is None or not _survives(feature, wanted) else wanted
 
 

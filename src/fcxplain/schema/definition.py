@@ -120,10 +120,8 @@ def _number_faults(fields: Fields) -> Iterator[Problem]:
 def _decimals_faults(fields: Fields, step: float | None) -> Iterator[Problem]:
     decimals = fields["decimals"] or 0
     if fields["kind"] in WHOLE and decimals:
-        yield (
-            f"{'an' if fields['kind'] == 'integer' else 'a'} {fields['kind']} has no decimals, but decimals is {decimals}",
-            "Make it continuous.",
-        )
+        what = "an integer" if fields["kind"] == "integer" else "a date"
+        yield f"{what} has no decimals, but decimals is {decimals}", "Make it continuous."
     elif not 0 <= decimals <= 15 and step is None:
         yield f"decimals {decimals} is not between 0 and 15", ""
     elif step is not None and decimals_of(step) > decimals:

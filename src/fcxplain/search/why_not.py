@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ..errors import ClassifierError
 from ..explanation import Explanation, Status
-from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.certificate import cells
+from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
 from ..progress import WHY_NOT, OnProgress, Progress, nobody
 from ..proof.proof import prove
@@ -161,7 +161,8 @@ def _widened(feature: Feature, side: Side) -> float | None:
     first, last = feature.at(np.array([0, feature.top or 0]))
     step = float(feature.step or 1)
     if feature.kind == "date":
-        return plain(feature.at(np.array([-steps if side == "low" else (feature.top or 0) + steps]))[0])
+        beyond = np.array([-steps if side == "low" else (feature.top or 0) + steps])
+        return float(feature.at(beyond)[0])
     if side == "low":
         steps = steps if first < 0 else min(steps, int(np.floor(first / step + 1e-9)))
         return None if steps < 1 else plain(feature.at(np.array([-steps]))[0])
