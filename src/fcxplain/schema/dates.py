@@ -113,7 +113,8 @@ def _days(moments: NDArray[Any]) -> NDArray[np.float64]:
 
 def _looked_up(column: pd.Series) -> NDArray[np.float64]:
     codes, found = pd.factorize(column)
-    return np.asarray([*map(day_of, found.tolist()), np.nan])[codes]
+    days = np.asarray([*map(day_of, found.tolist()), np.nan])
+    return np.asarray(days[codes])
 
 
 def _has_dates(dtype: Any) -> bool:

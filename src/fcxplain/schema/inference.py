@@ -24,6 +24,7 @@ from . import dates
 from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
 from .feature import Feature, Level, plain
+from .orders import likely_order, order_lines
 from .validation import TIME_OF_DAY, is_of_kind, not_a_table
 
 # Beyond this many decimals a file shows arithmetic, not precision.
@@ -247,6 +248,9 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     if mostly_differ:
         advice = "Most rows differ: leave it out if it is an identifier."
     feature = _category(name, "categorical", levels)
+    ordered = likely_order(levels)
+    if ordered and not advice:
+        advice = f"If its levels have an order, such as this, write: {order_lines(ordered)}"
     why = "the values are codes, some of which begin with 0" if are_codes else "the values are text"
     return feature, _guess(feature, why, advice if feature.mutable else FIXED)
 
@@ -381,7 +385,7 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
 def leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """What to say of an identifier that is left out, with the words by which a person agrees; `also` has other ways."""
     agree = f"If that is right, say so with ignore=[{name!r}]"
-    keep = f"To keep it, as a feature that cannot change: immutable=[{name!r}]."
+    keep = f"To keep it, as it is in every row: immutable=[{name!r}]."
     return (
         f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}. {keep}"
     )

@@ -9,7 +9,9 @@ from itertools import product
 import numpy as np
 
 from ..causal import CausalGraph
+from ..errors import some
 from ..schema import Feature
+from ..schema.orders import says_nothing
 from ..text import words_of
 from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
@@ -24,6 +26,19 @@ INBORN = frozenset(
     {"sex", "gender", "male", "female", "race", "ethnicity", "ethnic", "ancestry", "caste", "hispanic", "native",
      "birth", "born", "birthplace", "birthday", "birthdate"}
 )  # fmt: skip
+# What law or decency forbids to advise on, though some of it can change.
+PROTECTED = frozenset(
+    {"nationality", "citizen", "citizenship", "religion", "religious", "faith", "disability", "disabled", "handicap",
+     "marital", "married", "civil", "foreign", "foreigner", "immigrant", "migrant", "pregnant", "pregnancy"}
+)  # fmt: skip
+# Levels that give away what a column is about, whatever it is called: two of a set, and not many beside them.
+PERSONAL: dict[str, frozenset[str]] = {
+    "a sex": frozenset({"male", "female", "man", "woman", "m", "f", "diverse", "non binary", "nonbinary"}),
+    "an ethnicity": frozenset({"white", "black", "asian", "hispanic", "latino", "caucasian", "african american"}),
+    "a marital status": frozenset(
+        {"married", "single", "divorced", "widowed", "separated", "never married", "unmarried"}
+    ),
+}
 # With one of these beside it, "age" or "education" means something else: an average, a limit.
 NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
 
@@ -48,6 +63,29 @@ def is_inborn(feature: Feature) -> bool:
     return bool(INBORN & set(words_of(feature.name)))
 
 
+def is_personal(feature: Feature) -> str:
+    """What speaks for a protected feature, in words: its name, or its levels. Empty where nothing does."""
+    if PROTECTED & set(words_of(feature.name)):
+        return f"the name {feature.name!r} suggests something personal that nobody should be advised to change"
+    levels = {" ".join(words_of(str(level))) for level in feature.levels if not says_nothing(level)}
+    for what, known in PERSONAL.items():
+        seen = sorted(levels & known)
+        if len(seen) > 1 and len(levels) <= 2 * len(seen):
+            return f"its levels ({some(seen, 3)}) suggest {what}, which nobody should be advised to change"
+    return ""
+
+
+def _nothing_said(feature: Feature, writer: Writer) -> str:
+    """Levels of a category that nobody could be advised to become, as a set or a single one; empty without any."""
+    levels = [level for level in feature.levels if says_nothing(level)]
+    if not levels or len(levels) == len(feature.levels):
+        return ""
+    written = [writer.level(str(level)) for level in levels]
+    if None in written:
+        return ""
+    return f"!= {written[0]}" if len(written) == 1 else f"not in {{{', '.join(map(str, written))}}}"
+
+
 def _is_ordered(feature: Feature) -> bool:
     values = len(set(feature.ranks)) if feature.is_category else (feature.top or 0) + 1
     return feature.kind != "categorical" and values > 2
@@ -58,6 +96,14 @@ def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Ca
     free = [f for f in features if f.mutable]
     for f in free:
         new, old = writer.name(f.name), writer.name(f.name, primed=False)
+        personal = is_personal(f)
+        if personal and not is_inborn(f):
+            yield _from_name(f"{new} == {old}", "frozen", f), f"{personal}; {ONE_MOMENT}"
+            continue
+        beyond = _nothing_said(f, writer)
+        if beyond and not is_inborn(f):
+            why = "such a level says that nothing is known, and is nothing to become; who has it may keep it"
+            yield _from_name(f"{new} == {old} or {new} {beyond}", "never becomes", f), why
         if is_inborn(f):
             why = f"the name {f.name!r} suggests that nobody can change it; {ONE_MOMENT}"
             yield _from_name(f"{new} == {old}", "frozen", f), why

@@ -15,7 +15,7 @@ from ..rules.notation import number
 from ..schema import Schema
 from .evidence import Bools, ValueColumn
 
-Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "levels", "range"]
+Kind = Literal["frozen", "never falls", "never becomes", "takes time", "moves with", "order", "levels", "range"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,10 @@ class Writer:
         return f"{name} {'not in' if negated else 'in'} {{{', '.join(map(str, levels))}}}"
 
     def _level(self, column: ValueColumn, code: int) -> str | None:
-        text = str(column.feature.levels[code])
+        return self.level(str(column.feature.levels[code]))
+
+    def level(self, text: str) -> str | None:
+        """A level, in quotes where it is no plain word; None where the language cannot write it."""
         plain = _BARE.fullmatch(text) and text not in _WORDS and text not in self.schema
         return text if plain else quoted(text)
 
