@@ -226,6 +226,9 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
         verb = "holds" if len(types) == 1 else "mixes"
         remedy = "Make them all text or all numbers."
         raise unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
+    if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
+        remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
+        raise unusable(name, f"holds dates that are not written as ISO has them, e.g. {levels[0]!r}", remedy)
     are_codes = any(_CODE.fullmatch(str(v)) for v in levels)
     numeric = [not are_codes and bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
@@ -235,9 +238,6 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
         remedy = "Make it missing (NaN) or a number."
         raise unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
-    if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
-        remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
-        raise unusable(name, f"holds dates that are not written as ISO has them, e.g. {levels[0]!r}", remedy)
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
     if len(levels) > MAX_LEVELS and not mostly_differ:
         raise unusable(name, f"has {len(levels):,} different values", "Merge its levels, or leave it out.")
