@@ -193,7 +193,7 @@ def _decimal(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Fea
 
 def _infer_date(name: str, column: pd.Series) -> tuple[Feature, Guess]:
     distinct = _distinct_days(name, column)
-    feature = Feature(name, "date", low=distinct[0], high=distinct[-1], step=whole_step(distinct))
+    feature = Feature(name, "date", low=distinct[0], high=distinct[-1])
     why = "the values are dates"
     return feature, _guess(feature, why, "It is constant and cannot change." if len(distinct) == 1 else "")
 
