@@ -160,10 +160,15 @@ def test_rows_are_called_by_their_id_in_files_pages_and_overrides(desk: Path, tm
     assert checked.code == 0, checked.out
 
 
-def test_an_id_is_used_if_it_is_there_and_must_be_if_it_is_asked_for(desk: Path, tmp_path: Path):
+def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_path: Path):
     asked = ("--classifier", "credit_model:model", "--json")
     pd.read_csv(desk / "rows.csv").drop(columns="customer").to_csv(tmp_path / "bare.csv", index=False)
-    numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, folder=desk).out)
+    for command in (("explain", "m", tmp_path / "bare.csv"), ("evaluate", "m", "--rows", tmp_path / "bare.csv")):
+        bare = run(*command, *asked, folder=desk)
+        said = "--index customer: is what rows were called by when the model was fitted, and is no column of these."
+        assert (bare.code, said in bare.words) == (2, True)
+        assert "name another with --index NAME, or call rows by their numbers with --index ''." in bare.words
+    numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, "--id", "", folder=desk).out)
     assert [row["row"] for row in numbered["rows"]][:2] == [0, 1]
     wrong = run("explain", "m", "rows.csv", *asked, "--id", "custmer", folder=desk)
     assert (wrong.code, "--index custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
@@ -444,3 +449,34 @@ def test_a_model_with_a_task_that_is_none_is_refused_before_its_classifier_is_tr
     path.write_bytes(manifest.compose("fcx", content, (tmp_path / "m" / "weights.safetensors").read_bytes()))
     done = run("explain", tmp_path / "m", "rows.csv", "--classifier", "paper", folder=desk)
     assert (done.code, "does not describe an explainer" in done.words) == (2, True)
+
+
+# Options of commands that read rows
+
+
+def test_a_page_tells_groups_apart_and_a_group_that_is_none_is_told_before_the_work(desk: Path, tmp_path: Path):
+    asked = ("explain", "m", "rows.csv", "--classifier", "credit_model:model", "--html", tmp_path / "a.html")
+    assert run(*asked, "--group", "city", folder=desk).code == 0
+    page = (tmp_path / "a.html").read_text()
+    assert all(town in page for town in ("York", "Hull"))
+    (tmp_path / "a.html").unlink()
+    wrong = run(*asked, "--group", "citty", folder=desk)
+    assert (wrong.code, "no feature 'citty'. Did you mean 'city'?" in wrong.words) == (2, True)
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_the_column_that_rows_are_called_by_is_no_feature_of_a_schema(desk: Path):
+    named = run("schema", "credit.csv", "--label", "decision", "--id", "customer", "--json", folder=desk)
+    assert named.code == 0, named.err
+    assert list(json.loads(named.out)["features"]) == ["income", "debt", "city"]
+    assert json.loads(named.out)["left_out"] == []
+    wrong = run("schema", "credit.csv", "--label", "decision", "--index", "custmer", folder=desk)
+    assert (wrong.code, "--index custmer: is not a column. Did you mean 'customer'?" in wrong.words) == (2, True)
+
+
+def test_rows_that_are_measured_may_be_called_by_a_column(desk: Path):
+    asked = ("evaluate", "m", "--classifier", "credit_model:model", "--metrics", "validity", "--json")
+    done = run(*asked, "--rows", "rows.csv", "--id", "customer", folder=desk)
+    assert done.code == 0, done.err
+    alone = run(*asked, "--id", "customer", folder=desk)
+    assert (alone.code, "--index customer: is for rows of your own" in alone.words) == (2, True)

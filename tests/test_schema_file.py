@@ -125,7 +125,7 @@ def test_every_mistake_of_a_file_is_listed_with_its_place() -> None:
         "feature 'job': levels is 'clerk', not a list. Write levels = [...].",
         "feature 'when': low is datetime.date(2020, 1, 1), not a finite number.",
         "feature 'when': high is True, not a finite number.",
-        "feature 'gpa': no kind 'contnuous'; choose one of integer, continuous, categorical, ordinal. "
+        "feature 'gpa': no kind 'contnuous'; choose one of integer, continuous, date, categorical, ordinal. "
         "Did you mean 'continuous'?",
         "feature 'bare': is not a table. Write [features.bare] and its fields below.",
     ]

@@ -437,3 +437,76 @@ def test_a_file_is_replaced_when_told_so(tmp_path: Path):
     target.write_text("nonsense")
     assert command(tmp_path, "--accept", "1", "--out", str(target), "--force").exit_code == 0
     assert "nonsense" not in target.read_text()
+
+
+# What names and levels speak for
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("nationality", ("de", "fr")),
+        ("foreign_worker", ("no", "yes")),
+        ("MaritalStatus", ("a", "b")),
+        ("religion", ("a", "b")),
+        ("has_disability", ("no", "yes")),
+        ("birthplace", ("a", "b")),
+        ("x1", ("Female", "Male", "unknown")),
+        ("x2", ("Black", "Other", "White")),
+        ("x3", ("Divorced", "Married", "Single")),
+    ],
+)
+def test_what_nobody_should_be_advised_to_change_is_told_by_name_or_levels(name: str, levels: tuple[str, ...]):
+    table = pd.DataFrame({name: np.resize(levels, 60), "income": range(60)})
+    (found,) = suggest(table, by_name=True)
+    assert (found.rule.text, found.kind) == (f"{name}' == {name}", "frozen")
+
+
+@pytest.mark.parametrize(
+    "levels", [("black", "green", "red", "white", "blue", "grey"), ("fixed", "male plug"), ("m", "s")]
+)
+def test_levels_of_other_things_are_not_taken_for_personal(levels: tuple[str, ...]):
+    table = pd.DataFrame({"x": np.resize(levels, 60), "income": range(60)})
+    assert suggest(table, by_name=True) == ()
+
+
+def test_levels_that_say_nothing_are_nothing_to_become_but_may_be_kept():
+    table = pd.DataFrame({"job": ["cook", "clerk", "unknown"] * 20, "town": ["Ulm", "n/a", "other"] * 20})
+    found = {s.rule.text: s for s in suggest(table, by_name=True)}
+    assert set(found) == {"job' == job or job' != unknown", "town' == town or town' not in {\"n/a\", other}"}
+    (rule,) = (s.rule for text, s in found.items() if text.startswith("job"))
+    now, then = (pd.DataFrame({"job": jobs}) for jobs in (["unknown", "cook", "cook"], ["unknown", "clerk", "unknown"]))
+    assert holds(rule, now, then).tolist() == [True, True, False]
+
+
+def test_nothing_is_suggested_of_what_may_not_change_anyway():
+    table = pd.DataFrame({"sex": ["f", "m"] * 30, "income": range(60)})
+    assert suggest(table, Schema.infer(table, immutable=["sex"]), by_name=True) == ()
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ("primary", "secondary", "tertiary"),
+        ("low", "medium", "high"),
+        ("none", "some", "all"),
+        ("Small", "Medium", "Large"),
+        ("<100", "100-500", ">500"),
+        ("<0", "0<=X<200", ">=200"),
+        ("never", "rarely", "sometimes", "often", "always"),
+        ("under 18", "18 to 65", "over 65"),
+        ("18-25", "26-35", "36+"),
+        ("unknown", "primary", "secondary", "tertiary"),
+    ],
+)
+def test_a_likely_order_is_offered_with_the_line_to_write_and_not_applied(levels: tuple[str, ...]):
+    schema = Schema.infer(pd.DataFrame({"x": np.resize(sorted(levels), 60)}))
+    assert schema["x"].kind == "categorical"
+    assert f'kind = "ordinal", levels = {json.dumps(levels)}'.replace("(", "[").replace(")", "]") in schema.report()
+
+
+@pytest.mark.parametrize(
+    "levels", [("no", "yes"), ("a", "b"), ("1", "2", "3"), ("10-20", "15-25"), ("A11", "A12"), ("low", "red")]
+)
+def test_levels_without_a_likely_order_are_left_alone(levels: tuple[str, ...]):
+    assert "ordinal" not in Schema.infer(pd.DataFrame({"x": np.resize(levels, 60)})).report()

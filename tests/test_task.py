@@ -210,7 +210,7 @@ def test_a_schema_may_leave_bounds_and_levels_open(tmp_path):
         (people().to_dict(), "is a dict, not a pandas DataFrame"),
         (people(0), "has no rows"),
         (people().assign(wage=np.nan), "column 'wage': has no values at all"),
-        (people().assign(when=pd.Timestamp("2020-01-01")), "holds dates"),
+        (people().assign(when=pd.Timedelta("2 days")), "holds times"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(table, said):

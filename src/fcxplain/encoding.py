@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .errors import DataError, Fault
 from .schema import Feature, Natural, Schema, fitting_dtype
+from .schema.column import own_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -102,7 +103,7 @@ class TableEncoder:
         natural = schema.checked(train)
         extremes = {n: (float(natural[n].min()), float(natural[n].max())) for n in schema.numbers}
         scale = {name: (low, high - low or 1.0) for name, (low, high) in extremes.items()}
-        return self.restore(schema, scale, schema.units(train), dict(train[list(schema.names)].dtypes))
+        return self.restore(schema, scale, schema.units(train), {f.name: own_dtype(f, train[f.name]) for f in schema})
 
     def restore(
         self,

@@ -88,6 +88,8 @@ class Task:
         `train`.
     ignore : iterable of str
         Columns of `train` that are no features, such as an identifier.
+    immutable : iterable of str
+        Features that may not change, beside those that the schema says so of.
     seed : int, default=0
         Of the training rows that are looked at and kept.
 
@@ -143,6 +145,7 @@ class Task:
         target_probability: float | None = None,
         encoder: TableEncoder | None = None,
         ignore: Iterable[str] = (),
+        immutable: Iterable[str] = (),
         seed: int = 0,
     ) -> None:
         self.seed, self.graph = seed, graph
@@ -154,7 +157,8 @@ class Task:
         named_classes = None if classes is None else tuple(classes)
         whole = without_ignored(_checked_table(train), named(ignore), schema.names if schema else (), label)
         train, self.labels = split_label(whole, label, schema, classifier, named_classes)
-        schema = schema if schema is not None else Schema.infer(train)
+        fixed = named(immutable)
+        schema = schema.freeze(*fixed) if schema is not None else Schema.infer(train, immutable=fixed)
         train, kept = _without_missing(train, schema)
         self.labels = None if self.labels is None else self.labels[kept]
         self.schema = schema.complete(train)

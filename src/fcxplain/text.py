@@ -6,6 +6,7 @@ The HTML needs nothing from outside, takes the colours of the page it stands in,
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,12 @@ TABLE = "border-collapse:collapse;margin:.4em 0;background:none;color:inherit;fo
 CELL = "text-align:left;vertical-align:top;padding:.15em 1.2em .15em 0;border:0;background:none;color:inherit"
 HEAD = f"{CELL};font-weight:bold;white-space:nowrap;border-bottom:1px solid rgba(128,128,128,.6)"
 QUIET = "opacity:.75"
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a column's name, split at signs and at capitals."""
+    return tuple(word.lower() for word in _WORDS.findall(name))
 
 
 @dataclass(frozen=True)

@@ -241,6 +241,9 @@ def explain(
     with working("loading the model"):
         fcx = FCx.load(model, classifier)
     source = Source.remembered(fcx.source_)
+    if group is not None:
+        # What is no feature is told before the work.
+        _ = fcx.task_.schema[group]
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}

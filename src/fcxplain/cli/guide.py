@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..datasets.source import Source
     from ..rules import Rule
     from ..schema import Schema
+    from ..suggestions import Suggestion
 
 # Features that are shown; `fcxplain schema` shows all.
 SHOWN = 40
@@ -71,6 +72,14 @@ def show_advice(schema: Schema, console: Console) -> None:
             console.print(told, highlight=False, soft_wrap=True)
 
 
+def show_likely(found: Sequence[Suggestion], console: Console) -> None:
+    """What names and levels speak for, each with the line to write."""
+    for s in found:
+        way = ", or --immutable, or mutable = false in the schema" if s.kind == "frozen" else ""
+        told = f"[yellow]consider[/] [bold]{escape(s.rule.text)}[/] (a line for --rules{way}): {escape(s.why)}"
+        console.print(told, highlight=False, soft_wrap=True)
+
+
 def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
     from ..datasets.delimited import was_a_warning
@@ -120,13 +129,14 @@ def show_freedom(data: Dataset, rules: Sequence[Rule], source: Source) -> None:
     if not rules and source.is_built_in and data.rules:
         _say(escape(f"This data set has rules of its own: --rules {' or '.join(data.rules)}."))
     elif not rules:
-        _mention_suggestions(data, source)
+        _mention_suggestions(data, source, fixed)
 
 
-def _mention_suggestions(data: Dataset, source: Source) -> None:
-    """That there are rules which the data never breaks; none is applied."""
+def _mention_suggestions(data: Dataset, source: Source, fixed: Iterable[str]) -> None:
+    """Which rules names and levels speak for, and that there are such as the data never breaks; none is applied."""
     from ..suggestions import suggest
 
+    show_likely(suggest(data.train, data.schema.freeze(*fixed), label=data.label, by_name=True), err)
     if len(data.schema) > MANY:
         return
     with working("looking for rules that this data speaks for"):

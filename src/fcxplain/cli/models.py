@@ -44,7 +44,9 @@ OwnClassifier = Annotated[
 CalledBy = Annotated[
     str | None,
     typer.Option(
-        "--index", "--id", help="The column that the rows are called by; by default the one named when it was fitted."
+        "--index",
+        "--id",
+        help="The column that the rows are called by; by default the one named when it was fitted. '': by number.",
     ),
 ]
 
@@ -69,6 +71,7 @@ def evaluate(
         ),
     ] = "ours",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many refused rows.")] = None,
+    index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
@@ -85,7 +88,7 @@ def evaluate(
     checked(names or None, convention)
     with working("loading the model and the rows"):
         fcx = FCx.load(model, classifier)
-        table = _rows(fcx, model, rows, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
+        table = _rows(fcx, model, rows, index, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
         refused = table[fcx.task_.refused(table)].iloc[:limit]
     with working("explaining rows", len(refused)) as work:
         answer = fcx.explain(refused, on_progress=work.tell)
@@ -97,13 +100,15 @@ def evaluate(
         _print_evaluation(found)
 
 
-def _rows(fcx: FCx, folder: Path, rows: str | None, *, skip_missing: bool) -> pd.DataFrame:
+def _rows(fcx: FCx, folder: Path, rows: str | None, index: str | None, *, skip_missing: bool) -> pd.DataFrame:
     """The rows named, or the test part of the model's own data."""
     from ..datasets.source import Source, read_rows
 
+    if rows is None and index is not None:
+        raise DataError("", [Fault(f"index {index!r}", "is for rows of your own", "Name their file with --rows.")])
     if rows is None:
         return _own_data(fcx, folder).test
-    return read_rows(rows, fcx.task_, Source.remembered(fcx.source_), skip_missing=skip_missing)
+    return read_rows(rows, fcx.task_, Source.remembered(fcx.source_), index=index, skip_missing=skip_missing)
 
 
 def _print_evaluation(found: Evaluation) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .console import Ignore, Json, err, note, out, print_json, table_of
+from .console import Ignore, Index, Json, err, note, out, print_json, table_of
 from .progress import working
 
 
@@ -51,13 +51,15 @@ def schema(
     table: Annotated[str, typer.Argument(help="A CSV or parquet file.")],
     label: Annotated[str | None, typer.Option(help="The column with the answer; it is no feature.")] = None,
     ignore: Ignore = None,
+    index: Index = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the schema as TOML, for editing.")] = None,
     as_json: Json = False,
 ) -> None:
     """Guess a table's schema and say why; write it to a file that you can correct.
 
-    Columns that cannot be features, such as dates, are told and left out. The file has comments on what can be
-    written in it, and is read by --schema of the other commands.
+    Columns that cannot be features, such as identifiers, are told and left out. What names and levels speak for (what
+    nobody can change, orders of levels, levels that nobody should become) is shown with the line to write, and not
+    applied. The file has comments on what can be written in it, and is read by --schema of the other commands.
 
     Example: fcxplain schema loans.csv --label approved --out schema.toml
     """
@@ -65,20 +67,24 @@ def schema(
     from ..datasets.source import guess_schema
     from ..datasets.tables import read_marked
     from ..files import check_output, write_whole
-    from .guide import show_guesses
+    from ..suggestions import suggest
+    from .guide import show_guesses, show_likely
 
     if output is not None:
         check_output(output, (".toml",), "--out")
     with working(f"reading {table}"):
-        reading = read_marked(table)
+        reading = read_marked(table, index=index)
         found = guess_schema(reading.table, label, ignore or [])
+        likely = suggest(reading.table, found.schema, label=label, by_name=True)
     if output is not None:
-        write_whole(output, found.to_toml())
+        write_whole(output, found.to_toml(map(str, likely)))
     if as_json:
         guesses = [asdict(g) for g in found.schema.guesses]
         left = [asdict(fault) for fault in found.left_out]
-        return print_json({**found.schema.to_dict(), "guesses": guesses, "left_out": left})
+        rules = [s.to_dict() for s in likely]
+        return print_json({**found.schema.to_dict(), "guesses": guesses, "left_out": left, "suggestions": rules})
     show_guesses(found.schema)
+    show_likely(likely, out)
     for fault in found.left_out:
         out.print("[yellow]left out:[/]", escape(str(fault)), highlight=False, soft_wrap=True)
     for told in in_words({n: texts for n, texts in reading.marks.items() if n in found.schema or n == label}, label):

@@ -26,8 +26,6 @@ _NEUTRAL = " \u00a0\u202f'\u2019"
 _NAMES = {".": "point", ",": "comma"}
 # Written in number columns where there is no number.
 _PLACEHOLDERS = ("None", "none", "-", "--", ".")
-# Up to this many different values that begin with a zero are codes of a category, not numbers.
-MAX_CODES = 20
 # Values that tell most columns from numbers, and examples that are kept.
 FIRST, EXAMPLES = 100, 50
 
@@ -68,7 +66,7 @@ class Evidence:
 
     `fitting` are the notations in which every value is a number; `either` says whether each is one in some notation,
     `percent` whether each ends in a percent sign, `padded` whether some begin with a zero. `marks` are the points and
-    commas in them, `marked` the first values that have one, `distinct` the first different values.
+    commas in them, `marked` the first values that have one, `filled` says whether there is any value.
     """
 
     fitting: tuple[Notation, ...]
@@ -77,7 +75,7 @@ class Evidence:
     padded: bool
     marks: frozenset[str]
     marked: tuple[str, ...]
-    distinct: frozenset[str]
+    filled: bool
 
     @property
     def is_ambiguous(self) -> bool:
@@ -87,11 +85,11 @@ class Evidence:
     @property
     def are_codes(self) -> bool:
         """Whether values such as '007' would lose what they are if read as numbers."""
-        return self.padded and len(self.distinct) <= MAX_CODES
+        return self.padded and not self.marks
 
     def __add__(self, other: Evidence) -> Evidence:
-        if not self.distinct or not other.distinct:
-            return self if self.distinct else other
+        if not self.filled or not other.filled:
+            return self if self.filled else other
         # A percent sign that only some values have is no number's.
         alike = self.percent == other.percent
         return Evidence(
@@ -101,7 +99,7 @@ class Evidence:
             self.padded or other.padded,
             self.marks | other.marks,
             (self.marked + other.marked)[:EXAMPLES],
-            self.distinct if len(self.distinct) > MAX_CODES else self.distinct | other.distinct,
+            True,
         )
 
 
@@ -165,7 +163,7 @@ class NumberColumn:
             bool(values.str.fullmatch("0[0-9]+").any()),
             frozenset(marks),
             tuple(shown),
-            frozenset(values[: MAX_CODES + 1]),
+            len(values) > 0,
         )
 
     def _fits(self, notation: Notation) -> bool:

@@ -15,6 +15,7 @@ import pandas as pd
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..progress import OnProgress, nobody
 from ..schema import Schema
+from ..schema.inference import guess_feature
 from ..schema.roles import without_ignored
 from ..schema.validation import EMPTY
 from . import DATASETS, base, load_dataset
@@ -171,16 +172,21 @@ class Guessed:
     schema: Schema
     left_out: tuple[Fault, ...] = ()
 
-    def to_toml(self) -> str:
-        """A schema file that also says which columns it leaves out and why."""
-        if not self.left_out:
-            return self.schema.to_toml()
-        head = ["", "# Left out, since they cannot be features as they are:"]
-        return self.schema.to_toml() + "\n".join([*head, *(f"# - {_line(fault)}" for fault in self.left_out)]) + "\n"
+    def to_toml(self, likely: Iterable[str] = ()) -> str:
+        """A schema file that also says which columns it leaves out and why, and which rules are `likely`."""
+        left = _listed("Left out, since they cannot be features as they are:", map(str, self.left_out))
+        rules = _listed("Rules to consider; those that you want go into a rule file, for --rules:", likely)
+        return self.schema.to_toml() + left + rules
 
 
-def _line(fault: Fault) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in str(fault)).split())
+def _listed(head: str, things: Iterable[str]) -> str:
+    """Comments of a file; empty where there is nothing to list."""
+    lines = [f"# - {_line(thing)}" for thing in things]
+    return "\n".join(["", f"# {head}", *lines]) + "\n" if lines else ""
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence[str] = ()) -> Guessed:
@@ -188,7 +194,7 @@ def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence
     names, faults = [n for n in table.columns if n != label and n not in ignore], dict[str, Fault]()
     for name in names if table.columns.is_unique else ():
         try:
-            Schema.infer(table[[name]])
+            guess_feature(name, table[name])
         except SchemaError as error:
             faults[name] = error.faults[0]
     # With nothing left, the error says why.
@@ -263,14 +269,15 @@ def read_rows(
     source
         What the model was fitted on, if that is known: of that data set, the rows are those that it has never seen.
     index
-        The column that rows are called by; by default the one that `source` names, if the file has it.
+        The column that rows are called by; by default the one that `source` names, which the file must have then. An
+        empty name: by their numbers.
     skip_missing
         Leave out rows with missing values, with a warning, instead of refusing them.
     """
     marks: Marks
     if str(rows) in DATASETS:
         own = source if source is not None and source.data == rows else Source(str(rows))
-        table, marks = replace(own, index=index).load().test, {}
+        table, marks = replace(own, index=index or None).load().test, {}
     else:
         path = existing(Path(located(str(rows))))
         named = index_in(columns_of(path, task.schema.names), source, index)
@@ -293,6 +300,13 @@ def read_rows(
 
 
 def index_in(columns: Iterable[str], source: Source | None, index: str | None) -> str | None:
-    """The column that rows are called by: the one asked for, or the one that the model remembers if it is there."""
+    """The column that rows are called by: the one asked for (an empty name: none), or the one that the model remembers.
+
+    One that it remembers and that is not there is an error, since answers could not be told apart by it.
+    """
     own = None if source is None else source.index
-    return own if index is None and own in set(columns) else index
+    if index is not None or own is None or own in set(columns):
+        return (own if index is None else index) or None
+    problem = "is what rows were called by when the model was fitted, and is no column of these"
+    remedy = "Bring it, name another with index='NAME', or call rows by their numbers with index=''."
+    raise DataError("", [Fault(f"index {own!r}", problem, remedy)])

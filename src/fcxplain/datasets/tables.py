@@ -217,6 +217,8 @@ def _read(
     apart = [n for n in text.columns if n == index or n in unused]
     columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
     evidence = {n: column.evidence for n, column in columns.items()}
+    # What a schema has for a number is no code, whatever it begins with.
+    evidence |= {f.name: replace(evidence[f.name], padded=False) for f in schema or () if _is_amount(f, evidence)}
     chosen = numerals.decided(evidence, file.separator, allowed)
     plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
     plain |= {n: _as_names(text[n]) for n in apart if n == index}
@@ -238,6 +240,7 @@ class TextRows:
         called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
         self.features = [n for n in self.file.header if n in schema]
         self.levels = _categories(schema, self.features)
+        self.days = {f.name for f in schema if f.kind == "date"}
 
     @cached_property
     def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool]:
@@ -249,7 +252,9 @@ class TextRows:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
             labels |= {_as_names(_present(text[self.index])).dtype} if self.index in text else set()
-        known = {n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number}
+        known = {
+            n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days
+        }
         chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
         return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
 
@@ -274,6 +279,7 @@ class TextRows:
                 raise DataError(f"{self.file.path} has numbers that cannot be read", faults)
             values = {n: pd.Series(columns[n].numbers(chosen[n]), text.index) for n in chosen}
             values |= {f.name: _as_levels(text[f.name], f) for f in self.levels}
+            values |= {n: _present(text[n]) for n in self.features if n in self.days}
             yield text, pd.DataFrame({n: values.get(n, text[n]) for n in self.features}, index=text.index)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
@@ -353,6 +359,10 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _categories(schema: Schema | None, names: Iterable[str]) -> list[Feature]:
     there = set(names)
     return [f for f in schema or () if f.is_category and f.levels and f.name in there]
+
+
+def _is_amount(feature: Feature, evidence: Mapping[str, numerals.Evidence]) -> bool:
+    return feature.is_number and feature.kind != "date" and feature.name in evidence
 
 
 def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from ..hashing import fingerprint
 from ..outcome import Outcome
 from ..rules import Rule, in_words
-from ..schema import Schema
+from ..schema import Feature, Schema
+from ..schema.dates import days_in, iso
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of, needed_scores
@@ -327,7 +328,7 @@ def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, change
     made: list[tuple[Change, ...]] = [()] * len(changed)
     for j, feature in enumerate(schema):
         lines = np.flatnonzero(changed[:, j])
-        now, then = (_plain_column(table[feature.name].take(lines)) for table in (before, after))
+        now, then = (_plain_column(table[feature.name].take(lines), feature) for table in (before, after))
         change = lru_cache(maxsize=None, typed=True)(
             partial(Change, feature.name, title=feature.title, unit=feature.unit)
         )
@@ -343,11 +344,18 @@ def labels(index: pd.Index) -> list[Any]:
 
 def _columns(table: pd.DataFrame, rules: list[Rule], *, primed: bool) -> Columns:
     """The columns that rules are about."""
-    names = {ref.name for rule in rules for ref in rule.refs if ref.primed == primed}
-    return {name: _plain_column(table[name]) for name in names}
+    features = {ref.name: ref.feature for rule in rules for ref in rule.refs if ref.primed == primed}
+    return {name: _plain_column(table[name], feature) for name, feature in features.items()}
 
 
-def _plain_column(column: pd.Series) -> list[Any]:
+def cells(table: pd.DataFrame, schema: Schema) -> dict[str, list[Any]]:
+    """A table's columns as plain Python; dates are ISO text."""
+    return {feature.name: _plain_column(table[feature.name], feature) for feature in schema}
+
+
+def _plain_column(column: pd.Series, feature: Feature) -> list[Any]:
+    if feature.kind == "date":
+        return [None if day != day else iso(day) for day in days_in(column).tolist()]
     values: list[Any] = column.tolist()
     # Only what pandas keeps as bare objects may be anything but plain Python.
     is_plain = isinstance(column.dtype, np.dtype | pd.StringDtype) and column.dtype != object

@@ -22,7 +22,7 @@ from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
-from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, written
+from .certificate import Certificate, Change, cells, changes_of, issued, labels, lof_of, written
 from .checks import Bools, ChangeCosts, Checks, check, scores_now
 from .files.parquet import write_answers
 from .frame import answer_number, column_named, frame_of
@@ -392,7 +392,7 @@ class Explanation:
         rows = [{"row": written(row), "status": status, "wanted": written(wanted)} for row, status, wanted in lines]
         for position, reason in self.reasons.items():
             rows[position]["why_not"] = reason.to_dict()
-        columns = {name: map(written, self.answers[name].tolist()) for name in self.task.schema.names}
+        columns = {name: map(written, values) for name, values in cells(self.answers, self.task.schema).items()}
         lines = zip(self.certificates, *columns.values(), strict=True)
         answers = [c.to_dict() | {"counterfactual": dict(zip(columns, v, strict=True))} for c, *v in lines]
         return {

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..rules.wording import COUNTED
 from ..schema import Feature
+from ..schema.dates import day_of, iso
 from ..schema.feature import plain
 from ..text import Glance, Overview, counted, cut, remainder
 
@@ -38,6 +39,8 @@ def amount(feature: Feature, value: Any) -> str:
         return MISSING
     if feature.is_category:
         return short(plain(value))
+    if feature.kind == "date":
+        return iso(day_of(value))
     return with_unit(_number(feature, float(value)), feature.unit)
 
 
@@ -46,10 +49,19 @@ def difference(feature: Feature, now: Any, then: Any) -> str:
     if is_missing(now) or is_missing(then):
         return ""
     if feature.is_number:
-        moved = float(then) - float(now)
+        moved = as_number(feature, then) - as_number(feature, now)
         # Taken of two values with few decimals, a difference has no more than they.
-        return with_unit(_signed(_number(feature, round(abs(moved), 12)), moved), feature.unit)
+        return with_unit(_signed(_number(feature, round(abs(moved), 12)), moved), _counted_in(feature))
     return _levels_apart(feature, now, then) if feature.kind == "ordinal" else ""
+
+
+def as_number(feature: Feature, value: Any) -> float:
+    """A number of a table or a certificate as such; a date in days."""
+    return day_of(value) if feature.kind == "date" else float(value)
+
+
+def _counted_in(feature: Feature) -> str:
+    return feature.unit or "days" if feature.kind == "date" else feature.unit
 
 
 def is_missing(value: Any) -> bool:
@@ -70,7 +82,7 @@ def move_line(feature: Feature, now: Any, then: Any) -> str:
 
 def plain_amount(feature: Feature, value: Any, *, unit: bool = True) -> str:
     """A value beside its feature's title, in signs that every terminal has."""
-    if is_missing(value) or feature.is_category:
+    if is_missing(value) or feature.is_category or feature.kind == "date":
         return amount(feature, value)
     text = _number(feature, float(value)).replace("−", "-")
     return with_unit(text, feature.unit) if unit and not _names_unit(feature) else text

@@ -14,7 +14,7 @@ from ..errors import DataError, did_you_mean, some
 from ..outcome import as_target
 from ..rules import Rule, notation
 from ..rules.binding import MAX_NUMBER, decimal_comma
-from ..schema import Feature, Schema, level_named
+from ..schema import Feature, Schema, dates, level_named
 from ..schema.definition import is_missing
 from ..schema.feature import plain
 
@@ -156,7 +156,7 @@ def allowed(value: Any, feature: Feature, schema: Schema) -> tuple[str, ...]:
     value, primed = plain(value), f"{notation.name(feature.name, schema)}'"
     if feature.is_category:
         return (_level_rule(value, feature, primed),)
-    return _number_rule(value, primed)
+    return _date_rule(value, primed) if feature.kind == "date" else _number_rule(value, primed)
 
 
 def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
@@ -171,6 +171,33 @@ def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
         problem = f"{some([value])} is no interval: it has {len(value)} ends"
         raise Unreadable(problem, "Give (low, high), or a set of single values such as {20, 30}.")
     return (_number_set(value if isinstance(value, SETS) else [value], primed),)
+
+
+def _date_rule(value: Any, primed: str) -> tuple[str, ...]:
+    """`2026-01-01..2026-12-31`, `<= 2026-12-31`, one date or a set of them; in Python also a pair and `Interval`."""
+    signed = _SIGNED.fullmatch(value.strip()) if isinstance(value, str) else None
+    if signed is not None:
+        return (f"{primed} {_SIGNS.get(signed.group(1), signed.group(1))} {_date(signed.group(2))}",)
+    if isinstance(value, str) and ".." in value:
+        value = tuple(end.strip() or None for end in value.split("..", 1))
+    if isinstance(value, pd.Interval):
+        value = (value.left, value.right)
+    if isinstance(value, LISTS) and len(value) == 2:
+        low, high = (None if is_missing(plain(end)) else _date(end) for end in value)
+        ends = [f"{primed} >= {low}"] * (low is not None) + [f"{primed} <= {high}"] * (high is not None)
+        return tuple(ends)
+    items = value if isinstance(value, LISTS + SETS) else notation.items(value) if isinstance(value, str) else [value]
+    return (_one_of(sorted(map(_date, items)), primed),)
+
+
+def _date(value: Any) -> str:
+    try:
+        day = dates.day_of(value)
+    except (TypeError, ValueError):
+        day = math.nan
+    if day != day:
+        raise Unreadable(f"{some([value])} is no date", "Write 2026-12-31, <= 2026-12-31 or 2026-01-01..2026-12-31.")
+    return dates.iso(day)
 
 
 def _number_text(text: str, primed: str) -> tuple[str, ...]:

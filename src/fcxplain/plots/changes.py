@@ -198,8 +198,12 @@ def _draw_number(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.float64
     ax.set_ylim(0, 1.08)
     ax.set_yticks([])
     ax.set_ylabel("relative frequency", fontsize=7.5)
-    ax.xaxis.set_major_locator(MaxNLocator(4, integer=feature.kind == "integer"))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}".replace("-", "\N{MINUS SIGN}")))
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=feature.is_whole))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(feature, value)))
+
+
+def _tick(feature: Feature, value: float) -> str:
+    return feature.text(value) if feature.kind == "date" else f"{value:,.10g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _bar_edges(step: float, groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

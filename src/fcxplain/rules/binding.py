@@ -13,7 +13,7 @@ from typing import Any, cast
 from lark import Token, Tree
 
 from ..errors import did_you_mean, some
-from ..schema import Feature, Schema
+from ..schema import Feature, Schema, dates
 from .nodes import MIRRORED, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same, refs_of
 
 ORDERED = (
@@ -161,6 +161,7 @@ class Binder:
             return Same(first, second, negated=op == "!=")
         comparison = Compare(self._affine(left, 0), op, self._affine(right, 0))
         _check_kinds(left, comparison)
+        _check_dates(left, right, comparison)
         return comparison
 
     def _check_quotients(self, left: Any, op: Op, right: Any) -> None:
@@ -211,6 +212,10 @@ class Binder:
                 return _bounded(tree, Affine(constant=float(tree.children[0])))
             case "name" | "primed":
                 return Affine(((1.0, self._named(tree, alone)),))
+            case "date":
+                return Affine(constant=_day(str(tree.children[0]), tree))
+            case "string" if dates.ISO.fullmatch(str(tree.children[0])[1:-1]):
+                return Affine(constant=_day(str(tree.children[0])[1:-1], tree))
             case "string":
                 raise _mistaken(tree, "quoted text stands for a level, and only beside a category")
             case "signed":
@@ -255,7 +260,7 @@ class Binder:
                 return Word(str(tree.children[0])[1:-1], column, quoted=True)
             case "name" if not str(tree.children[0]).startswith("`"):
                 return Word(str(tree.children[0]), column)
-            case "number" | "signed":
+            case "number" | "signed" | "date":
                 return Word(self._slice(tree), column)
             case "sum" | "product" if not any(r.data == "primed" for r in tree.iter_subtrees()):
                 names = [_name(t)[0] for t in tree.iter_subtrees() if t.data == "name"]
@@ -284,6 +289,32 @@ def _check_kinds(tree: Any, comparison: Compare) -> None:
         raise _mistaken(tree, problem)
     if not kinds:
         raise _mistaken(tree, "nothing but numbers is left to compare")
+
+
+def _check_dates(left: Any, right: Any, comparison: Compare) -> None:
+    """Dates compare with dates, and what lies between two of them with a number of days."""
+    dated = [ref.name for ref in refs_of(comparison) if ref.feature.kind == "date"]
+    is_date = any(_is_date(tree) for side in (left, right) for tree in side.iter_subtrees())
+    terms = (comparison.left - comparison.right).terms
+    days = sum(weight for weight, ref in terms if isinstance(ref, Ref) and ref.name in dated)
+    if days and not is_date:
+        remedy = f"Write e.g. {dated[0]}' <= 2026-12-31, or {dated[0]}' >= {dated[0]} + 30, which are days."
+        raise _mistaken(left, f"{dated[0]!r} is a date, and is compared with none", remedy)
+    if is_date and not dated:
+        names = some(sorted({ref.name for ref in refs_of(comparison)}))
+        raise _mistaken(right, f"a date is compared with {names}, which is none")
+
+
+def _is_date(tree: Any) -> bool:
+    is_text = tree.data == "string" and dates.ISO.fullmatch(str(tree.children[0])[1:-1]) is not None
+    return bool(tree.data == "date" or is_text)
+
+
+def _day(text: str, tree: Any) -> float:
+    try:
+        return dates.day_of(text)
+    except ValueError as error:
+        raise _mistaken(tree, f"{text} is no day of the calendar") from error
 
 
 def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:
@@ -317,6 +348,8 @@ def _code(feature: Feature, word: Word) -> int:
 
 
 def _number(feature: Feature, word: Word) -> float:
+    if feature.kind == "date":
+        return _set_day(feature, word)
     try:
         value = float(word.text)
     except ValueError:
@@ -325,6 +358,14 @@ def _number(feature: Feature, word: Word) -> float:
         problem = f"{word.text!r} is no number, as {feature.name!r} needs"
         raise _Mistaken(Mistake(word.column, problem))
     return value
+
+
+def _set_day(feature: Feature, word: Word) -> float:
+    try:
+        return dates.day_of(word.text)
+    except ValueError as error:
+        problem = f"{word.text!r} is no date, as {feature.name!r} needs"
+        raise _Mistaken(Mistake(word.column, problem, "Write it as 2026-12-31.")) from error
 
 
 def _mistaken(tree: Any, problem: str, remedy: str = "") -> _Mistaken:

@@ -34,7 +34,7 @@ _HINTS = {
     "?": "Quote levels that are not plain words.",
 }
 _EXPECTED = {
-    "NAME": "a name", "PRIMED": "a primed name", "NUMBER": "a number", "STRING": "a quoted level",
+    "NAME": "a name", "PRIMED": "a primed name", "NUMBER": "a number", "DATE": "a date", "STRING": "a quoted level",
     "COMPARATOR": "a comparison (<=, ==, ...)", "IN": "'in'", "NOT": "'not'", "SIGN": "+ or -", "TIMES": "*",
     "_ARROW": "=>", "_OR": "'or'", "_AND": "'and'", "_ABS": "abs(...)", "LPAR": "(", "RPAR": ")",
     "LBRACE": "{", "RBRACE": "}", "COMMA": "a comma", "BARE": "a level", "$END": "the end of the rule",

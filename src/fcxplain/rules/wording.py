@@ -41,6 +41,7 @@ _TURNS = {
     "==": "exactly",
     "!=": "other than",
 }
+_DATE_TURNS = {"<=": "no later than", "<": "before", ">=": "no earlier than", ">": "after", "==": "on", "!=": "not on"}
 
 
 def in_words(rule: Rule, schema: Schema | None = None) -> str:
@@ -107,7 +108,7 @@ class _Speaker:
         if len(refs) != 1 or set(bounds) != {"<=", ">="}:
             return None
         ref = refs.pop()
-        low, high = _number(bounds[">="]), _amount(ref.feature, bounds["<="])
+        low, high = _value(ref.feature, bounds[">="], unit=False), _value(ref.feature, bounds["<="])
         return f"{self._name(ref)} {_be(mood)} between {low} and {high}"
 
     def _compare(self, formula: Compare, mood: Mood) -> str:
@@ -115,7 +116,8 @@ class _Speaker:
         bound = _bound(formula)
         if bound is not None:
             ref, op, value = bound
-            return f"{self._name(ref)} {_be(mood)} {_TURNS[op]} {_amount(ref.feature, value)}"
+            turn = (_DATE_TURNS if ref.feature.kind == "date" else _TURNS)[op]
+            return f"{self._name(ref)} {_be(mood)} {turn} {_value(ref.feature, value)}"
         move = _move(difference, formula.op)
         if move is not None:
             return f"{self._title(move[0])} {self._moved(*move, mood)}"
@@ -144,7 +146,7 @@ class _Speaker:
         feature = formula.ref.feature
         subject, negated = self._name(formula.ref), formula.negated
         if feature.is_number:
-            values = _listed([_number(v) for v in formula.values])
+            values = _listed([_value(feature, v, unit=False) for v in formula.values])
         else:
             values = _span(feature, formula.values) or _listed([str(feature.levels[int(v)]) for v in formula.values])
         return f"{subject} {_be(mood, negated)} {values}"
@@ -239,10 +241,18 @@ def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
 
 
+def _value(feature: Feature, value: float, *, unit: bool = True) -> str:
+    """What a feature is, where `_amount` is how much."""
+    if feature.kind == "date" and value == round(value):
+        return feature.text(value)
+    return _amount(feature, value) if unit else _number(value)
+
+
 def _amount(feature: Feature, value: float) -> str:
     if feature.kind == "ordinal":
         return f"{_number(value)} rank{'s' * (value != 1)}"
-    unit = feature.unit.removesuffix("s") if value == 1 and feature.unit in COUNTED else feature.unit
+    unit = feature.unit or ("days" if feature.kind == "date" else "")
+    unit = unit.removesuffix("s") if value == 1 and unit in COUNTED else unit
     return f"{_number(value)} {unit}".rstrip()
 
 

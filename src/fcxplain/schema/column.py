@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError
+from . import dates
 from .definition import is_missing
 from .feature import Feature
 
@@ -29,14 +30,12 @@ def is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_object_dtype(column.dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
 
 
-def is_date(column: pd.Series) -> bool:
-    """Whether a column holds dates, times or durations."""
+def is_time(column: pd.Series) -> bool:
+    """Whether a column holds times of day, durations or periods."""
     dtype = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype):
+    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("time32", "time64", "timedelta", "duration")):
         return True
-    if isinstance(dtype, pd.PeriodDtype) or str(dtype).startswith(("date", "time", "duration")):
-        return True
-    kinds = ("datetime", "date", "time", "timedelta", "period")
+    kinds = ("time", "timedelta", "period")
     return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) in kinds
 
 
@@ -70,7 +69,7 @@ def column_of(feature: Feature, values: NDArray[Any], index: pd.Index, dtype: An
 def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
     """The column as float64; missing is NaN."""
     try:
-        values = float64(column)
+        values = dates.days_in(column) if feature.kind == "date" else float64(column)
     except (TypeError, ValueError, OverflowError) as error:
         problem = f"should be {feature.kind} but is {column.dtype}"
         raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, str(error))]) from error
@@ -140,6 +139,8 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
 
 
 def _written_number(feature: Feature, natural: NDArray[np.float64], dtype: Any) -> Any:
+    if feature.kind == "date":
+        return dates.written(natural, dtype)
     is_whole = pd.api.types.is_integer_dtype(dtype) or (feature.kind == "integer" and _is_object(dtype))
     values = np.rint(natural).astype(np.int64) if is_whole else natural
     return values.astype(dtype) if _is_plain(dtype) else pd.array(values, dtype=dtype)
@@ -164,6 +165,11 @@ def _levels_as(feature: Feature, dtype: Any) -> Any:
     return feature.by_dtype[key]
 
 
+def own_dtype(feature: Feature, column: pd.Series) -> Any:
+    """What a column of training rows is in, as it can be kept: bare objects may be dates or text."""
+    return dates.told_dtype(column) if feature.kind == "date" else column.dtype
+
+
 def fitting_dtype(feature: Feature, wanted: Any) -> Any:
     """`wanted` if every legal value survives it, else the nearest dtype that holds them all."""
     if isinstance(wanted, pd.CategoricalDtype) and feature.is_category:
@@ -177,7 +183,7 @@ def fitting_dtype(feature: Feature, wanted: Any) -> Any:
 def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
     default: Any = object
     if feature.is_number:
-        default = np.dtype(np.int64 if feature.kind == "integer" else np.float64)
+        default = {"integer": np.dtype(np.int64), "date": dates.DEFAULT}.get(feature.kind, np.dtype(np.float64))
     return default if wanted is None or not _survives(feature, wanted) else wanted
 
 

@@ -21,6 +21,8 @@ EXACT = 2**53
 FINEST = 2**48
 # Powers of ten up to here are exact in a double, so that one division gives the number of a file.
 MAX_DECIMALS = 22
+# Kinds of number of which every value is whole; a date is a number of days.
+WHOLE = ("integer", "date")
 
 
 def exact(value: float) -> Decimal:
@@ -48,6 +50,9 @@ def is_too_fine(largest: float, step: float) -> bool:
     return decimals > MAX_DECIMALS or largest * 10.0**decimals >= EXACT or largest / step >= FINEST
 
 
+A_DATE = "Write it as 2026-12-31."
+DAYS = ("a date", "Its step is a number of days.")
+
 Fields = Mapping[str, Any]
 """What was given for a feature, of whatever type, by the name of the field."""
 Problem = tuple[str, str]
@@ -60,7 +65,7 @@ def faults(fields: Fields, kinds: tuple[str, ...]) -> list[Problem]:
     if fields["kind"] not in kinds:
         problem = f"no kind {fields['kind']!r}; choose one of {', '.join(kinds)}"
         return [(problem, did_you_mean(fields["kind"], kinds)), *found]
-    numeric = fields["kind"] in ("integer", "continuous")
+    numeric = fields["kind"] in (*WHOLE, "continuous")
     return found + list(_number_faults(fields) if numeric else _category_faults(fields))
 
 
@@ -80,7 +85,8 @@ def _type_faults(fields: Fields) -> Iterator[Problem]:
     for field in ("low", "high", "step"):
         value = fields[field]
         if value is not None and not _is_finite(value):
-            yield f"{field} is {value!r}, not a finite number", ""
+            is_day = fields["kind"] == "date" and field != "step"
+            yield f"{field} is {value!r}, not a {'date' if is_day else 'finite number'}", A_DATE if is_day else ""
     if fields["decimals"] is not None and not _is_whole(fields["decimals"]):
         yield f"decimals is {fields['decimals']!r}, not a whole number", ""
     mutable: object = fields["mutable"]
@@ -104,16 +110,18 @@ def _number_faults(fields: Fields) -> Iterator[Problem]:
         yield f"low {low} is above high {high}", "Exchange them."
     if step is not None and step <= 0:
         yield f"step {step} is not positive", ""
-    if fields["kind"] == "integer" and any(v is not None and v != int(v) for v in (low, high, step)):
-        yield "bounds and step of an integer must be whole numbers", "Round them, or make it continuous."
+    if fields["kind"] in WHOLE and any(v is not None and v != int(v) for v in (low, high, step)):
+        what, remedy = ("an integer", "Round them, or make it continuous.") if fields["kind"] == "integer" else DAYS
+        yield f"bounds and step of {what} must be whole numbers", remedy
     if _is_whole(fields["decimals"]):
         yield from _decimals_faults(fields, step)
 
 
 def _decimals_faults(fields: Fields, step: float | None) -> Iterator[Problem]:
     decimals = fields["decimals"] or 0
-    if fields["kind"] == "integer" and decimals:
-        yield f"an integer has no decimals, but decimals is {decimals}", "Make it continuous."
+    if fields["kind"] in WHOLE and decimals:
+        what = "an integer" if fields["kind"] == "integer" else "a date"
+        yield f"{what} has no decimals, but decimals is {decimals}", "Make it continuous."
     elif not 0 <= decimals <= 15 and step is None:
         yield f"decimals {decimals} is not between 0 and 15", ""
     elif step is not None and decimals_of(step) > decimals:

@@ -20,13 +20,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, SchemaError, did_you_mean
-from . import definition
-from .definition import decimals_of, default_step, exact, is_too_fine
+from . import dates, definition
+from .definition import WHOLE, decimals_of, default_step, exact, is_too_fine
 
 # Values nearer to each other than this share of a step are the same.
 ROUNDING = 1e-6
 
-Kind = Literal["integer", "continuous", "categorical", "ordinal"]
+Kind = Literal["integer", "continuous", "date", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
 
@@ -39,12 +39,12 @@ class Feature:
     ----------
     name : str
         The column's name.
-    kind : {"integer", "continuous", "categorical", "ordinal"}
-        What it holds.
+    kind : {"integer", "continuous", "date", "categorical", "ordinal"}
+        What it holds. A date is a number of days, written 2026-12-31.
     low, high : float, optional
-        The legal bounds of a number, both included.
+        The legal bounds of a number, both included; of a date, days since 1970, or dates (as text too).
     step : float, optional
-        The distance between legal values; 1 for integers.
+        The distance between legal values; 1 for integers and dates.
     decimals : int, optional
         In place of `step`: the number of digits behind the point.
     levels : tuple
@@ -90,11 +90,14 @@ class Feature:
             value = getattr(self, field)
             if isinstance(value, list | tuple | np.ndarray | pd.Index):
                 settle(field, tuple(plain(v) for v in value))
+        if self.kind == "date":
+            settle("low", _day(self.low))
+            settle("high", _day(self.high))
         self._raise(definition.faults(vars(self), KINDS))
         if self.kind == "ordinal":
             settle("ranks", self.ranks or tuple(range(len(self.levels))))
         if self.is_number:
-            whole = int if self.kind == "integer" else float
+            whole = int if self.is_whole else float
             for field, value in (("low", self.low), ("high", self.high), ("step", self._settled_step())):
                 settle(field, None if value is None else whole(value))
             settle("decimals", None if self.step is None else decimals_of(self.step))
@@ -106,7 +109,7 @@ class Feature:
             raise SchemaError("feature", faults)
 
     def _settled_step(self) -> float | None:
-        if self.kind == "integer":
+        if self.is_whole:
             return self.step or 1
         if self.step is not None:
             return self.step
@@ -130,13 +133,34 @@ class Feature:
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether the feature is an integer or continuous."""
-        return self.kind in ("integer", "continuous")
+        """Whether the feature is an integer, continuous or a date."""
+        return self.kind in (*WHOLE, "continuous")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a number of which every value is whole: an integer, or a date in days."""
+        return self.kind in WHOLE
 
     @cached_property
     def is_category(self) -> bool:
         """Whether the feature is categorical or ordinal."""
         return not self.is_number
+
+    def text(self, value: float | None) -> str:
+        """A number as people write it; a date in ISO.
+
+        Parameters
+        ----------
+        value : float or None
+            A natural value, such as a bound.
+
+        Returns
+        -------
+        str
+        """
+        if value is None:
+            return "open"
+        return dates.iso(value) if self.kind == "date" else f"{value:,.12g}"
 
     @property
     def title(self) -> str:
@@ -320,6 +344,17 @@ def level_named(value: Any, levels: Iterable[Any]) -> Any:
         if len(alike) == 1:
             return alike[0]
     return None
+
+
+def _day(value: Any) -> Any:
+    """A bound as a whole number of days; what is no date stays as it is, to be refused."""
+    if value is None or isinstance(value, bool):
+        return value
+    try:
+        day = dates.day_of(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+    return int(day) if day.is_integer() and dates.FIRST <= day <= dates.LAST else str(value)
 
 
 def plain(value: Any) -> Any:

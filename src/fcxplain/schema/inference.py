@@ -19,10 +19,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import Fault, FcxWarning, SchemaError, did_you_mean
-from .column import first_label, float64, is_date, is_numeric, short_float
+from ..text import words_of
+from . import dates
+from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
 from .feature import Feature, Level, plain
-from .validation import not_a_table
+from .orders import likely_order, order_lines
+from .validation import TIME_OF_DAY, is_of_kind, not_a_table
 
 # Beyond this many decimals a file shows arithmetic, not precision.
 MOST_DECIMALS = 12
@@ -62,13 +65,21 @@ def _divisor(parts: NDArray[np.float64]) -> int:
     return divisor if is_meant else 1
 
 
-# More levels than this are an identifier or free text, not a category.
-MAX_LEVELS = 1000
+# A category of more levels than this, such as a postcode or an employer, is nothing that an answer should change.
+MANY_LEVELS = 250
+# More levels than this are no category.
+MAX_LEVELS = 10_000
+# Of free text, most have so many words or more.
+PROSE = 4
 # Up to this many different whole numbers written as text are taken for codes of a category.
 MAX_CODES = 20
 # Among so few rows, that no two are equal says nothing.
 FEW = 20
 
+# What a column is called that tells rows apart; one that only numbers them may be called otherwise.
+_IDS = frozenset({"id", "ids", "identifier", "uuid", "guid"})
+_COUNTERS = frozenset({"index", "row", "rownum", "no", "nr", "number", "key", "unnamed"})
+_CODE = re.compile(r"0[0-9]+")
 _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+([.,]\d+)*|\.\d+)([eE][-+]?\d+)?\s*%?\s*")
 
 
@@ -89,23 +100,52 @@ class NoFeature(SchemaError):
     """A column of text that nobody could mean as a feature: an identifier, or free text."""
 
 
-def guess_feature(name: str, column: pd.Series) -> tuple[Feature, Guess]:
-    """A feature for a column; one that cannot be a feature is an error, and an identifier a `NoFeature`."""
+def guess_feature(name: str, column: pd.Series, *, sure: bool = False) -> tuple[Feature, Guess]:
+    """A feature for a column; one that cannot be a feature is an error, and an identifier a `NoFeature`.
+
+    A person may be `sure` that it is a feature.
+    """
     dtype = column.dtype
     present = column.dropna()
     if not len(present):
         raise unusable(name, "has no values at all", "Drop the column.")
-    if is_date(column):
-        remedy = "Turn it into a number, e.g. days since a date, or into a category."
-        raise unusable(name, f"holds dates ({dtype}), e.g. {present.iloc[0]}", remedy)
+    if is_time(column):
+        remedy = "Turn it into a number, e.g. of hours, or into a category."
+        raise unusable(name, f"holds times ({dtype}), e.g. {present.iloc[0]}", remedy)
+    if dates.is_date_column(column):
+        return _infer_date(name, column)
     if isinstance(dtype, pd.CategoricalDtype):
         kind = "ordinal" if dtype.ordered else "categorical"
         feature = _category(name, kind, levels_of(name, column))
-        return feature, _guess(feature, f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category")
+        why = f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category"
+        return feature, _guess(feature, why, "" if feature.mutable else FIXED)
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         feature = _category(name, "categorical", (False, True))
         return feature, _guess(feature, "the column is boolean")
-    return _infer_number(name, column) if is_numeric(column) else _infer_text(name, present)
+    if not sure and tells_rows_apart(name, present):
+        raise _no_feature(name, present)
+    return _infer_number(name, column) if is_numeric(column) else _infer_text(name, present, sure)
+
+
+def tells_rows_apart(name: str, present: pd.Series) -> bool:
+    """Whether a column that is called so is an identifier, or numbers the rows: hardly any two are equal."""
+    words = words_of(name)
+    ends = {*words[:1], *words[-1:]}
+    if len(present) <= FEW or not ends & (_IDS | _COUNTERS):
+        return False
+    if ends & _IDS:
+        return bool(present.nunique() > 0.5 * len(present))
+    return (
+        is_numeric(present)
+        and present.is_unique
+        and bool(float64(present).max() - float64(present).min() < 2 * len(present))
+    )
+
+
+def _no_feature(name: str, present: pd.Series) -> NoFeature:
+    remedy = "An identifier or free text is no feature; if it is a category, merge its levels."
+    problem = f"has {present.nunique():,} different values in {len(present):,} rows"
+    return NoFeature("", [Fault(f"column {name!r}", problem, remedy)])
 
 
 def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
@@ -151,19 +191,46 @@ def _decimal(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Fea
     return feature, _guess(feature, why, advice)
 
 
+def _infer_date(name: str, column: pd.Series) -> tuple[Feature, Guess]:
+    distinct = _distinct_days(name, column)
+    feature = Feature(name, "date", low=distinct[0], high=distinct[-1])
+    why = "the values are dates"
+    return feature, _guess(feature, why, "It is constant and cannot change." if len(distinct) == 1 else "")
+
+
+def _distinct_days(name: str, column: pd.Series) -> NDArray[np.float64]:
+    """The different days in rising order; a time of day is refused."""
+    days = np.unique(dates.days_in(column.dropna()))
+    if not len(days):
+        raise unusable(name, "has no values at all", "Drop the column.")
+    if (days != np.rint(days)).any():
+        raise unusable(name, f"{TIME_OF_DAY[0]}, e.g. {column.dropna().iloc[0]}", TIME_OF_DAY[1])
+    return days
+
+
+def bounds(feature: Feature) -> str:
+    """From where to where a number goes."""
+    shown = feature.text if feature.kind == "date" else str
+    return f"{shown(feature.low)} to {shown(feature.high)}"
+
+
 def _finer(step: float, finest: float, advice: str) -> str:
     between = f"set step = {finest:g} in the schema if values between are possible"
     return f"Answers go in steps of {step:g} too; {between}. {advice}".rstrip()
 
 
-def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
+def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Guess]:
     levels = levels_of(name, present)
     types = sorted({type(v).__name__ for v in levels})
     if types != ["str"]:
         verb = "holds" if len(types) == 1 else "mixes"
         remedy = "Make them all text or all numbers."
         raise unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
-    numeric = [bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
+    if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
+        remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
+        raise unusable(name, f"holds dates that are not written as ISO has them, e.g. {levels[0]!r}", remedy)
+    are_codes = any(_CODE.fullmatch(str(v)) for v in levels)
+    numeric = [not are_codes and bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
         remedy = "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table."
         raise unusable(name, f"holds numbers stored as text, e.g. {levels[0]!r}", remedy)
@@ -171,24 +238,33 @@ def _infer_text(name: str, present: pd.Series) -> tuple[Feature, Guess]:
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
         remedy = "Make it missing (NaN) or a number."
         raise unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
-    if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
-        raise unusable(
-            name, f"holds dates as text, e.g. {levels[0]!r}", "Turn it into a number, e.g. days since a date."
-        )
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
-    if len(levels) > MAX_LEVELS or (mostly_differ and len(levels) == len(present)):
-        remedy = "An identifier or free text is no feature; if it is a category, merge its levels."
-        fault = Fault(f"column {name!r}", f"has {len(levels):,} different values in {len(present):,} rows", remedy)
-        raise (NoFeature if mostly_differ else SchemaError)("", [fault])
+    if len(levels) > MAX_LEVELS and not mostly_differ:
+        raise unusable(name, f"has {len(levels):,} different values", "Merge its levels, or leave it out.")
+    is_loose = len(levels) == len(present) or len(levels) > MANY_LEVELS or _is_prose(levels)
+    if mostly_differ and is_loose and not sure:
+        raise _no_feature(name, present)
     advice = "The levels look like numbers; convert the column if they are." if all(numeric) else ""
     if mostly_differ:
         advice = "Most rows differ: leave it out if it is an identifier."
     feature = _category(name, "categorical", levels)
-    return feature, _guess(feature, "the values are text", advice)
+    ordered = likely_order(levels)
+    if ordered and not advice:
+        advice = f"If its levels have an order, such as this, write: {order_lines(ordered)}"
+    why = "the values are codes, some of which begin with 0" if are_codes else "the values are text"
+    return feature, _guess(feature, why, advice if feature.mutable else FIXED)
+
+
+def _is_prose(levels: tuple[Level, ...]) -> bool:
+    """Whether most levels are sentences."""
+    return bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
+
+
+FIXED = "So many levels are taken as what an answer must not change; if it may, say mutable = true in the schema."
 
 
 def _category(name: str, kind: Any, levels: tuple[Level, ...]) -> Feature:
-    return Feature(name, kind, levels=levels)
+    return Feature(name, kind, levels=levels, mutable=len(levels) <= MANY_LEVELS)
 
 
 def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
@@ -210,7 +286,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
 
 def _guess(feature: Feature, why: str, advice: str = "") -> Guess:
     if feature.is_number:
-        what = f"{feature.kind} from {feature.low} to {feature.high}"
+        what = f"{feature.kind} from {bounds(feature)}"
         what += f" by {feature.step}" if feature.step != 1 or feature.kind == "continuous" else ""
     else:
         what = f"{feature.kind} with {len(feature.levels)} level{'s' * (len(feature.levels) != 1)}"
@@ -268,14 +344,14 @@ def infer(
     features, guesses, faults, left_out = [], [], list[Fault](), dict[str, Fault]()
     for name in [c for c in table.columns if c != label and c not in ignore]:
         try:
-            feature, guess = guess_feature(name, table[name])
+            feature, guess = guess_feature(name, table[name], sure=name in immutable)
         except SchemaError as error:
-            if isinstance(error, NoFeature) and name not in immutable:
+            if isinstance(error, NoFeature):
                 left_out[name] = error.faults[0]
             else:
                 faults += error.faults
             continue
-        features.append(feature.replace(mutable=name not in immutable))
+        features.append(feature.replace(mutable=feature.mutable and name not in immutable))
         guesses.append(guess)
     if not faults and not features:
         faults = list(left_out.values())
@@ -284,6 +360,10 @@ def infer(
     _refuse(faults, f"; mend these columns, or leave them out with ignore={unusable_ones}")
     for name, fault in left_out.items():
         warnings.warn(leaving_out(name, fault), FcxWarning, stacklevel=3)
+    for feature in features:
+        if not feature.mutable and feature.name not in immutable:
+            told = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
+            warnings.warn(told, FcxWarning, stacklevel=3)
     return tuple(features), tuple(guesses)
 
 
@@ -292,8 +372,9 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
     found: dict[str, Fault] = {}
     for name in names:
         try:
-            # What is no text is no identifier that anybody could tell from a number.
-            _ = None if is_numeric(table[name]) else guess_feature(name, table[name])
+            # A number is told from an identifier by its name alone.
+            if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
+                guess_feature(name, table[name])
         except NoFeature as error:
             found[name] = error.faults[0]
         except SchemaError:
@@ -304,7 +385,10 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
 def leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """What to say of an identifier that is left out, with the words by which a person agrees; `also` has other ways."""
     agree = f"If that is right, say so with ignore=[{name!r}]"
-    return f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}."
+    keep = f"To keep it, as it is in every row: immutable=[{name!r}]."
+    return (
+        f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}. {keep}"
+    )
 
 
 def _refuse(faults: list[Fault], remedy: str = "") -> None:
@@ -329,10 +413,11 @@ def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature,
 def _filled(feature: Feature, column: pd.Series) -> Feature:
     if feature.is_category:
         return feature.replace(levels=levels_of(feature.name, column))
-    if not is_numeric(column) and not pd.api.types.is_bool_dtype(column.dtype):
-        remedy = "Convert it to numbers."
+    is_day = feature.kind == "date"
+    if not is_of_kind(feature, column):
+        remedy = "Convert it to dates." if is_day else "Convert it to numbers."
         raise unusable(feature.name, f"should be {feature.kind} but is {column.dtype}", remedy)
-    values = distinct_values(feature.name, column)
+    values = (_distinct_days if is_day else distinct_values)(feature.name, column)
     low = float(values[0]) if feature.low is None else feature.low
     high = float(values[-1]) if feature.high is None else feature.high
     step = feature.step or decimal_step(values) or default_step(low, high)

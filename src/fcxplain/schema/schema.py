@@ -17,7 +17,7 @@ from ..errors import Fault, FcxWarning, SchemaError, also, did_you_mean, some
 from ..text import Glance, counted, grid
 from . import column, inference, toml, validation
 from .feature import Feature
-from .inference import Guess
+from .inference import Guess, bounds
 
 HEAD = ("feature", "kind", "values", "unit", "may change")
 FEW = 6
@@ -47,7 +47,7 @@ def line(feature: Feature) -> str:
     kept = "" if feature.mutable else ", immutable"
     unit = f" {feature.unit}" if feature.unit else ""
     if feature.is_number:
-        return f"{feature.name}: {feature.kind}, {feature.low} to {feature.high}{unit} by {feature.step}{kept}"
+        return f"{feature.name}: {feature.kind}, {bounds(feature)}{unit} by {feature.step}{kept}"
     return f"{feature.name}: {feature.kind}, {_levels(feature)}{kept}"
 
 
@@ -57,15 +57,16 @@ def values(feature: Feature) -> str:
         return "not known yet"
     if feature.is_category:
         return _levels(feature)
-    return f"{_number(feature.low)} to {_number(feature.high)} by {_number(feature.step)}"
+    return f"{feature.text(feature.low)} to {feature.text(feature.high)} by {_step(feature)}"
 
 
 def _levels(feature: Feature) -> str:
     return f"{len(feature.levels)} levels: {some(feature.levels, FEW)}"
 
 
-def _number(value: Any) -> str:
-    return f"{value:,.12g}"
+def _step(feature: Feature) -> str:
+    step = f"{feature.step:,.12g}"
+    return step if feature.kind != "date" else "day" if feature.step == 1 else f"{step} days"
 
 
 Natural = Mapping[str, NDArray[Any]]

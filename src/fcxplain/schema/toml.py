@@ -19,8 +19,8 @@ _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",
     "",
-    "kind      integer, continuous, categorical (levels without an order) or ordinal (levels from low to high)",
-    "low, high the least and the most that an answer may say",
+    "kind      integer, continuous, date, categorical (levels without an order) or ordinal (levels from low to high)",
+    'low, high the least and the most that an answer may say; of a date, "2026-12-31"',
     "step      the distance between values of a number; decimals = 2 does as well",
     "levels    every value that a category may have; of an ordinal one, in order",
     "ranks     of an ordinal one, a whole number for each level; equal ones are ties",
@@ -33,7 +33,9 @@ def fields_of(feature: Feature) -> dict[str, Any]:
     """The fields worth writing: those that are set, and always whether the feature may change."""
     data: dict[str, Any] = {"kind": feature.kind}
     if feature.is_number:
-        known = {"low": feature.low, "high": feature.high}
+        known: dict[str, Any] = {"low": feature.low, "high": feature.high}
+        if feature.kind == "date":
+            known = {side: None if day is None else feature.text(day) for side, day in known.items()}
         if feature.kind == "continuous" or feature.step != 1:
             known["step"] = feature.step
         data |= {k: v for k, v in known.items() if v is not None}

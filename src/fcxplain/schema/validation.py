@@ -13,11 +13,16 @@ from pandas.api.types import is_bool_dtype
 
 from ..errors import Fault, SchemaError, did_you_mean, some
 from .column import first_label, is_numeric, natural
+from .dates import is_date_column
 from .feature import Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
 EMPTY = "is empty or marked as missing, e.g. n/a"
 """What is wrong with a column in which a value is missing."""
+
+
+FRACTION = ("is not a whole number", "Round it, or make the feature continuous.")
+TIME_OF_DAY = ("has a time of day", "Keep the day alone, e.g. with .dt.normalize(), or make it a number of hours.")
 
 
 def raise_on_faults(faults: Iterable[Fault]) -> None:
@@ -76,7 +81,7 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
 
 def read_column(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault]]:
     """The natural column and its faults. The common case, a column without any, is told by its extremes."""
-    if feature.is_number and not is_numeric(column) and not is_bool_dtype(column.dtype):
+    if feature.is_number and not is_of_kind(feature, column):
         return np.empty(0), list(_type_faults(feature, column))
     try:
         values = natural(feature, column)
@@ -86,10 +91,17 @@ def read_column(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list
         return values, []
     if feature.is_category:
         return values, [] if values.min() >= 0 else list(_level_faults(feature, column, values))
-    is_whole = feature.kind != "integer" or column.dtype.kind in "iu" or _all_whole(values)
+    is_whole = not feature.is_whole or column.dtype.kind in "iu" or _all_whole(values)
     low, high = _or(feature.low, -MAX_FLOAT), _or(feature.high, MAX_FLOAT)
     is_clean = is_whole and low <= values.min() and values.max() <= high
     return values, [] if is_clean else list(_number_faults(feature, column, values))
+
+
+def is_of_kind(feature: Feature, column: pd.Series) -> bool:
+    """Whether a number's column can be read as such at all."""
+    if feature.kind == "date":
+        return is_date_column(column) or not column.notna().any()
+    return is_numeric(column) or bool(is_bool_dtype(column.dtype))
 
 
 def _all_whole(values: NDArray[np.float64]) -> bool:
@@ -103,21 +115,22 @@ def _type_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
     present = column[~missing]
     sample = f", e.g. {some([plain(present.iloc[0])])}" if len(present) else ""
     problem = f"should be {feature.kind} but is {column.dtype}{sample}"
-    remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
+    convert = "pd.to_datetime" if feature.kind == "date" else "pd.to_numeric"
+    remedy = f"Convert it first, e.g. {convert}(table[{feature.name!r}])."
     yield Fault(f"column {feature.name!r}", problem, remedy)
 
 
 def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float64]) -> Iterator[Fault]:
     finite = np.isfinite(values)
-    broken = finite & (values != np.rint(values)) & (feature.kind == "integer")
+    broken = finite & (values != np.rint(values)) & feature.is_whole
     below = finite & (values < _or(feature.low, -np.inf))
     above = finite & (values > _or(feature.high, np.inf))
     correct = "Correct it, or widen {!r} in the schema and fit again."
     for rows, problem, remedy in (
         (np.isinf(values), "is infinite", "Replace it by a number."),
-        (broken, "is not a whole number", "Round it, or make the feature continuous."),
-        (below, f"is below {feature.low}", correct.format("low")),
-        (above, f"is above {feature.high}", correct.format("high")),
+        (broken, *(TIME_OF_DAY if feature.kind == "date" else FRACTION)),
+        (below, f"is below {_bound(feature, feature.low)}", correct.format("low")),
+        (above, f"is above {_bound(feature, feature.high)}", correct.format("high")),
     ):
         if rows.any():
             yield _fault(column, rows, f"{problem}, e.g. {plain(column[rows].iloc[0])}", remedy)
@@ -154,6 +167,10 @@ def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> Fault:
 
 def _fault(column: pd.Series, rows: NDArray[np.bool_], problem: str, remedy: str) -> Fault:
     return Fault(f"column {column.name!r}", problem, remedy, int(rows.sum()), first_label(column, rows))
+
+
+def _bound(feature: Feature, bound: float | None) -> str:
+    return feature.text(bound) if feature.kind == "date" else str(bound)
 
 
 def _or(bound: float | None, otherwise: float) -> float:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import ClassifierError
 from ..explanation import Explanation, Status
+from ..explanation.certificate import cells
 from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
 from ..progress import WHY_NOT, OnProgress, Progress, nobody
@@ -159,6 +160,9 @@ def _widened(feature: Feature, side: Side) -> float | None:
     steps = max(1, round(WIDER * (feature.top or 0)))
     first, last = feature.at(np.array([0, feature.top or 0]))
     step = float(feature.step or 1)
+    if feature.kind == "date":
+        beyond = np.array([-steps if side == "low" else (feature.top or 0) + steps])
+        return float(feature.at(beyond)[0])
     if side == "low":
         steps = steps if first < 0 else min(steps, int(np.floor(first / step + 1e-9)))
         return None if steps < 1 else plain(feature.at(np.array([-steps]))[0])
@@ -394,6 +398,6 @@ def _tries(size: int) -> int:
 
 
 def _relaxation(answer: Explanation, i: int, gone: tuple[Obstacle, ...]) -> Relaxation:
-    then = {n: plain(answer.answers[n].iloc[i]) for n in answer.task.schema.names}
+    then = {n: values[0] for n, values in cells(answer.answers.iloc[[i]], answer.task.schema).items()}
     checks = answer.checks
     return Relaxation(gone, then, answer.changes(i), float(checks.cost[i]), float(checks.score[i]))

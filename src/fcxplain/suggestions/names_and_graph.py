@@ -9,7 +9,10 @@ from itertools import product
 import numpy as np
 
 from ..causal import CausalGraph
+from ..errors import some
 from ..schema import Feature
+from ..schema.orders import says_nothing
+from ..text import words_of
 from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
 
@@ -23,34 +26,64 @@ INBORN = frozenset(
     {"sex", "gender", "male", "female", "race", "ethnicity", "ethnic", "ancestry", "caste", "hispanic", "native",
      "birth", "born", "birthplace", "birthday", "birthdate"}
 )  # fmt: skip
+# What law or decency forbids to advise on, though some of it can change.
+PROTECTED = frozenset(
+    {"nationality", "citizen", "citizenship", "religion", "religious", "faith", "disability", "disabled", "handicap",
+     "marital", "married", "civil", "foreign", "foreigner", "immigrant", "migrant", "pregnant", "pregnancy"}
+)  # fmt: skip
+# Levels that give away what a column is about, whatever it is called: two of a set, and not many beside them.
+PERSONAL: dict[str, frozenset[str]] = {
+    "a sex": frozenset({"male", "female", "man", "woman", "m", "f", "diverse", "non binary", "nonbinary"}),
+    "an ethnicity": frozenset({"white", "black", "asian", "hispanic", "latino", "caucasian", "african american"}),
+    "a marital status": frozenset(
+        {"married", "single", "divorced", "widowed", "separated", "never married", "unmarried"}
+    ),
+}
 # With one of these beside it, "age" or "education" means something else: an average, a limit.
 NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 ONE_MOMENT = "rows of one moment cannot show it"
 
 
-def words_of(feature: Feature) -> tuple[str, ...]:
-    """The words of a feature's name, split at signs and at capitals."""
-    return tuple(w.lower() for w in _WORDS.findall(feature.name))
-
-
 def only_grows(feature: Feature) -> bool:
     """Whether the name speaks of time that passes: age, tenure, years at something."""
-    words = words_of(feature)
+    words = words_of(feature.name)
     is_time = bool(TIME & set(words)) or STRETCHES.search(" ".join(words)) is not None
     return _is_ordered(feature) and is_time and not NOT & set(words)
 
 
 def is_attained(feature: Feature) -> bool:
     """Whether the name speaks of something that, once attained, is not lost."""
-    words = set(words_of(feature))
+    words = set(words_of(feature.name))
     return _is_ordered(feature) and bool(ATTAINED & words) and not NOT & words
 
 
 def is_inborn(feature: Feature) -> bool:
     """Whether the name speaks of something that nobody can change."""
-    return bool(INBORN & set(words_of(feature)))
+    return bool(INBORN & set(words_of(feature.name)))
+
+
+def is_personal(feature: Feature) -> str:
+    """What speaks for a protected feature, in words: its name, or its levels. Empty where nothing does."""
+    if PROTECTED & set(words_of(feature.name)):
+        return f"the name {feature.name!r} suggests something personal that nobody should be advised to change"
+    levels = {" ".join(words_of(str(level))) for level in feature.levels if not says_nothing(level)}
+    for what, known in PERSONAL.items():
+        seen = sorted(levels & known)
+        if len(seen) > 1 and len(levels) <= 2 * len(seen):
+            return f"its levels ({some(seen, 3)}) suggest {what}, which nobody should be advised to change"
+    return ""
+
+
+def _nothing_said(feature: Feature, writer: Writer) -> str:
+    """Levels of a category that nobody could be advised to become, as a set or a single one; empty without any."""
+    levels = [level for level in feature.levels if says_nothing(level)]
+    if not levels or len(levels) == len(feature.levels):
+        return ""
+    written = [writer.level(str(level)) for level in levels]
+    if None in written:
+        return ""
+    return f"!= {written[0]}" if len(written) == 1 else f"not in {{{', '.join(map(str, written))}}}"
 
 
 def _is_ordered(feature: Feature) -> bool:
@@ -63,6 +96,14 @@ def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Ca
     free = [f for f in features if f.mutable]
     for f in free:
         new, old = writer.name(f.name), writer.name(f.name, primed=False)
+        personal = is_personal(f)
+        if personal and not is_inborn(f):
+            yield _from_name(f"{new} == {old}", "frozen", f), f"{personal}; {ONE_MOMENT}"
+            continue
+        beyond = _nothing_said(f, writer)
+        if beyond and not is_inborn(f):
+            why = "such a level says that nothing is known, and is nothing to become; who has it may keep it"
+            yield _from_name(f"{new} == {old} or {new} {beyond}", "never becomes", f), why
         if is_inborn(f):
             why = f"the name {f.name!r} suggests that nobody can change it; {ONE_MOMENT}"
             yield _from_name(f"{new} == {old}", "frozen", f), why
@@ -72,7 +113,7 @@ def name_rules(features: Iterable[Feature], writer: Writer) -> Iterator[tuple[Ca
         elif is_attained(f):
             why = f"the name {f.name!r} suggests something that is not lost once attained; {ONE_MOMENT}"
             yield _from_name(f"{new} >= {old}", "never falls", f), why
-    ages = [f for f in free if "age" in words_of(f) and only_grows(f)]
+    ages = [f for f in free if "age" in words_of(f.name) and only_grows(f)]
     for f, age in product([f for f in free if is_attained(f)], ages):
         why = f"the names suggest that {f.name!r} takes time to attain and that {age.name!r} is time; {ONE_MOMENT}"
         yield _from_name(f"{writer.rise(f.name)} => {writer.rise(age.name)}", "takes time", f, age), why

@@ -16,7 +16,7 @@ from ..errors import DataError, Fault, did_you_mean
 from ..rules import Rule, holds, in_words, parse
 from ..schema import Natural, Schema
 from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up, pairs_of
-from .names_and_graph import edge_rules, is_inborn, name_rules
+from .names_and_graph import edge_rules, is_inborn, is_personal, name_rules
 from .patterns import level_rules, order_rules, range_rules
 from .suggestion import Candidate, Suggestion, Writer
 
@@ -151,6 +151,7 @@ def suggest(
     *,
     label: str | None = None,
     least_support: int = LEAST_SUPPORT,
+    by_name: bool = False,
     seed: int = 0,
 ) -> tuple[Suggestion, ...]:
     """Rules to review: what names suggest, what moves together along the graph, and what no row of the table breaks.
@@ -169,6 +170,9 @@ def suggest(
         A column that is no feature.
     least_support
         How many rows a rule needs that it speaks of, and as many that it would forbid.
+    by_name
+        Only what names and levels of single features suggest (nobody changes it, it never falls, nobody becomes
+        it), which takes no time: pairs of features are left alone.
     seed
         What made-up rows are drawn with.
 
@@ -189,6 +193,8 @@ def suggest(
     _check(known, graph, least_support)
     columns, writer = columns_of(table, known), Writer(known)
     named = weighed_changes(name_rules([c.feature for c in columns.values()], writer), columns, known, seed)
+    if by_name:
+        return tuple(named)
     moving = [] if graph is None else weighed_changes(edge_rules(graph, columns, writer, seed), columns, known, seed)
     seen = weighed_rows(_row_rules(columns, least_support, writer), columns, known, seed)
     told = {s.rule.text for s in named}
@@ -210,7 +216,7 @@ def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> Non
 def _row_rules(columns: Mapping[str, ValueColumn], least_support: int, writer: Writer) -> Iterator[Candidate]:
     """Rules between two features that no row breaks, and that chance does not account for."""
     usable = list(columns.values())
-    fixed = {c.feature.name for c in usable if not c.feature.mutable or is_inborn(c.feature)}
+    fixed = {c.feature.name for c in usable if not c.feature.mutable or is_inborn(c.feature) or is_personal(c.feature)}
     pairs = [(a, b) for a, b in permutations(usable, 2) if not {a.feature.name, b.feature.name} <= fixed]
     # How many rules are looked at, so that chance can be shared among them.
     looked_at = (

@@ -15,7 +15,7 @@ from ..rules.notation import number
 from ..schema import Schema
 from .evidence import Bools, ValueColumn
 
-Kind = Literal["frozen", "never falls", "takes time", "moves with", "order", "levels", "range"]
+Kind = Literal["frozen", "never falls", "never becomes", "takes time", "moves with", "order", "levels", "range"]
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class Writer:
         if value is None:
             return None
         if column.feature.is_number:
-            return f"{self.name(column.feature.name)} == {number(value)}"
+            return f"{self.name(column.feature.name)} == {_written(column, value)}"
         return self._listed(column, [i for i, r in enumerate(column.feature.ranks) if r == value], negated=False)
 
     def _value(self, column: ValueColumn, value: float | None) -> str | None:
         if value is None:
             return None
         if column.feature.is_number:
-            return number(value)
+            return _written(column, value)
         return self._level(column, column.feature.ranks.index(int(value)))
 
     def _listed(self, column: ValueColumn, codes: list[int], *, negated: bool) -> str | None:
@@ -165,6 +165,13 @@ class Writer:
         return f"{name} {'not in' if negated else 'in'} {{{', '.join(map(str, levels))}}}"
 
     def _level(self, column: ValueColumn, code: int) -> str | None:
-        text = str(column.feature.levels[code])
+        return self.level(str(column.feature.levels[code]))
+
+    def level(self, text: str) -> str | None:
+        """A level, in quotes where it is no plain word; None where the language cannot write it."""
         plain = _BARE.fullmatch(text) and text not in _WORDS and text not in self.schema
         return text if plain else quoted(text)
+
+
+def _written(column: ValueColumn, value: float) -> str:
+    return column.feature.text(value) if column.feature.kind == "date" else number(value)

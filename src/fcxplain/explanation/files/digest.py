@@ -207,7 +207,7 @@ def _kind(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_timestamp(kind):
         # Parquet has no whole seconds.
         return pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz)
-    return kind if pa.types.is_boolean(kind) else None
+    return kind if pa.types.is_boolean(kind) or pa.types.is_date32(kind) else None
 
 
 def _cast(cells: pa.Array, kind: pa.DataType | None) -> pa.Array:
@@ -218,6 +218,8 @@ def _cast(cells: pa.Array, kind: pa.DataType | None) -> pa.Array:
         return pa.array(texts, pa.large_string()).cast(pa.large_binary())
     if pa.types.is_large_string(kind):
         return cells.cast(kind).cast(pa.large_binary())
+    if pa.types.is_date32(kind):
+        return cells.cast(pa.int32())
     if pa.types.is_timestamp(kind):
         return cells.cast(kind).cast(pa.int64())
     return cells.cast(pa.uint8() if pa.types.is_boolean(kind) else kind)

@@ -44,6 +44,7 @@ COMPRESSION = "zstd"
 AS_JSON = {KEY: b"json"}
 # What stands before the features, and after them and the rows as they are now.
 WHOLE, NUMBER, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+DAY = pa.date32()
 ABOUT = {
     "row": TEXT,  # or whatever kind the labels have
     "rank": WHOLE,
@@ -131,7 +132,7 @@ def is_json(field: pa.Field) -> bool:
 def _feature_field(feature: Feature) -> pa.Field:
     if feature.is_category:
         return _field(feature.name, feature.levels)
-    return pa.field(feature.name, WHOLE if feature.kind == "integer" else NUMBER)
+    return pa.field(feature.name, {"integer": WHOLE, "date": DAY}.get(feature.kind, NUMBER))
 
 
 def _field(name: str, values: Iterable[Any]) -> pa.Field:
@@ -244,7 +245,8 @@ def _feature_array(feature: Feature, table: pd.DataFrame, task: Task) -> pa.Arra
     field, natural = _feature_field(feature), task.schema.natural(table, [feature.name])[feature.name]
     if feature.is_number:
         try:
-            return pa.array(natural, NUMBER, from_pandas=True).cast(field.type)
+            found = pa.array(natural, NUMBER, from_pandas=True)
+            return (found.cast(pa.int32()) if feature.kind == "date" else found).cast(field.type)
         except pa.ArrowInvalid as error:
             raise _unwritable(field, str(error)) from error
     if (natural < 0).any():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...schema import Feature
 from ...task import Task
-from ..wording import amount, is_missing, percent, short
+from ..wording import amount, as_number, is_missing, percent, short
 
 BARS = 24
 HEIGHT = 100
@@ -64,7 +64,7 @@ class NumberSpread:
         if is_missing(value):
             return None
         start, wide, count = self._range
-        return round(float(np.clip((float(value) - start) / (wide * count), 0, 1)), 3)
+        return round(float(np.clip((as_number(self.feature, value) - start) / (wide * count), 0, 1)), 3)
 
     def words(self, now: Any, then: Any) -> str:
         """How many training rows have less, now and then."""
@@ -73,7 +73,9 @@ class NumberSpread:
         return f"Above {self._below(now)} of training rows now, {self._below(then)} then"
 
     def _below(self, value: Any) -> str:
-        return percent(float(np.searchsorted(self.values, float(value), side="left")) / len(self.values))
+        return percent(
+            float(np.searchsorted(self.values, as_number(self.feature, value), side="left")) / len(self.values)
+        )
 
 
 @dataclass(frozen=True, eq=False)

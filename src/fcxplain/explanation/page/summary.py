@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ...schema import Feature
+from ...schema.column import natural
 from ..reasons import Status
 from ..wording import amount, difference, label_text, short
 
@@ -90,7 +91,7 @@ def feature_counts(e: Explanation) -> list[FeatureCount]:
 
 def _counted(feature: Feature, now: pd.Series, then: pd.Series) -> FeatureCount:
     if feature.is_number:
-        moved = then.to_numpy(dtype=float) - now.to_numpy(dtype=float)
+        moved = natural(feature, then) - natural(feature, now)
         middle = float(np.nanquantile(moved, 0.5, method="nearest")) if not np.isnan(moved).all() else np.nan
         usual = f"{'median ' * (len(now) > 1)}{difference(feature, 0.0, middle)}" if middle == middle else ""
         return FeatureCount(feature, len(now), int((moved > 0).sum()), int((moved < 0).sum()), usual)
@@ -139,7 +140,7 @@ def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> Gro
 def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
     """Names of groups and who is in them."""
     if feature.is_number:
-        return _number_groups(feature, column.to_numpy(dtype=float))
+        return _number_groups(feature, natural(feature, column))
     values = np.asarray([amount(feature, v) for v in column.tolist()], dtype=object)
     counts = Counter(values.tolist())
     order = [amount(feature, level) for level in feature.levels]
