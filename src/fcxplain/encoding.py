@@ -73,6 +73,9 @@ class TableEncoder:
         Minimum and range of each number.
     units_ : dict of float
         See `Schema.units`.
+    usual_ : dict
+        A usual value of each feature, natural: the median, or the most common level. It stands for a value that has no
+        place in encoded columns and codes: one that is missing, or a level that is not in the schema.
     dtypes_ : dict
         Of the training columns, or wider ones where these cannot hold every legal value; `decode` restores them.
     is_single_ : bool
@@ -100,9 +103,10 @@ class TableEncoder:
             raise DataError("an encoder cannot be fitted on a table without rows")
         schema = schema.complete(train)
         natural = schema.checked(train)
-        extremes = {n: (float(natural[n].min()), float(natural[n].max())) for n in schema.numbers}
+        extremes = {n: (float(np.nanmin(natural[n])), float(np.nanmax(natural[n]))) for n in schema.numbers}
         scale = {name: (low, high - low or 1.0) for name, (low, high) in extremes.items()}
-        return self.restore(schema, scale, schema.units(train), dict(train[list(schema.names)].dtypes))
+        usual = {f.name: _usual(f, natural[f.name]) for f in schema}
+        return self.restore(schema, scale, schema.units(train), dict(train[list(schema.names)].dtypes), usual)
 
     def restore(
         self,
@@ -110,6 +114,7 @@ class TableEncoder:
         scale: Mapping[str, tuple[float, float]],
         units: Mapping[str, float],
         dtypes: Mapping[str, Any],
+        usual: Mapping[str, Any],
     ) -> Self:
         """Set the learned state directly, as when a saved model is loaded.
 
@@ -117,7 +122,7 @@ class TableEncoder:
         ----------
         schema : Schema
             The features.
-        scale, units, dtypes : mapping
+        scale, units, dtypes, usual : mapping
             As in the attributes.
 
         Returns
@@ -125,7 +130,7 @@ class TableEncoder:
         TableEncoder
             Itself.
         """
-        self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
+        self.schema_, self.scale_, self.units_, self.usual_ = schema, dict(scale), dict(units), dict(usual)
         self.dtypes_ = {name: fitting_dtype(schema[name], dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
         for feature in schema:
@@ -266,12 +271,32 @@ class TableEncoder:
         rows = np.arange(len(out)) * self.width_
         line = out.reshape(-1)
         for feature in self.schema_:
-            start, values = self.spans_[feature.name].start, natural[feature.name]
+            start, values = self.spans_[feature.name].start, self._known(feature, natural[feature.name])
             if feature.is_category:
                 line[rows + start + values] = 1
             else:
                 low, spread = self.scale_[feature.name]
                 out[:, start] = (values - low) / spread
+
+    def filled(self, natural: Natural) -> dict[str, NDArray[Any]]:
+        """Natural columns with a usual value for each that is missing or no level.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        dict of arrays
+            By name.
+        """
+        return {f.name: self._known(f, natural[f.name]) for f in self._fitted()}
+
+    def _known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
+        """Values, with a usual one for each that is missing or no level."""
+        others = np.isnan(values) if feature.is_number else values < 0
+        return np.where(others, self.usual_[feature.name], values) if others.any() else values
 
     def decode(self, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level.
@@ -348,9 +373,22 @@ class TableEncoder:
         SchemaError
             If the rows do not fit.
         """
-        schema = self._fitted()
-        natural = schema.checked(table)
-        return np.stack([f.codes(natural[f.name]) for f in schema], axis=1)
+        return self.codes_of_natural(self._fitted().checked(table))
+
+    def codes_of_natural(self, natural: Natural) -> NDArray[np.int64]:
+        """Nearest grid codes of natural columns, without any check.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        array of int
+            `n x features`.
+        """
+        return np.stack([f.codes(self._known(f, natural[f.name])) for f in self._fitted()], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
         """The table at grid codes; the inverse of `codes` on legal rows.
@@ -407,3 +445,11 @@ class TableEncoder:
 
             raise NotFittedError("this TableEncoder is not fitted yet; call fit(schema, train) first")
         return self.schema_
+
+
+def _usual(feature: Feature, values: NDArray[Any]) -> float:
+    """The lower median of a number, on its grid, or the most common level; that of the same with more of it is equal."""
+    if feature.is_category:
+        return int(np.bincount(values[values >= 0], minlength=1).argmax())
+    codes = np.sort(feature.codes(values[~np.isnan(values)]))
+    return float(feature.at(codes[(len(codes) - 1) // 2]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -62,8 +62,25 @@ class Options:
             raise DataError("explain", faults)
 
 
+def with_unreadable(task: Task, rows: pd.DataFrame, answer: Callable[[pd.DataFrame], Explanation]) -> Explanation:
+    """Answers for all rows that can be read; the others say what is wrong with them."""
+    table, reasons = task.readable(rows)
+    if not reasons:
+        return answer(rows)
+    which = np.setdiff1d(np.arange(len(rows)), list(reasons))
+    return answer(rows.iloc[which]).among(table, which, reasons)
+
+
 def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
     """What the search finds for rows, with reasons where they were asked for."""
+
+    def answer(some: pd.DataFrame) -> Explanation:
+        return _answered(search, some, options, RowCount(len(rows), on_progress, len(rows) - len(some)).tell)
+
+    return with_unreadable(search.task, rows, answer)
+
+
+def _answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
     tell, asked_why = RowCount(len(rows), on_progress).tell, bool(options.why_not)
     found = search.explain(rows, options.k, best_effort=options.best_effort, reasons=asked_why, on_progress=tell)
     if asked_why:
@@ -89,7 +106,7 @@ def answered_apart(
 
 def _with_reasons(found: Explanation, search: Search, options: Options, on_progress: OnProgress) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
-    found = replace(found, reasons=_not_looked_into(found))
+    found = replace(found, reasons={**found.reasons, **_not_looked_into(found)})
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
     if not len(place):
         return found

@@ -36,7 +36,7 @@ from .schema import Natural, Schema
 from .schema.column import short_float
 from .schema.roles import without_ignored
 from .schema.schema import named
-from .schema.validation import not_a_table
+from .schema.validation import not_a_table, salvaged
 from .text import Glance, counted
 
 # So many training rows are enough to see what a model usually answers.
@@ -314,6 +314,27 @@ class Task:
         """
         return self.schema.table(natural, index, self.dtypes)
 
+    def readable(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, tuple[str, ...]]]:
+        """All rows as far as they can be read, and every reason why some cannot, by their positions.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Rows with at least the features' columns.
+
+        Returns
+        -------
+        tuple of DataFrame and dict
+            The table, missing where a value cannot be read, and the reasons.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not there.
+        """
+        natural, reasons = salvaged(self.schema.features, rows)
+        return self.table(natural, rows.index) if reasons else rows, reasons
+
     def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
         """Rows as the model sees them, and their natural columns.
 
@@ -509,7 +530,7 @@ def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataF
 
 def _refitted(encoder: TableEncoder, schema: Schema) -> TableEncoder:
     """The encoder with its ranges and units, on a schema with the same columns."""
-    return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_)
+    return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_, encoder.usual_)
 
 
 def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClassifier:

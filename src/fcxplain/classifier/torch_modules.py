@@ -18,7 +18,7 @@ from ..errors import ClassifierError, Fault, FcxWarning
 from . import checking
 from .networks import empty_linear
 from .protocol import AdapterOptions, CheckedClassifier
-from .rows import legal_codes
+from .rows import encoded, legal_codes
 
 # Rows sent through a module at a time: larger batches gain nothing and cost memory.
 CHUNK = 65_536
@@ -54,7 +54,7 @@ class TorchReading:
 
     def __call__(self, rows: pd.DataFrame) -> Tensor:
         """Probabilities in double precision."""
-        out = two_columns(self.outputs(self.encoder.encode(rows)).double(), self.probabilities)
+        out = two_columns(self.outputs(encoded(rows, self.encoder, type(self.model).__name__)).double(), self.probabilities)
         return out if self.probabilities else out.softmax(dim=1)
 
     def outputs(self, x: Tensor) -> Tensor:

@@ -227,8 +227,13 @@ class Explanation:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Rows that needed an answer: all but those that have the class wanted already."""
-        return np.asarray(self.row_status != Status.ALREADY)
+        """Rows that needed an answer: all but those that have the class wanted already, or cannot be read."""
+        return ~np.isin(self.row_status, [str(Status.ALREADY), str(Status.UNREADABLE)])
+
+    @property
+    def all_wanted(self) -> bool:
+        """Whether the class wanted is known of every row: not of an unreadable one that might want either."""
+        return self.task.target is not None or not (self.row_status == Status.UNREADABLE).any()
 
     @property
     def before(self) -> pd.DataFrame:
@@ -333,6 +338,47 @@ class Explanation:
         i = answer_number(self, which)
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
+
+    def among(self, rows: pd.DataFrame, which: NDArray[np.int64], unreadable: Mapping[int, Sequence[str]]) -> Explanation:
+        """The same for more rows, of which those asked are `which`; the others are unreadable.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            All rows.
+        which : ndarray of int
+            Positions of those that were asked.
+        unreadable : mapping
+            What is wrong with each of the others, by position.
+
+        Returns
+        -------
+        Explanation
+        """
+
+        def spread(values: NDArray[Any] | None, fill: Any) -> NDArray[Any] | None:
+            if values is None:
+                return None
+            whole = np.full(len(rows), fill, dtype=object if fill is None else values.dtype)
+            whole[which] = values
+            return whole
+
+        status = np.full(len(rows), str(Status.UNREADABLE), dtype=object)
+        status[which] = self.row_status
+        names = labels(rows.index)
+        reasons = {int(which[i]): reason for i, reason in self.reasons.items()} | {
+            i: WhyNot.unreadable(names[i], *said) for i, said in unreadable.items()
+        }
+        return replace(
+            self,
+            rows=rows[list(self.task.schema.names)],
+            wanted=spread(self.wanted, self.task.target),
+            row_status=status,
+            place=which[self.place],
+            reasons=dict(sorted(reasons.items())),
+            calls=spread(self.calls, 0),
+            cut_short=spread(self.cut_short, False),
+        )
 
     def under(self, task: Task) -> Explanation:
         """The same answers checked again with other rules or another model.
@@ -493,7 +539,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     return Explanation(
         task=task,
         method=found[0].method,
-        rows=rows[list(task.schema.names)],
+        rows=_rows_of(task, rows, parts),
         wanted=of_rows("wanted", None),
         row_status=of_rows("row_status", None),
         answers=pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True),
@@ -509,6 +555,14 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         cut_short=None if any(part.cut_short is None for part in found) else of_rows("cut_short", False),
         draws=max(part.draws for part in found),
     )
+
+
+def _rows_of(task: Task, rows: pd.DataFrame, parts: Sequence[Part]) -> pd.DataFrame:
+    """The rows as they were given, or as far as they could be read."""
+    if not any((part.row_status == Status.UNREADABLE).any() for _, part in parts):
+        return rows[list(task.schema.names)]
+    order = np.argsort(np.concatenate([where for where, _ in parts]))
+    return pd.concat([part.rows for _, part in parts]).iloc[order]
 
 
 def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Overrides) -> Bools:

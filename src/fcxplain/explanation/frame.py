@@ -26,6 +26,7 @@ WITHOUT = {
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
     "timed_out": "has no answer: its budget was spent before one was found (timed_out)",
+    "unreadable": "has no answer, since it cannot be read (unreadable)",
 }
 
 
@@ -101,7 +102,7 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     answer, row = e.lines
     status, classes = e.row_status[row], pd.Series(list(e.task.classes)).dtype
     status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": pd.Series(e.wanted[row], dtype=classes)}
+    of_row = {"status": pd.Series(status, dtype=str), "wanted": pd.Series(e.wanted[row], dtype=classes if e.all_wanted else _nullable(classes))}
     if e.reasons:
         of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
     of_answer = {

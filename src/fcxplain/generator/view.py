@@ -173,7 +173,7 @@ def refused_rows(
     wanted = task.wanted(predicted)
     refused = np.asarray(predicted != wanted)
     rows = table[refused]
-    allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
+    allowed = None if boxes is None else boxes.of(task.encoder.filled(task.schema.natural(rows)))
     x = task.encoder.encode(rows)
     answers = None if explain is None else _answers(task, rows, x, explain, seed)
     return TrainingRows(x, class_indices(task, wanted[refused]), allowed, answers)

@@ -50,6 +50,10 @@ class ProofBatch:
         self.places = task.class_places(wanted)
         self.region = task.region(before)
         self.uncertain = self.region.uncertain
+        self.known = np.logical_and.reduce(
+            [~np.isnan(before[f.name]) if f.is_number else before[f.name] >= 0 for f in task.schema]
+        )
+        """Rows whose every value is a number or a level."""
         self.reason = np.full(len(wanted), "", dtype=object)
         self.possible = np.zeros(len(wanted), dtype=bool)
         self.witness: dict[str, NDArray[Any]] = {n: v.copy() for n, v in before.items()}

@@ -75,7 +75,7 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
     """The classifier's own module as numbers, if it can be read, the columns that it reads, and what was in the way."""
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
-    encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes)
+    encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes, source.usual_)
     if classifier.module is None or classifier.parts or source.names != encoder.names:
         return None, encoder, ()
     import torch

@@ -30,6 +30,8 @@ from ..task import Task
 MOST_VALUES = 2**19
 # Numbers in the largest array that is made.
 MOST_CELLS = 2**27
+# What stands for a missing number: no value that a column may hold.
+GAP = -np.inf
 # Combinations of values tried in the cells of a box for rules on several values at once.
 TRIED_VALUES = 4096
 
@@ -44,7 +46,7 @@ class FeatureCells:
     first: Places
     last: Places
     elsewhere: dict[float, int]
-    """Cells of values that are not on the grid."""
+    """Cells of values that are not on the grid; `GAP` stands for a missing one."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -53,10 +55,14 @@ class FeatureCells:
         """Which cells have codes between two."""
         return np.asarray((self.first <= high) & (self.last >= low) & (self.first <= self.last) & (low <= high))
 
+    def knows(self, value: Any) -> bool:
+        """Whether a value off the grid has a cell."""
+        return _key_of(value) in self.elsewhere
+
     def of(self, feature: Feature, value: Any) -> int:
         """The cell of a value."""
-        if float(value) in self.elsewhere:
-            return self.elsewhere[float(value)]
+        if self.knows(value):
+            return self.elsewhere[_key_of(value)]
         code = int(feature.codes(np.asarray([value]))[0])
         return int(np.flatnonzero(self.between(code, code))[0])
 
@@ -101,7 +107,12 @@ def cell_sides(
 
 def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
     grid = feature.at(np.arange((feature.top or 0) + 1))
-    return grid if feature.is_category else np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
+    return np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
+
+
+def _key_of(value: Any) -> float:
+    """What a value off the grid is found by: no missing number is equal to another."""
+    return GAP if value != value else float(value)
 
 
 def _grid(
@@ -120,7 +131,7 @@ def _grid(
             place.append(i)
             first.append(1)
             last.append(0)
-        elsewhere[float(value)] = cell
+        elsewhere[_key_of(value)] = cell
     return FeatureCells(np.asarray(first), np.asarray(last), elsewhere), np.asarray(place)
 
 

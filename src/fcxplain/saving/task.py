@@ -83,6 +83,7 @@ def _encoder_content(encoder: TableEncoder) -> dict[str, Any]:
     return {
         "scale": {name: list(pair) for name, pair in encoder.scale_.items()},
         "units": dict(encoder.units_),
+        "usual": dict(encoder.usual_),
         "dtypes": {name: _dtype_content(dtype) for name, dtype in encoder.dtypes_.items()},
     }
 
@@ -101,7 +102,12 @@ def _restored_encoder(schema: Schema, content: Mapping[str, Any]) -> TableEncode
     if not all(spread > 0 for _, spread in scale.values()) or not all(unit > 0 for unit in units.values()):
         raise FormatError("the encoder has a range or a unit that is not above 0")
     dtypes = {name: _restored_dtype(content["dtypes"][name]) for name in schema.names}
-    return TableEncoder().restore(schema, scale, units, dtypes)
+    # Models that were saved before rows could have gaps know no usual values, and need none.
+    known = content.get("usual", {})
+    usual = {f.name: f.at(np.zeros(1, dtype=np.int64))[0].item() for f in schema} | dict(known)
+    if set(usual) != set(schema.names) or not all(f.on_grid(np.asarray([usual[f.name]])).all() for f in schema):
+        raise FormatError("the encoder has usual values that are none of the schema's")
+    return TableEncoder().restore(schema, scale, units, dtypes, usual)
 
 
 def _restored_dtype(content: Any) -> Any:

@@ -35,8 +35,6 @@ from .spending import Spending
 SPARE = 2
 # How far rows of an expensive model are looked at: 1 leaves out pairs and second looks, 2 proofs and last resorts.
 DEEPEST = 3
-# The part of its calls that a row keeps back for values off the grid (see `Search`).
-HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
 DRAWN_FIRST, SPARSIFIED = 4, 2
 # Rows that proofs are looked for at a time, between two looks at the clock.
@@ -120,7 +118,8 @@ def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
     spending.charge(proved.asked)
     spending.show(proved.calls)
     rows = np.flatnonzero(proved.possible)
-    return batch.tried(rows, context.task.encoder.codes(proved.witness)[rows], REFINE), proved.impossible
+    codes = batch.space.codes(batch.rows, rows, context.task.schema.natural(proved.witness.iloc[rows]))
+    return batch.tried(rows, codes, REFINE), proved.impossible
 
 
 def _affordable(left: Codes) -> Codes:
@@ -249,12 +248,9 @@ class StepRunner:
         return Batch(context, present, spending, self.weights, context.legal.region(present), self.k)
 
     def _allowed(self, present: Rows) -> Codes:
-        """Calls that may go into each row; those with values off the grid keep some back for them."""
-        if present.calls is not None:
-            return present.calls
+        """Calls that may go into each row."""
         calls = self.context.settings.budget.calls
-        waits = (present.off_grid & self.context.space.movable).any(axis=1)
-        return np.where(waits, calls - calls // HELD_BACK, calls)
+        return np.full(len(present), calls) if present.calls is None else present.calls
 
     def _result(self, batch: Batch, pool: Candidates, found: Found | None = None) -> SearchResult:
         account, status = batch.spending.account, np.full(len(batch), Status.NOT_FOUND, dtype=object)
@@ -268,7 +264,7 @@ class StepRunner:
     def ordered(self, present: Rows, pool: Candidates) -> Candidates:
         """Answers in order of choice, and some to spare."""
         if self.weights.density:
-            pool = measured(self.weights, self.context.shared.density, pool, self.k)
+            pool = measured(self.weights, self.context.shared.density, present, pool, self.k)
         if self.k == 1:
             return pool.best(1 + SPARE)
         return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
@@ -282,6 +278,6 @@ class StepRunner:
         pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
         pool = few_first(batch, pool)
         if self.weights.support:
-            pool = supported(self.weights, self.context.shared.density, pool)
+            pool = supported(self.weights, self.context.shared.density, batch.rows, pool)
         most = self.k + spare + (LOOKED_AT + self.k if self.weights.density else 0)
         return diverse(pool, batch.rows.codes, most).cheapest(most) if self.k > 1 else pool.best(most)

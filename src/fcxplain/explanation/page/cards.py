@@ -28,6 +28,7 @@ WITHOUT = {
     Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}.",
     Status.NOT_FOUND: "No answer was found. That does not prove that there is none.",
     Status.TIMED_OUT: "The budget of this row was spent before an answer was found. A larger one may do.",
+    Status.UNREADABLE: "This row cannot be read, so that nothing was looked for.",
 }
 
 

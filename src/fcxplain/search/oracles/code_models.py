@@ -199,7 +199,8 @@ class _Values:
         return self._of(i, np.asarray(values, dtype=np.float64).tobytes())
 
     def _shown(self, i: int, held: bytes) -> Floats:
-        values = np.frombuffer(held)
+        values: NDArray[Any] = np.frombuffer(held)
+        values = values.astype(np.int64) if self._grids[self._names[i]].dtype.kind == "i" else values
         others: Natural = {n: np.full(len(values), grid[0]) for n, grid in self._grids.items()}
         return self._columns(self._table({**others, self._names[i]: values}))
 
@@ -262,7 +263,7 @@ class TreeCodes:
     def learn(self, i: int, values: NDArray[Any]) -> None:
         """See `CodeModel`."""
         known, grid = self.space.names[i], self.sides.grids[i]
-        if not all(float(v) in grid.elsewhere for v in values):
+        if not all(grid.knows(v) for v in values):
             self._values[known] = np.unique(np.concatenate([self._values[known], values]))
             self._build()
 

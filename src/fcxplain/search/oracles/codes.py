@@ -85,9 +85,10 @@ class CodeOracle:
 
     def _part(self, i: int, present: Rows, row: Codes, codes: Codes, own: dict[int, NDArray[Any]]) -> NDArray[Any]:
         """What one feature adds; `own` has what rows' values add where some are off the grid."""
-        part = self.model.of_codes(i, codes)
-        if i in own:
-            stays = (codes == present.codes[row, i]) & present.off_grid[row, i]
+        if i not in own:
+            return self.model.of_codes(i, codes)
+        part, stays = self.model.of_codes(i, np.minimum(codes, self.space.tops[i])), codes > self.space.tops[i]
+        if stays.any():
             part = np.where(stays[:, None], own[i][row], part)
         return part
 
