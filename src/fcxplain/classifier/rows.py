@@ -76,7 +76,7 @@ def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
 
 def encoded(rows: pd.DataFrame, encoder: TableEncoder, name: str) -> Tensor:
     """Rows in an encoder's columns, for a model that reads these; what has no place in them is refused."""
-    natural, faults = encoder.schema_.checked(rows), []
+    natural, faults = encoder.schema_.natural(rows), []
     for feature in encoder.schema_:
         others = ~feature.on_grid(natural[feature.name]) if feature.is_category else np.isnan(natural[feature.name])
         if others.any():

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from ..hashing import fingerprint
 from ..rules import Rule, in_words
-from ..schema import Schema
+from ..schema import Feature, Schema
+from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of
@@ -175,6 +176,7 @@ class Certificate:
     model: str | None = None
     rules_id: str = ""
     cut_short: bool | None = None
+    noted: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -197,6 +199,8 @@ class Certificate:
             data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
         if self.cut_short is None:
             del data["cut_short"]
+        if not self.noted:
+            del data["noted"]
         return data
 
     def __str__(self) -> str:
@@ -266,6 +270,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             repeat(model_id(e.task)),
             rules_ids(e.task, e.own, place),
             cut_short,
+            (e.noted.get(row, ()) for row in place.tolist()),
         )
     )
 
@@ -293,6 +298,29 @@ def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, change
         for i, one in zip(lines.tolist(), map(change, now, then), strict=True):
             made[i] += (one,)
     return made
+
+
+def unusual(schema: Schema, rows: pd.DataFrame, which: Bools) -> dict[int, tuple[str, ...]]:
+    """What of rows is missing, outside guessed bounds or no known level, in words, by position; of some of them."""
+    found: dict[int, tuple[str, ...]] = {}
+    for feature, natural in ((f, schema.natural(rows, [f.name])[f.name]) for f in schema):
+        low, high = (_or(feature.low, -np.inf), _or(feature.high, np.inf)) if feature.is_number else (0, np.inf)
+        known = (natural >= low) & (natural <= high)
+        for i in np.flatnonzero(which & ~known).tolist():
+            found[i] = (*found.get(i, ()), _unusual(feature, rows[feature.name].iloc[i]))
+    return dict(sorted(found.items()))
+
+
+def _unusual(feature: Feature, value: Any) -> str:
+    if is_missing(value):
+        return f"{feature.title} is missing"
+    if feature.is_category:
+        return f"{feature.title} is {plain(value)}, which no training row has"
+    return f"{feature.title} is {plain(value)}, outside {feature.low} to {feature.high}, where the training rows lie"
+
+
+def _or(bound: float | None, otherwise: float) -> float:
+    return otherwise if bound is None else bound
 
 
 def labels(index: pd.Index) -> list[Any]:

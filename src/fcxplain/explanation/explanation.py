@@ -22,7 +22,7 @@ from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
-from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, written
+from .certificate import Certificate, Change, changes_of, issued, labels, lof_of, unusual, written
 from .checks import Bools, ChangeCosts, Checks, check
 from .files.parquet import write_answers
 from .frame import answer_number, column_named, frame_of
@@ -239,6 +239,11 @@ class Explanation:
     def before(self) -> pd.DataFrame:
         """The row that each answer is for, line by line."""
         return self.rows.iloc[self.place]
+
+    @cached_property
+    def noted(self) -> dict[int, tuple[str, ...]]:
+        """What is unusual about rows as they are, by position: values that no training row has, and gaps."""
+        return unusual(self.task.schema, self.rows, self.row_status != Status.UNREADABLE)
 
     @cached_property
     def frame(self) -> pd.DataFrame:

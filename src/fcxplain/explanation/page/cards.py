@@ -119,6 +119,7 @@ class Deck:
         certificate = self.explanation.certificates[i]
         lines = tuple(map(self._line, certificate.changes))
         says = _says(certificate, self._close(i)) + (f" {CUT_SHORT.capitalize()}." if certificate.cut_short else "")
+        says += "".join(f" Note: {short(said, LONGEST)}." for said in certificate.noted)
         return Answer(says, tuple(_failures(certificate)), lines, certificate)
 
     def _close(self, i: int) -> str:
