@@ -114,7 +114,7 @@ class TableEncoder:
         scale: Mapping[str, tuple[float, float]],
         units: Mapping[str, float],
         dtypes: Mapping[str, Any],
-        usual: Mapping[str, Any],
+        usual: Mapping[str, Any] | None = None,
     ) -> Self:
         """Set the learned state directly, as when a saved model is loaded.
 
@@ -123,14 +123,16 @@ class TableEncoder:
         schema : Schema
             The features.
         scale, units, dtypes, usual : mapping
-            As in the attributes.
+            As in the attributes; without `usual`, the first legal values.
 
         Returns
         -------
         TableEncoder
             Itself.
         """
-        self.schema_, self.scale_, self.units_, self.usual_ = schema, dict(scale), dict(units), dict(usual)
+        self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
+        first = {f.name: f.at(np.zeros(1, dtype=np.int64))[0].item() for f in schema}
+        self.usual_ = first | dict(usual or {})
         self.dtypes_ = {name: fitting_dtype(schema[name], dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
         for feature in schema:

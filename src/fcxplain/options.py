@@ -16,6 +16,8 @@ from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
 from .progress import EXPLAINING, OnProgress, Progress, RowCount
+from .rules import in_words
+from .rules.check import truth
 from .search import Budget, CostWeights, Search, why_not
 from .search.cost import weights_for
 from .task import Task
@@ -68,7 +70,7 @@ def with_unreadable(task: Task, rows: pd.DataFrame, answer: Callable[[pd.DataFra
     if not reasons:
         return answer(rows)
     which = np.setdiff1d(np.arange(len(rows)), list(reasons))
-    return answer(rows.iloc[which]).among(table, which, reasons)
+    return answer(table.iloc[which]).among(table, which, reasons)
 
 
 def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
@@ -86,7 +88,7 @@ def _answered(search: Search, rows: pd.DataFrame, options: Options, on_progress:
     if asked_why:
         found = _with_reasons(found, search, options, tell)
         tell(Progress(EXPLAINING, len(rows), len(rows)))
-    return found
+    return _with_undecided(found)
 
 
 def answered_apart(
@@ -130,6 +132,26 @@ def _with_reasons(found: Explanation, search: Search, options: Options, on_progr
     status[place[[reason.status == Status.IMPOSSIBLE for reason in reasons]]] = Status.IMPOSSIBLE
     every_reason = {**found.reasons, **dict(zip(place.tolist(), reasons, strict=True))}
     return replace(found, row_status=status, reasons=dict(sorted(every_reason.items())), effort=spent)
+
+
+def _with_undecided(found: Explanation) -> Explanation:
+    """The same, and for rows without an answer, which rules cannot be decided since a value is missing."""
+    place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
+    if not len(place) or not any(f.missing for f in found.task.schema):
+        return found
+    rows, reasons = found.rows.iloc[place], dict(found.reasons)
+    now = found.task.schema.natural(rows)
+    for rule in found.task.rules:
+        unknown = ~(truth(rule.formula, now, now) | truth(rule.formula, now, now, wanted=False))
+        for i in np.flatnonzero(np.broadcast_to(unknown, len(place))).tolist():
+            gaps = [f.title for f in found.task.schema if f.name in rule.features and f.is_missing(now[f.name])[i]]
+            if not gaps:
+                continue
+            said = f"The rule “{in_words(rule)}” cannot be decided, since {' and '.join(gaps)} is missing."
+            position, status = int(place[i]), str(found.row_status[place[i]])
+            known = reasons.get(position) or WhyNot(labels(rows.index[[i]])[0], status, (), None, "")
+            reasons[position] = replace(known, words=f"{known.words} {said}".strip())
+    return replace(found, reasons=dict(sorted(reasons.items())))
 
 
 def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:

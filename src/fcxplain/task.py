@@ -588,7 +588,9 @@ def _answers_gaps(
 
 
 def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    missing = schema.missing(train)[[f.name for f in schema if f.missing in (None, "never") and f.name in train.columns]]
+    missing = schema.missing(train)[
+        [f.name for f in schema if f.missing in (None, "never") and f.name in train.columns]
+    ]
     rows = missing.any(axis=1).to_numpy(dtype=bool)
     if rows.any():
         counts = missing.sum()

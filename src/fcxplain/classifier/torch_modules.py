@@ -54,7 +54,9 @@ class TorchReading:
 
     def __call__(self, rows: pd.DataFrame) -> Tensor:
         """Probabilities in double precision."""
-        out = two_columns(self.outputs(encoded(rows, self.encoder, type(self.model).__name__)).double(), self.probabilities)
+        out = two_columns(
+            self.outputs(encoded(rows, self.encoder, type(self.model).__name__)).double(), self.probabilities
+        )
         return out if self.probabilities else out.softmax(dim=1)
 
     def outputs(self, x: Tensor) -> Tensor:

@@ -197,7 +197,11 @@ BestEffort = Annotated[
     bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Refuse the rows if one cannot be read, and end with code 1 unless each that needs one has a verified answer.")
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse the rows if one cannot be read, and end with code 1 unless each that needs one has a verified answer.",
+    ),
 ]
 
 

@@ -153,6 +153,8 @@ class Certificate:
         Fingerprints of the model's answers (None: it has none), and of features and rules.
     cut_short : bool or None
         Whether the row's budget ended before the search did, which might have found better; None: not known.
+    noted : tuple of str
+        What is unusual about the row as it is: values that no training row has, and missing ones.
     """
 
     row: Any

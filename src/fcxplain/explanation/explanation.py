@@ -344,7 +344,9 @@ class Explanation:
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
 
-    def among(self, rows: pd.DataFrame, which: NDArray[np.int64], unreadable: Mapping[int, Sequence[str]]) -> Explanation:
+    def among(
+        self, rows: pd.DataFrame, which: NDArray[np.int64], unreadable: Mapping[int, Sequence[str]]
+    ) -> Explanation:
         """The same for more rows, of which those asked are `which`; the others are unreadable.
 
         Parameters

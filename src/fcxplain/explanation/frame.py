@@ -90,7 +90,19 @@ def _rows(e: Explanation, label: Hashable) -> list[int]:
     return [int(i) for i in found if i >= 0]
 
 
-ABOUT = ("row", "rank", "status", "wanted", "predicted", "probability", "cost", "changes", "changed", "noted", "why_not")
+ABOUT = (
+    "row",
+    "rank",
+    "status",
+    "wanted",
+    "predicted",
+    "probability",
+    "cost",
+    "changes",
+    "changed",
+    "noted",
+    "why_not",
+)
 """What stands before the features."""
 # Features whose changes fit into one whole number beside the number of a group.
 WORD = 30
@@ -102,7 +114,10 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     answer, row = e.lines
     status, classes = e.row_status[row], pd.Series(list(e.task.classes)).dtype
     status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": pd.Series(e.wanted[row], dtype=classes if e.all_wanted else _nullable(classes))}
+    of_row = {
+        "status": pd.Series(status, dtype=str),
+        "wanted": pd.Series(e.wanted[row], dtype=classes if e.all_wanted else _nullable(classes)),
+    }
     if e.noted:
         said = ["; ".join(e.noted.get(i, ())) or None for i in range(len(e))]
         of_row["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)

@@ -116,7 +116,11 @@ class AtomLimits:
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps &= limits.keeps
         fixed = ~feature.may_give_way(self.before[feature.name])
-        return Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps) if fixed.any() else Interval(low, high, keeps)
+        return (
+            Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
+            if fixed.any()
+            else Interval(low, high, keeps)
+        )
 
     def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
         """The levels of a category that all its atoms allow, `rows x levels`."""

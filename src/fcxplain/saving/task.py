@@ -103,9 +103,8 @@ def _restored_encoder(schema: Schema, content: Mapping[str, Any]) -> TableEncode
         raise FormatError("the encoder has a range or a unit that is not above 0")
     dtypes = {name: _restored_dtype(content["dtypes"][name]) for name in schema.names}
     # Models that were saved before rows could have gaps know no usual values, and need none.
-    known = content.get("usual", {})
-    usual = {f.name: f.at(np.zeros(1, dtype=np.int64))[0].item() for f in schema} | dict(known)
-    if set(usual) != set(schema.names) or not all(f.on_grid(np.asarray([usual[f.name]])).all() for f in schema):
+    usual = content.get("usual", {})
+    if not all(name in schema and schema[name].on_grid(np.asarray([v])).all() for name, v in usual.items()):
         raise FormatError("the encoder has usual values that are none of the schema's")
     return TableEncoder().restore(schema, scale, units, dtypes, usual)
 

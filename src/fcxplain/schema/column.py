@@ -189,7 +189,10 @@ def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) ->
 def _is_kept(values: NDArray[Any], column: Any) -> bool:
     """Whether a dtype holds values as they are: not as text what is none."""
     pairs = zip(values.tolist(), column.tolist(), strict=True)
-    return all(is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) or a is None and is_missing(b) for a, b in pairs)
+    return all(
+        is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) or a is None and is_missing(b)
+        for a, b in pairs
+    )
 
 
 def _written_number(feature: Feature, natural: NDArray[np.float64], dtype: Any) -> Any:

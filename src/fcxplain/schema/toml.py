@@ -14,7 +14,20 @@ from ..files import write_whole
 from .feature import Feature
 from .inference import Guess
 
-FIELDS = ("kind", "low", "high", "step", "decimals", "levels", "ranks", "mutable", "label", "unit", "guessed", "missing")
+FIELDS = (
+    "kind",
+    "low",
+    "high",
+    "step",
+    "decimals",
+    "levels",
+    "ranks",
+    "mutable",
+    "label",
+    "unit",
+    "guessed",
+    "missing",
+)
 _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from .feature import MISSING, Feature, plain
 MAX_FLOAT = np.finfo(np.float64).max
 EMPTY = "is empty or marked as missing, e.g. n/a"
 """What is wrong with a column in which a value is missing."""
-GAPS = "Fill it in or leave the row out; or give the model an imputer, keep the gaps in its training rows and fit again."
+GAPS = "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps."
 """What to do about it."""
 
 
@@ -153,7 +153,7 @@ def _all_whole(values: NDArray[np.float64]) -> bool:
 def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
     """A column that should hold numbers and holds other things: cell by cell."""
     missing = column.isna().to_numpy(dtype=bool)
-    odd = np.array([not isinstance(v, Number) or isinstance(v, bool) for v in column.tolist()]) & ~missing
+    odd = np.array([not isinstance(v, Real) or isinstance(v, bool) for v in column.tolist()], dtype=bool) & ~missing
     values = pd.to_numeric(column.mask(odd | missing), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
     rest = [replace(f, rows=f.rows & ~odd) for f in _number_faults(feature, column, values)]

@@ -210,7 +210,10 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
         calls=calls,
         cut_short=cut_short,
         draws=draws,
-        reasons={i: WhyNot.unreadable(labels(inquiry.table.index[[i]])[0], said) for i, said in sorted(inquiry.failures.items())},
+        reasons={
+            i: WhyNot.unreadable(labels(inquiry.table.index[[i]])[0], said)
+            for i, said in sorted(inquiry.failures.items())
+        },
     )
 
 

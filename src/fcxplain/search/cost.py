@@ -123,7 +123,9 @@ def supported(weights: CostWeights, density: Density, present: Rows, pool: Candi
     """Candidates with the price of unusual categories on top."""
     if not weights.support or not len(density.categories):
         return pool
-    return replace(pool, price=pool.price + weights.support * (density.count(present.legal(pool.row, pool.codes)) <= USUAL))
+    return replace(
+        pool, price=pool.price + weights.support * (density.count(present.legal(pool.row, pool.codes)) <= USUAL)
+    )
 
 
 def measured(weights: CostWeights, density: Density, present: Rows, pool: Candidates, k: int) -> Candidates:
