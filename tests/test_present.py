@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from fcxplain import Feature, FCx, Schema, Task, read_answers, verify
+from fcxplain import FCx, Feature, Schema, Task, read_answers, verify
 from fcxplain.errors import FcxWarning, SchemaError
 from fcxplain.explanation import Explanation
 
@@ -74,18 +74,22 @@ def tolerant() -> FCx:
 def test_guessed_bounds_and_levels_are_told_from_stated_ones() -> None:
     table, _ = people()
     guessed = Schema.infer(table)
-    assert guessed["age"].guessed == ("low", "high") and guessed["job"].guessed == ("levels",)
-    assert "bounds guessed" in repr(guessed) and "levels guessed" in str(guessed)
+    assert guessed["age"].guessed == ("low", "high")
+    assert guessed["job"].guessed == ("levels",)
+    assert "bounds guessed" in repr(guessed)
+    assert "levels guessed" in str(guessed)
     stated = guessed.replace("age", high=90)
     assert stated["age"].guessed == ("low",)
     completed = Schema((Feature("age", "integer", low=0), Feature("job", "categorical"))).complete(table)
-    assert completed["age"].guessed == ("high",) and completed["job"].guessed == ("levels",)
+    assert completed["age"].guessed == ("high",)
+    assert completed["job"].guessed == ("levels",)
 
 
 def test_what_is_guessed_and_what_becomes_of_gaps_survive_toml() -> None:
     schema = Schema.infer(people()[0]).replace("age", high=90, missing="may_be_filled")
     again = Schema.from_toml(schema.to_toml())
-    assert again == schema and again["age"].missing == "may_be_filled"
+    assert again == schema
+    assert again["age"].missing == "may_be_filled"
     assert [f.guessed for f in again] == [f.guessed for f in schema]
     assert Schema.from_dict(schema.to_dict())["age"].guessed == ("low",)
 
@@ -108,7 +112,8 @@ def test_an_age_beyond_the_training_rows_is_explained_and_noted(tolerant: FCx) -
     line = answer.frame.iloc[1]
     assert line["age"] == 95 or 18 <= line["age"] <= 87
     assert line["noted"] == "age is 95, outside 18 to 87, where the training rows lie"
-    assert answer.certificate(1).noted == (line["noted"],) and line["noted"] in str(answer.certificate(1))
+    assert answer.certificate(1).noted == (line["noted"],)
+    assert line["noted"] in str(answer.certificate(1))
     assert "outside 18 to 87" in answer.to_html()
     assert answer.frame["noted"].isna().tolist() == [True, False, True]
 
@@ -133,7 +138,8 @@ def test_a_level_that_the_model_refuses_costs_one_row(column: str) -> None:
     assert answer.status.tolist() == ["verified", "unreadable", "verified"]
     assert "unknown categories ['elsewhere']" in answer.why_not[1]
     alone = fcx.explain(rows.iloc[[1]])
-    assert alone.status.tolist() == ["unreadable"] and alone.why_not[1] == answer.why_not[1]
+    assert alone.status.tolist() == ["unreadable"]
+    assert alone.why_not[1] == answer.why_not[1]
 
 
 def test_a_network_has_no_column_for_a_level_never_seen() -> None:
@@ -157,8 +163,10 @@ def test_stated_bounds_and_levels_are_binding() -> None:
     rows.loc[1, "job"] = "pilot"
     rows.loc[2, "income"] = 99_000
     answer = fcx.explain(rows)
-    assert answer.status[1] == "unreadable" and set(answer.status.drop(1)) <= {"verified", "already"}
-    assert "is above 87: 95" in answer.why_not[1] and "'pilot', no known level" in answer.why_not[1]
+    assert answer.status[1] == "unreadable"
+    assert set(answer.status.drop(1)) <= {"verified", "already"}
+    assert "is above 87: 95" in answer.why_not[1]
+    assert "'pilot', no known level" in answer.why_not[1]
     with pytest.raises(SchemaError) as error:
         fcx.explain(rows, strict=True)
     assert {fault.place for fault in error.value.faults} == {"column 'age'", "column 'job'"}
@@ -173,13 +181,16 @@ def test_every_reason_of_a_bad_row_is_told_and_the_others_are_answered(tolerant:
     rows.loc[3, "income"] = None
     answer = tolerant.explain(rows)
     assert answer.status.tolist() == ["verified", "verified", "unreadable", "unreadable"]
-    assert "should be integer but is 'old'" in answer.why_not[2] and "is infinite" in answer.why_not[2]
+    assert "should be integer but is 'old'" in answer.why_not[2]
+    assert "is infinite" in answer.why_not[2]
     assert "imputer" in answer.why_not[3]
     assert answer.counts == {"verified": 2, "unreadable": 2}
-    assert "unreadable" in answer.to_html() and "is infinite" in answer.to_html()
+    assert "unreadable" in answer.to_html()
+    assert "is infinite" in answer.to_html()
     answer.to_parquet(tmp_path / "answers.parquet")
     again = read_answers(tmp_path / "answers.parquet", tolerant)
-    assert again.status.tolist() == answer.status.tolist() and again.why_not[2] == answer.why_not[2]
+    assert again.status.tolist() == answer.status.tolist()
+    assert again.why_not[2] == answer.why_not[2]
     assert verify(tolerant.task_, rows, tmp_path / "answers.parquet").passed
     clean = tolerant.explain(refused(tolerant, 2))
     pd.testing.assert_frame_equal(clean.frame, answer.frame.head(2).drop(columns="why_not"))
@@ -188,8 +199,10 @@ def test_every_reason_of_a_bad_row_is_told_and_the_others_are_answered(tolerant:
 def test_all_rows_unreadable_is_a_status_not_an_error(tolerant: FCx) -> None:
     rows = refused(tolerant, 3).astype(object).assign(age="old")
     answer = tolerant.explain(rows)
-    assert answer.status.tolist() == ["unreadable"] * 3 and not len(answer.answers)
-    assert len(answer.frame) == 3 and "can be read" in answer.to_html()
+    assert answer.status.tolist() == ["unreadable"] * 3
+    assert not len(answer.answers)
+    assert len(answer.frame) == 3
+    assert "can be read" in answer.to_html()
 
 
 def test_a_column_that_is_not_there_is_an_error(tolerant: FCx) -> None:
@@ -210,7 +223,8 @@ def test_one_bad_row_in_the_middle_of_a_file_costs_that_row(tolerant: FCx, tmp_p
         tmp_path / "rows.csv", index=False
     )
     done = tolerant.explain_file(tmp_path / "rows.csv", tmp_path / "csv.parquet", chunk=6)
-    assert done.counts == {"verified": 19, "unreadable": 1} and done.rows == 20
+    assert done.counts == {"verified": 19, "unreadable": 1}
+    assert done.rows == 20
     assert done.explanation(tolerant.task_).status[11] == "unreadable"
     rows.assign(age=rows.age.astype(float).where(rows.index != 11)).to_parquet(tmp_path / "rows.parquet")
     done = tolerant.explain_file(tmp_path / "rows.parquet", tmp_path / "answers.parquet", chunk=6)
@@ -246,7 +260,8 @@ def test_rows_with_gaps_are_explained_for_models_that_know_them(name: str) -> No
     rows = refused(fcx, 25)
     answer = fcx.explain(rows)
     gaps = rows.isna().to_numpy()
-    assert gaps.any() and set(answer.status) <= {"verified", "impossible"}
+    assert gaps.any()
+    assert set(answer.status) <= {"verified", "impossible"}
     after = answer.answers.isna().to_numpy()
     assert (after == gaps[answer.place]).all()
     assert "is missing" in answer.frame["noted"].dropna().iloc[0]
@@ -265,7 +280,7 @@ def _listed(answer: Explanation) -> list[list[Any]]:
 
 
 def test_a_model_that_answers_nan_on_gaps_leaves_such_rows_out() -> None:
-    table, accepted = people(gaps=0.1)
+    table, _ = people(gaps=0.1)
 
     def model(rows: pd.DataFrame) -> Any:
         return 1 / (1 + np.exp((6_000 - rows["income"].to_numpy(dtype=float)) / 1_000))
@@ -274,8 +289,10 @@ def test_a_model_that_answers_nan_on_gaps_leaves_such_rows_out() -> None:
         warnings.simplefilter("always")
         task = Task(table, model, target=1)
     assert any("imputer" in str(w.message) for w in told if issubclass(w.category, FcxWarning))
-    assert task.schema["income"].missing is None and task.schema["job"].missing == "kept"
-    assert task.train["income"].notna().all() and task.train["job"].isna().any()
+    assert task.schema["income"].missing is None
+    assert task.schema["job"].missing == "kept"
+    assert task.train["income"].notna().all()
+    assert task.train["job"].isna().any()
     rows = task.train[task.refused(task.train)].head(3).copy()
     rows.iloc[1, 1] = np.nan
     answer = FCx(generator=False).fit(task).explain(rows)
@@ -305,7 +322,8 @@ def test_a_gap_may_be_filled_where_the_schema_says_so() -> None:
     assert [(c.feature, c.now, c.then) for c in filled.changes] == [("job", None, "cook")] or filled.changes[
         0
     ].then == "cook"
-    assert found["may_be_filled"].checks.changes.tolist() == [1, 1] and filled.cost == 1
+    assert found["may_be_filled"].checks.changes.tolist() == [1, 1]
+    assert filled.cost == 1
 
 
 def test_a_rule_about_a_gap_is_refused_with_its_reason() -> None:
@@ -325,7 +343,8 @@ def test_an_answer_that_fills_a_gap_can_keep_a_rule_about_it() -> None:
     fcx = explainer(pipeline(imputed=True), table, accepted, schema=schema, rules="age' <= 60")
     rows = table[table.age.isna() & (table.income < 4_000)].head(3)
     answer = fcx.explain(rows)
-    assert set(answer.status) == {"verified"} and (answer.answers["age"] <= 60).all()
+    assert set(answer.status) == {"verified"}
+    assert (answer.answers["age"] <= 60).all()
 
 
 def test_gaps_and_values_outside_survive_saving(tmp_path: Path) -> None:

@@ -450,7 +450,7 @@ class TableEncoder:
 
 
 def _usual(feature: Feature, values: NDArray[Any]) -> float:
-    """The lower median of a number, on its grid, or the most common level; that of the same with more of it is equal."""
+    """The lower median of a number, on its grid, or the most common level; the same after more of it is added."""
     if feature.is_category:
         return int(np.bincount(values[values >= 0], minlength=1).argmax())
     codes = np.sort(feature.codes(values[~np.isnan(values)]))

@@ -200,7 +200,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Refuse the rows if one cannot be read, and end with code 1 unless each that needs one has a verified answer.",
+        help="Refuse all rows if one cannot be read; end with code 1 unless each that needs one has a verified answer.",
     ),
 ]
 

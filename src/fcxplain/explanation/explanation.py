@@ -363,9 +363,7 @@ class Explanation:
         Explanation
         """
 
-        def spread(values: NDArray[Any] | None, fill: Any) -> NDArray[Any] | None:
-            if values is None:
-                return None
+        def spread(values: NDArray[Any], fill: Any) -> NDArray[Any]:
             whole = np.full(len(rows), fill, dtype=object if fill is None else values.dtype)
             whole[which] = values
             return whole
@@ -383,8 +381,8 @@ class Explanation:
             row_status=status,
             place=which[self.place],
             reasons=dict(sorted(reasons.items())),
-            calls=spread(self.calls, 0),
-            cut_short=spread(self.cut_short, False),
+            calls=None if self.calls is None else spread(self.calls, 0),
+            cut_short=None if self.cut_short is None else spread(self.cut_short, False),
         )
 
     def under(self, task: Task) -> Explanation:

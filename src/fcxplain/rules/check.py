@@ -137,7 +137,7 @@ def measure(feature: Feature, natural: NDArray[Any]) -> NDArray[np.float64]:
     if feature.is_number:
         return natural
     if not natural.size or natural.min() >= 0:
-        return feature.rank_of_level[natural]
+        return np.asarray(feature.rank_of_level[natural])
     return np.where(natural < 0, np.nan, feature.rank_of_level[np.maximum(natural, 0)])
 
 

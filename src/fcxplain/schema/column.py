@@ -189,27 +189,25 @@ def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) ->
 def _is_kept(values: NDArray[Any], column: Any) -> bool:
     """Whether a dtype holds values as they are: not as text what is none."""
     pairs = zip(values.tolist(), column.tolist(), strict=True)
-    return all(
-        is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) or a is None and is_missing(b)
-        for a, b in pairs
-    )
+    return all(is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) for a, b in pairs)
 
 
 def _written_number(feature: Feature, natural: NDArray[np.float64], dtype: Any) -> Any:
-    gaps = np.isnan(natural)
     is_whole = pd.api.types.is_integer_dtype(dtype) or (feature.kind == "integer" and _is_object(dtype))
+    gaps = np.isnan(natural)
     if is_whole and _is_plain(dtype):
         # What a column of whole numbers cannot hold makes it a wider one.
         limits = np.iinfo(dtype)
-        if gaps.any() or len(natural) and (natural.min() < limits.min or natural.max() > limits.max):
-            return natural if gaps.any() else natural.astype(np.int64)
-    if is_whole and gaps.any():
-        whole = [None if gap else round(v) for v, gap in zip(natural.tolist(), gaps.tolist(), strict=True)]
-        return pd.array(whole, dtype=dtype)
-    values = np.rint(natural).astype(np.int64) if is_whole else natural
-    if gaps.any() and not _is_plain(dtype) and not _is_object(dtype):
-        return pd.array(np.where(gaps, None, values), dtype=dtype)
-    return values.astype(dtype) if _is_plain(dtype) else pd.array(values, dtype=dtype)
+        if gaps.any():
+            return natural
+        fits = not len(natural) or (natural.min() >= limits.min and natural.max() <= limits.max)
+        return np.rint(natural).astype(dtype if fits else np.int64)
+    if _is_plain(dtype):
+        return natural.astype(dtype)
+    values: Any = np.where(gaps, 0, np.rint(natural)).astype(np.int64) if is_whole else natural
+    if gaps.any():
+        values = pd.Series(values, dtype=object).where(~gaps, None)
+    return pd.array(values, dtype=dtype)
 
 
 def _is_plain(dtype: Any) -> bool:

@@ -227,7 +227,7 @@ class Feature:
             return natural.astype(np.int64, copy=False)
         origin, step, one = self._grid
         nearest = np.nan_to_num(np.rint((natural - origin / one) / (step / one)))
-        return np.clip(nearest, None if self.low is None else 0, self.top).astype(np.int64)
+        return np.asarray(np.clip(nearest, None if self.low is None else 0, self.top).astype(np.int64))
 
     def at(self, codes: NDArray[np.int64]) -> NDArray[Any]:
         """Natural values at grid codes; the inverse of `codes` on the grid.
@@ -356,7 +356,7 @@ class Feature:
         close = np.flatnonzero(near & (moved > ROUNDING * step))
         if len(close):
             near[close] = ~self.on_grid(np.broadcast_to(then, near.shape)[close])
-        return ~np.asarray(near) & ~(np.isnan(now) & np.isnan(then))
+        return np.asarray(~near & ~(np.isnan(now) & np.isnan(then)))
 
     def replace(self, **changes: Any) -> Feature:
         """A copy with some fields changed. Bounds and levels that are given so are stated, no longer guessed.

@@ -39,8 +39,8 @@ _HEADER = (
     "ranks     of an ordinal one, a whole number for each level; equal ones are ties",
     "mutable   false: an answer must leave it as it is, as what nobody can change",
     "label     what people call it;   unit: what it is measured in, such as years",
-    "guessed   which of low, high and levels were only seen in a table: answers keep to them, rows need not. Delete what",
-    "          you confirm: a row beyond it is then refused",
+    "guessed   which of low, high and levels were only seen in a table: answers keep to them, rows need not.",
+    "          Delete what you confirm: a row beyond it is then refused",
     "missing   kept (a gap stays), may_be_filled (an answer may fill it) or never (such a row is refused)",
 )
 

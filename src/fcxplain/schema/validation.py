@@ -209,7 +209,7 @@ def _is_kind(value: Any, kind: type) -> bool:
     if isinstance(value, bool) or kind is bool:
         return isinstance(value, bool) and kind is bool
     if kind is int:
-        return isinstance(value, int) or isinstance(value, float) and value.is_integer()
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return isinstance(value, int | float if kind is float else kind)
 
 

@@ -1,8 +1,8 @@
 """The grid that is searched: rows as integer codes, what may move, how far, and the single changes that are tried.
 
 A row's own value need not be a legal one: it may lie off the grid or outside what the training rows show, be a level
-that they do not have, or be missing. It has a code of its own, one beyond the highest, so that nobody's income is rounded
-for being left alone, and every legal value is still one to move to.
+that they do not have, or be missing. It has a code of its own, one beyond the highest, so that nobody's income is
+rounded for being left alone, and every legal value is still one to move to.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class SearchSpace:
         return np.asarray(codes != present.codes[row])
 
     def distance(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far each number moves in units of its spread, `n x features`; 0 for categories, and where a gap is filled."""
+        """How far each number moves in units of its spread, `n x features`; 0 for categories, and for a filled gap."""
         moved, which = np.zeros(codes.shape), self._moving
         moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
         for i in which[np.asarray(present.off_grid_features)[which]]:

@@ -261,7 +261,7 @@ def stream(
     overwrite: bool = False,
     index: str | None = None,
     key: bytes | None = None,
-    strict: bool = False,
+    strict: bool = True,
     on_progress: OnProgress = nobody,
 ) -> Streamed:
     """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
@@ -276,7 +276,8 @@ def stream(
     on_progress: told of rows that are done, and again after each chunk that is kept. Those that an earlier run has
         answered are in a stage of their own (`progress.FOUND`), and a note says that it goes on with that run.
 
-    With `strict`, every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
+    With `strict`, every row is held against the schema before the first is explained.
+    Parts lie in the folder `<target>.parts` until
     the last is there; then they become the target, which is never seen unfinished. A second run with the same target
     is refused while the first goes on. Without `index`, rows are labelled
     as by the parquet file's own index, or by their number.
@@ -297,7 +298,7 @@ def stream(
 
 
 def _check(rows: RowFile, *, strict: bool) -> None:
-    """Refuse a file without rows or columns before the first row is explained; and if `strict`, rows that do not fit."""
+    """Refuse a file without rows or columns before any work; and if `strict`, rows that do not fit."""
     count = 0
     for table in rows.chunks(CHUNK):
         if strict:
