@@ -28,7 +28,8 @@ from ...classifier.reading.trees import joined as joined_trees
 from ...classifier.rows import model_rows
 from ...errors import ClassifierError
 from ...proof.tree_cells import MOST_VALUES, CellSides, cell_sides
-from ...schema import Natural
+from ...schema import Feature, Natural
+from ...schema.feature import MISSING
 from ..space import Bools, Codes, Floats, SearchSpace
 from .oracle import CERTAIN
 
@@ -235,7 +236,7 @@ class TreeCodes:
         shares: bool,
     ) -> None:
         self.space, self.trees, self.base, self.columns, self.shares = space, trees, base, columns, shares
-        self._values = {f.name: f.at(np.empty(0, dtype=np.int64)) for f in space.features}
+        self._values = {f.name: _gaps(f) for f in space.features}
         self._build()
 
     def _build(self) -> None:
@@ -269,8 +270,9 @@ class TreeCodes:
 
     def of_values(self, i: int, values: NDArray[Any]) -> Codes:
         """See `CodeModel`."""
-        grid = self.sides.grids[i]
-        return np.asarray(self._lines[i][[grid.of(self.space.features[i], v) for v in values]])
+        grid, (some, back) = self.sides.grids[i], np.unique(values, return_inverse=True)
+        cells = np.array([grid.of(self.space.features[i], v) for v in some], dtype=np.int64)
+        return np.asarray(self._lines[i][cells[back]])
 
     def of_codes(self, i: int, codes: Codes) -> Codes:
         """See `CodeModel`."""
@@ -286,6 +288,12 @@ class TreeCodes:
             return np.asarray(np.log(np.clip(np.column_stack([1 - lead, 1 + lead]) / 2, CERTAIN, 1.0)))
         scores = np.column_stack([found[:, self._score == c].sum(axis=1) for c in range(self._count)]) + self.base
         return np.asarray(np.log(np.clip(scores, CERTAIN, 1.0))) if self.shares else scores
+
+
+def _gaps(feature: Feature) -> NDArray[Any]:
+    """The missing value of a feature that may have one, so that it is known before a row with it comes."""
+    gap = np.array([np.nan]) if feature.is_number else np.array([MISSING])
+    return gap[: int(feature.missing in ("kept", "may_be_filled"))]
 
 
 def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
