@@ -63,17 +63,33 @@ class Rows:
         border = None if self.border is None else self.border[which]
         return Rows(self.codes[which], natural, self.wanted[which], *parts, calls, border)
 
+    @cached_property
+    def is_legal(self) -> bool:
+        """Whether all values are legal ones, as those of most rows are."""
+        return not any(self.off_grid_features)
+
+    def moved(self, rows: Codes, base: Codes, moves: Moves) -> tuple[Codes, Codes]:
+        """Places among rows, and moves of each, that lead away from their bases and may be made."""
+        leads = base[:, moves.feature] != moves.code
+        return np.nonzero(leads if self.is_legal else leads & self.movable[rows][:, moves.feature])
+
     def legal(self, row: Codes, codes: Codes) -> Codes:
         """Candidates with the nearest legal code in place of a value that stays although it is none."""
+        if self.is_legal:
+            return codes
         return np.where(self._stays(row, codes), self.near[row], codes)
 
     def unmoved(self, row: Codes, codes: Codes) -> Codes:
         """Candidates on the grid; where they are at the code nearest to a value off it, that value stays."""
+        if self.is_legal:
+            return codes
         return np.where(self.off_grid[row] & (codes == self.near[row]), self.codes[row], codes)
 
     def start(self, row: Codes, codes: Codes) -> Codes:
         """Where a way back from candidates ends, and is known not to do: just before what may be tried."""
         near = self.near[row]
+        if self.is_legal:
+            return near
         # The nearest legal value is another than the present one, and so still to be tried.
         return np.asarray(near - self.off_grid[row] * np.sign(self.legal(row, codes) - near))
 
@@ -109,6 +125,8 @@ class SearchSpace:
 
     def inside(self, present: Rows, row: Codes, codes: Codes) -> Codes:
         """Candidates with every code in the domain and everything that may not move put back."""
+        if present.is_legal:
+            return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
         return np.where(present.movable[row], np.clip(codes, 0, self.tops + present.off_grid[row]), present.codes[row])
 
     def codes(self, present: Rows, row: Codes, natural: Natural) -> Codes:

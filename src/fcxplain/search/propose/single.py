@@ -107,8 +107,7 @@ def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleC
     margin, valid = np.full(len(base), -np.inf), np.zeros(len(base), dtype=bool)
     start = batch.query(rows, base[rows])
     margin[rows], valid[rows] = start.margin, start.valid
-    may = batch.rows.movable[rows][:, moves.feature]
-    place, move = np.nonzero(may & (base[rows][:, moves.feature] != moves.code))
+    place, move = batch.rows.moved(rows, base[rows], moves)
     row = rows[place]
     codes = base[row]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
@@ -153,8 +152,7 @@ def outright_changes(batch: Batch, found: Found) -> Candidates:
     """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
     now, moves = batch.rows.codes, batch.context.moves
     rows = np.flatnonzero((found.singles.base != now).any(axis=1))
-    may = batch.rows.movable[rows][:, moves.feature]
-    place, move = np.nonzero(may & (now[rows][:, moves.feature] != moves.code))
+    place, move = batch.rows.moved(rows, now[rows], moves)
     row, codes = rows[place], now[rows[place]]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
     good = np.flatnonzero(batch.good(row, codes))
