@@ -20,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from fcxplain import FCx, Feature, Schema, Task, read_answers, verify
 from fcxplain.errors import FcxWarning, SchemaError
 from fcxplain.explanation import Explanation
+from fcxplain.proof import prove
 
 NUMBERS, CATEGORIES = ["age", "income"], ["job", "town"]
 
@@ -416,18 +417,23 @@ class Scores:
         return 1 / (1 + np.exp(-np.asarray(found)))
 
 
-def cheapest(task: Task, model: Scores, row: pd.Series) -> float:
-    """The least cost of any legal row that is accepted, by trying them all; infinite if there is none."""
+def legal(task: Task, row: pd.Series) -> Any:
+    """All that a row may become, rules aside: its own values and every legal one."""
 
-    def choices(name: str, legal: list[Any]) -> list[Any]:
+    def choices(name: str, grid: list[Any]) -> list[Any]:
         now, gap = row[name], task.schema[name].missing
         if now is None or now != now:
-            return [now] if gap == "kept" else [now, *legal]
-        return legal if now in legal else [now, *legal]
+            return [now] if gap == "kept" else [now, *grid]
+        return grid if now in grid else [now, *grid]
 
+    grids = {"n": [0.0, 1.0, 2.0, 3.0, 4.0], "m": [0.0, 1.0, 2.0, 3.0], "k": list(LEVELS)}
+    return itertools.product(*(choices(name, grid) for name, grid in grids.items()))
+
+
+def cheapest(task: Task, model: Scores, row: pd.Series) -> float:
+    """The least cost of any legal row that is accepted, by trying them all; infinite if there is none."""
     best = np.inf
-    values = [choices("n", [0.0, 1.0, 2.0, 3.0, 4.0]), choices("m", [0.0, 1.0, 2.0, 3.0]), choices("k", list(LEVELS))]
-    for then in itertools.product(*values):
+    for then in legal(task, row):
         cost = 0.0
         for name, value in zip(("n", "m", "k"), then, strict=True):
             now = row[name]
@@ -466,3 +472,28 @@ def test_answers_are_optimal_and_no_way_is_denied_wrongly(seed: int) -> None:
         else:
             assert answer.status[i] == "verified", (i, rows.iloc[i].tolist())
             assert answer.checks.cost[answer.place == i][0] == pytest.approx(least), (i, rows.iloc[i].tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_prove_nothing_wrong_of_rows_with_gaps(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    table, truth = tiny(draw), Scores(draw)
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    model = make_pipeline(
+        make_column_transformer((codes, ["k"]), remainder="passthrough"),
+        HistGradientBoostingClassifier(max_iter=6, min_samples_leaf=4),
+    )
+    model.fit(table, (truth(table) > np.median(truth(table))).astype(int))
+    schema = Schema.infer(table).replace("m", missing="may_be_filled" if seed else "kept")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FcxWarning)
+        task = Task(table, model, schema=schema, target=1, rules="n' <= n" if seed == 2 else "n' <= n + 1")
+    rows = table.iloc[4:24].reset_index(drop=True)
+    rows.loc[10, "n"], rows.loc[11, "n"] = 9, -2
+    found = prove(task, rows, np.ones(len(rows), dtype=np.int64), limit=0)
+    for i in range(len(rows)):
+        own = pd.DataFrame(list(legal(task, rows.iloc[i])), columns=["n", "m", "k"]).astype({"k": object})
+        own = own[own["n"] <= rows["n"][i] + (seed < 2)]
+        possible = bool(len(own)) and bool((model.predict(own) == 1).any())
+        assert not (possible and found.impossible[i]), rows.iloc[i].tolist()
+    assert found.impossible.any() or found.possible.any()

@@ -320,7 +320,7 @@ def by_bounds(batch: ProofBatch) -> None:
     if network is None:
         return
     for target in np.unique(batch.places).tolist():
-        rows = np.flatnonzero(batch.open & batch.known & (batch.places == target))
+        rows = np.flatnonzero(batch.open & batch.whole & (batch.places == target))
         if not len(rows):
             continue
         own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]

@@ -254,7 +254,7 @@ def _in_best_way(boxes: Bools, ways: CellWays, liking: Singles) -> Bools:
 
 def by_trees(batch: ProofBatch) -> None:
     """Refute rows by bounds on the scores of trees, or find what gets the class: over cells, a search for each row."""
-    # How a model reads what is missing, or no level, was not held against it.
+    # How a model reads a level that is not in the schema was not held against it.
     rows, model, limits = np.flatnonzero(batch.open & batch.known), batch.model.trees, batch.limits
     if model is None or not len(rows):
         return
