@@ -71,7 +71,8 @@ class Rows:
     def moved(self, rows: Codes, base: Codes, moves: Moves) -> tuple[Codes, Codes]:
         """Places among rows, and moves of each, that lead away from their bases and may be made."""
         leads = base[:, moves.feature] != moves.code
-        return np.nonzero(leads if self.is_legal else leads & self.movable[rows][:, moves.feature])
+        place, move = np.nonzero(leads if self.is_legal else leads & self.movable[rows][:, moves.feature])
+        return place, move
 
     def legal(self, row: Codes, codes: Codes) -> Codes:
         """Candidates with the nearest legal code in place of a value that stays although it is none."""
