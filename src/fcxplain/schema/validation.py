@@ -154,7 +154,9 @@ def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Colu
     """A column that should hold numbers and holds other things: cell by cell."""
     missing = column.isna().to_numpy(dtype=bool)
     odd = np.array([not isinstance(v, Real) or isinstance(v, bool) for v in column.tolist()], dtype=bool) & ~missing
-    values = pd.to_numeric(column.mask(odd | missing), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    values = pd.to_numeric(column.astype(object).mask(odd | missing), errors="coerce").to_numpy(
+        dtype=np.float64, na_value=np.nan
+    )
     remedy = f"Convert it first, e.g. pd.to_numeric(table[{feature.name!r}])."
     rest = [replace(f, rows=f.rows & ~odd) for f in _number_faults(feature, column, values)]
     found = [f for f in rest if f.rows.any()]
