@@ -76,7 +76,9 @@ def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
 
 def encoded(rows: pd.DataFrame, encoder: TableEncoder, name: str) -> Tensor:
     """Rows in an encoder's columns, for a model that reads these; what has no place in them is refused."""
-    natural, faults = encoder.schema_.natural(rows), []
+    natural, faults = validation.read(encoder.schema_.features, rows)
+    if faults:
+        raise ClassifierError(f"{name} cannot read these rows", faults)
     for feature in encoder.schema_:
         others = ~feature.on_grid(natural[feature.name]) if feature.is_category else np.isnan(natural[feature.name])
         if others.any():
