@@ -456,8 +456,10 @@ def test_messages_of_the_library_name_options_where_python_has_arguments():
     )
 
 
-def test_rows_with_missing_values_are_refused_or_skipped_as_asked(bank: Path, tmp_path: Path):
-    refused = run("explain", "model", "loans.csv", folder=bank)
+def test_rows_with_missing_values_are_told_refused_or_skipped_as_asked(bank: Path, tmp_path: Path):
+    told = run("explain", "model", "loans.csv", folder=bank)
+    assert (told.code, "unreadable: does not fit the schema" in told.words) == (0, True)
+    refused = run("explain", "model", "loans.csv", "--strict", folder=bank)
     assert (refused.code, "--skip-missing" in refused.words) == (2, True)
     target = tmp_path / "answers.parquet"
     done = run("explain", "model", "loans.csv", "--skip-missing", "--out", target, "--json", folder=bank)

@@ -106,8 +106,8 @@ def test_a_row_that_the_model_cannot_read_costs_no_other_row_its_answer():
     smith = (rows["job"] == "smith").to_numpy()
     assert smith.any()
     assert answer.status.isin(["verified"]).tolist() == (~smith).tolist()
-    assert set(answer.status[smith]) <= {"not_found"}
-    assert "not in my books" in " ".join(answer.notes)
+    assert set(answer.status[smith]) <= {"unreadable"}
+    assert answer.why_not[smith].str.contains("not in my books").all()
     assert_honest(answer, model)
 
 

@@ -237,12 +237,12 @@ def test_every_fault_of_a_table_is_listed_at_once() -> None:
         "column 'age': is above 90, e.g. 200.0 (1 row, first at index 'r1'). "
         "Correct it, or widen 'high' in the schema and fit again.",
         "column 'age': is empty or marked as missing, e.g. n/a (1 row, first at index 'r3'). "
-        "Fill it in or leave the row out.",
+        "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps.",
         "column 'gpa': is infinite, e.g. inf (1 row, first at index 'r0'). Replace it by a number.",
         "column 'gpa': is above 4.0, e.g. 5.0 (1 row, first at index 'r2'). "
         "Correct it, or widen 'high' in the schema and fit again.",
         "column 'degree': is empty or marked as missing, e.g. n/a (1 row, first at index 'r2'). "
-        "Fill it in or leave the row out.",
+        "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps.",
         "column 'degree': is 'phd', no known level (2 rows, first at index 'r1'). "
         "Legal: 'school', 'college', 'master'. Correct it, or add the level to the schema and fit again.",
     ]

@@ -148,7 +148,7 @@ def test_an_answer_that_does_all_that_another_does_and_more_is_left_out():
     assert kept.codes.tolist() == [[0, 2, 0], [1, 3, 0], [5, 6, 5]]
 
 
-def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
+def test_a_value_off_the_grid_that_must_change_goes_to_the_nearest_on_it():
     schema = Schema((Feature("a", "continuous", low=0, high=0.4, step=0.1), Feature("s", "integer", low=3, high=7)))
     train = pd.DataFrame({"a": [0.0, 0.1, 0.2, 0.3, 0.4] * 4, "s": [3, 4, 5, 6, 7] * 4})
 
@@ -158,7 +158,7 @@ def test_a_value_off_the_grid_that_must_change_goes_to_the_next_one():
     answer = Search(Task(train, model, schema=schema, rules="a' != a", target=1)).explain(
         pd.DataFrame({"a": [0.14], "s": [6]})
     )
-    assert answer.answers.to_dict("records") == [{"a": 0.2, "s": 5}]
+    assert answer.answers.to_dict("records") == [{"a": 0.1, "s": 5}]
 
 
 @pytest.mark.parametrize(("times", "changes"), [(0.0, 3), (3.0, 3), (5.0, 2)])

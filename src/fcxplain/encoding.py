@@ -74,6 +74,9 @@ class TableEncoder:
         Minimum and range of each number.
     units_ : dict of float
         See `Schema.units`.
+    usual_ : dict
+        A usual value of each feature, natural: the median, or the most common level. It stands for a value that has no
+        place in encoded columns and codes: one that is missing, or a level that is not in the schema.
     dtypes_ : dict
         Of the training columns, or wider ones where these cannot hold every legal value; `decode` restores them.
     is_single_ : bool
@@ -101,9 +104,11 @@ class TableEncoder:
             raise DataError("an encoder cannot be fitted on a table without rows")
         schema = schema.complete(train)
         natural = schema.checked(train)
-        extremes = {n: (float(natural[n].min()), float(natural[n].max())) for n in schema.numbers}
+        extremes = {n: (float(np.nanmin(natural[n])), float(np.nanmax(natural[n]))) for n in schema.numbers}
         scale = {name: (low, high - low or 1.0) for name, (low, high) in extremes.items()}
-        return self.restore(schema, scale, schema.units(train), {f.name: own_dtype(f, train[f.name]) for f in schema})
+        usual = {f.name: _usual(f, natural[f.name]) for f in schema}
+        dtypes = {f.name: own_dtype(f, train[f.name]) for f in schema}
+        return self.restore(schema, scale, schema.units(train), dtypes, usual)
 
     def restore(
         self,
@@ -111,6 +116,7 @@ class TableEncoder:
         scale: Mapping[str, tuple[float, float]],
         units: Mapping[str, float],
         dtypes: Mapping[str, Any],
+        usual: Mapping[str, Any] | None = None,
     ) -> Self:
         """Set the learned state directly, as when a saved model is loaded.
 
@@ -118,8 +124,8 @@ class TableEncoder:
         ----------
         schema : Schema
             The features.
-        scale, units, dtypes : mapping
-            As in the attributes.
+        scale, units, dtypes, usual : mapping
+            As in the attributes; without `usual`, the first legal values.
 
         Returns
         -------
@@ -127,6 +133,8 @@ class TableEncoder:
             Itself.
         """
         self.schema_, self.scale_, self.units_ = schema, dict(scale), dict(units)
+        first = {f.name: f.at(np.zeros(1, dtype=np.int64))[0].item() for f in schema}
+        self.usual_ = first | dict(usual or {})
         self.dtypes_ = {name: fitting_dtype(schema[name], dtype) for name, dtype in dtypes.items()}
         self.spans_, start = {}, 0
         for feature in schema:
@@ -267,12 +275,32 @@ class TableEncoder:
         rows = np.arange(len(out)) * self.width_
         line = out.reshape(-1)
         for feature in self.schema_:
-            start, values = self.spans_[feature.name].start, natural[feature.name]
+            start, values = self.spans_[feature.name].start, self._known(feature, natural[feature.name])
             if feature.is_category:
                 line[rows + start + values] = 1
             else:
                 low, spread = self.scale_[feature.name]
                 out[:, start] = (values - low) / spread
+
+    def filled(self, natural: Natural) -> dict[str, NDArray[Any]]:
+        """Natural columns with a usual value for each that is missing or no level.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        dict of arrays
+            By name.
+        """
+        return {f.name: self._known(f, natural[f.name]) for f in self._fitted()}
+
+    def _known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
+        """Values, with a usual one for each that is missing or no level."""
+        others = np.isnan(values) if feature.is_number else values < 0
+        return np.where(others, self.usual_[feature.name], values) if others.any() else values
 
     def decode(self, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
         """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level.
@@ -349,9 +377,22 @@ class TableEncoder:
         SchemaError
             If the rows do not fit.
         """
-        schema = self._fitted()
-        natural = schema.checked(table)
-        return np.stack([f.codes(natural[f.name]) for f in schema], axis=1)
+        return self.codes_of_natural(self._fitted().checked(table))
+
+    def codes_of_natural(self, natural: Natural) -> NDArray[np.int64]:
+        """Nearest grid codes of natural columns, without any check.
+
+        Parameters
+        ----------
+        natural : mapping of arrays
+            By name.
+
+        Returns
+        -------
+        array of int
+            `n x features`.
+        """
+        return np.stack([f.codes(self._known(f, natural[f.name])) for f in self._fitted()], axis=1)
 
     def from_codes(self, codes: NDArray[np.int64], index: pd.Index | None = None) -> pd.DataFrame:
         """The table at grid codes; the inverse of `codes` on legal rows.
@@ -408,3 +449,11 @@ class TableEncoder:
 
             raise NotFittedError("this TableEncoder is not fitted yet; call fit(schema, train) first")
         return self.schema_
+
+
+def _usual(feature: Feature, values: NDArray[Any]) -> float:
+    """The lower median of a number, on its grid, or the most common level; the same after more of it is added."""
+    if feature.is_category:
+        return int(np.bincount(values[values >= 0], minlength=1).argmax())
+    codes = np.sort(feature.codes(values[~np.isnan(values)]))
+    return float(feature.at(codes[(len(codes) - 1) // 2]))

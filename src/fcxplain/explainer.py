@@ -43,7 +43,7 @@ from .generator.presets import (
 )
 from .generator.settings import Architecture, Hard, LossWeights, TermSettings
 from .hashing import fingerprint
-from .options import DRAWS, Options, answered, answered_apart
+from .options import DRAWS, Options, answered, answered_apart, with_unreadable
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
@@ -501,7 +501,8 @@ class FCx(BaseEstimator):
             return as_graph(task.graph, task.schema.names)
         if self.generator and not self.loss_weights.soft:
             return CausalGraph(task.schema.names)
-        return discover(task.train, task.schema, significance=self.significance, n_effective=self.n_effective)
+        train = task.encoder.filled(task.schema.natural(task.train))
+        return discover(train, task.schema, significance=self.significance, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
         """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
@@ -528,6 +529,7 @@ class FCx(BaseEstimator):
         draws: int | None = None,
         quick: bool = False,
         best_effort: bool = False,
+        strict: bool = False,
         on_progress: OnProgress = nobody,
         progress: bool = False,
     ) -> Explanation:
@@ -569,6 +571,9 @@ class FCx(BaseEstimator):
             It needs the generator; with `k` above 1 all rows are searched.
         best_effort : bool, default=False
             Give rows without an answer what came nearest, marked as such.
+        strict : bool, default=False
+            Refuse all rows if some cannot be read, listing every fault. By default such rows are `unreadable`, say what
+            is wrong with them, and cost the others nothing.
         on_progress : callable, optional
             Called now and then with a `Progress`: how many rows are `done`, of how many in `total`. With `why_not`, a
             row without an answer is done when its reason is known, and the looking for reasons is a `stage` of its own,
@@ -586,7 +591,7 @@ class FCx(BaseEstimator):
         NotFittedError
             Before `fit` or `load`.
         SchemaError
-            If the rows do not fit the schema; every fault is named.
+            If a column is not there or, with `strict`, if a row does not fit the schema; every fault is named.
         DataError
             If an option or an override makes no sense.
         ClassifierError
@@ -604,11 +609,14 @@ class FCx(BaseEstimator):
         if progress:
             on_progress = both(ProgressLines("explain").tell, on_progress)
         own = None if overrides is None else as_table(overrides)
+        if strict:
+            self.task_.schema.checked(rows)
         if self.model_ is not None and self.surrogate_ is not None and not self.search:
             from .generator.draws import drawn_answers
 
             options.refuse_without_search(self.prefer, own)
-            drawn = drawn_answers(self.model_, self.surrogate_, self.task_, rows, k=k, seed=self.seed)
+            draw = partial(drawn_answers, self.model_, self.surrogate_, self.task_, k=k, seed=self.seed)
+            drawn = with_unreadable(self.task_, rows, draw)
             on_progress(Progress(EXPLAINING, len(rows), len(rows)))
             return drawn
         if own is None:
@@ -627,6 +635,7 @@ class FCx(BaseEstimator):
         chunk: int | None = None,
         overwrite: bool = False,
         key: bytes | None = None,
+        strict: bool = False,
         on_progress: OnProgress = nobody,
         progress: bool = False,
         **options: Any,
@@ -634,7 +643,7 @@ class FCx(BaseEstimator):
         """Explain the rows of a file into a file of answers, some rows at a time.
 
         The answers are those of `explain`. Memory stays constant, however many rows there are, and a run that was cut
-        off goes on where it stopped. Every row is held against the schema before the first is explained.
+        off goes on where it stopped. A row that cannot be read costs that row alone: it is `unreadable`, and says why.
 
         Parameters
         ----------
@@ -656,6 +665,8 @@ class FCx(BaseEstimator):
             Begin anew, whatever an earlier run has left.
         key : bytes, optional
             Secret bytes for the digest of the file; see `Explanation.to_parquet`.
+        strict : bool, default=False
+            Hold every row against the schema before the first is explained, and refuse the file if one does not fit.
         on_progress : callable, optional
             Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
             earlier run has answered are in a stage of their own, and a note says that it goes on with that run. So is
@@ -678,7 +689,7 @@ class FCx(BaseEstimator):
         FileNotFoundError
             If there is no such file of rows.
         SchemaError
-            If a row does not fit the schema.
+            If a column is not there or, with `strict`, if a row does not fit the schema.
         DataError
             If an option or an override makes no sense, or the target cannot be written.
 
@@ -709,6 +720,7 @@ class FCx(BaseEstimator):
             overwrite=overwrite,
             index=index,
             key=key,
+            strict=strict,
             on_progress=on_progress,
         )
 

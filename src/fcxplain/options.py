@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -16,6 +16,8 @@ from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
 from .progress import EXPLAINING, OnProgress, Progress, RowCount
+from .rules import in_words
+from .rules.check import truth
 from .search import Budget, CostWeights, Search, why_not
 from .search.cost import weights_for
 from .task import Task
@@ -62,14 +64,31 @@ class Options:
             raise DataError("explain", faults)
 
 
+def with_unreadable(task: Task, rows: pd.DataFrame, answer: Callable[[pd.DataFrame], Explanation]) -> Explanation:
+    """Answers for all rows that can be read; the others say what is wrong with them."""
+    table, reasons = task.readable(rows)
+    if not reasons:
+        return answer(rows)
+    which = np.setdiff1d(np.arange(len(rows)), list(reasons))
+    return answer(table.iloc[which]).among(table, which, reasons)
+
+
 def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
     """What the search finds for rows, with reasons where they were asked for."""
+
+    def answer(some: pd.DataFrame) -> Explanation:
+        return _answered(search, some, options, RowCount(len(rows), on_progress, len(rows) - len(some)).tell)
+
+    return with_unreadable(search.task, rows, answer)
+
+
+def _answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
     tell, asked_why = RowCount(len(rows), on_progress).tell, bool(options.why_not)
     found = search.explain(rows, options.k, best_effort=options.best_effort, reasons=asked_why, on_progress=tell)
     if asked_why:
         found = _with_reasons(found, search, options, tell)
         tell(Progress(EXPLAINING, len(rows), len(rows)))
-    return found
+    return _with_undecided(found)
 
 
 def answered_apart(
@@ -89,7 +108,7 @@ def answered_apart(
 
 def _with_reasons(found: Explanation, search: Search, options: Options, on_progress: OnProgress) -> Explanation:
     """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
-    found = replace(found, reasons=_not_looked_into(found))
+    found = replace(found, reasons={**found.reasons, **_not_looked_into(found)})
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
     if not len(place):
         return found
@@ -113,6 +132,26 @@ def _with_reasons(found: Explanation, search: Search, options: Options, on_progr
     status[place[[reason.status == Status.IMPOSSIBLE for reason in reasons]]] = Status.IMPOSSIBLE
     every_reason = {**found.reasons, **dict(zip(place.tolist(), reasons, strict=True))}
     return replace(found, row_status=status, reasons=dict(sorted(every_reason.items())), effort=spent)
+
+
+def _with_undecided(found: Explanation) -> Explanation:
+    """The same, and for rows without an answer, which rules cannot be decided since a value is missing."""
+    place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
+    if not len(place) or not any(f.missing for f in found.task.schema):
+        return found
+    rows, reasons = found.rows.iloc[place], dict(found.reasons)
+    now = found.task.schema.natural(rows)
+    for rule in found.task.rules:
+        unknown = ~(truth(rule.formula, now, now) | truth(rule.formula, now, now, wanted=False))
+        for i in np.flatnonzero(np.broadcast_to(unknown, len(place))).tolist():
+            gaps = [f.title for f in found.task.schema if f.name in rule.features and f.is_missing(now[f.name])[i]]
+            if not gaps:
+                continue
+            said = f"The rule “{in_words(rule)}” cannot be decided, since {' and '.join(gaps)} is missing."
+            position, status = int(place[i]), str(found.row_status[place[i]])
+            known = reasons.get(position) or WhyNot(labels(rows.index[[i]])[0], status, (), None, "")
+            reasons[position] = replace(known, words=f"{known.words} {said}".strip())
+    return replace(found, reasons=dict(sorted(reasons.items())))
 
 
 def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:

@@ -38,13 +38,15 @@ from .schema import Natural, Schema
 from .schema.column import short_float
 from .schema.roles import without_ignored
 from .schema.schema import named
-from .schema.validation import not_a_table
+from .schema.validation import not_a_table, salvaged
 from .text import Glance, counted
 
 # So many training rows are enough to see what a model usually answers.
 PROBES = 2_000
 # Training rows that are kept with a model, so that density can be measured and neighbours found.
 SAMPLE = 50_000
+# Training rows with a gap by which it is seen whether a model answers such.
+GAPS = 16
 # A model that gives the wanted answer to fewer training rows than this deserves a warning.
 RARE = 0.001
 
@@ -58,7 +60,8 @@ class Task:
     Parameters
     ----------
     train : DataFrame
-        The training table. Rows with missing values are left out, with a warning that counts them.
+        The training table. Rows with missing values are kept for a model that answers them; for any other they are
+        left out, with a warning that counts them. `Feature.missing` says it feature by feature.
     classifier : estimator, torch module, ONNX session or path, callable, or Classifier
         The model to explain: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, a
         callable from table to probabilities, ...; see `as_classifier`. A regressor too: scikit-learn's and its like say
@@ -159,6 +162,7 @@ class Task:
         train, self.labels = split_label(whole, label, schema, classifier, named_classes)
         fixed = named(immutable)
         schema = schema.freeze(*fixed) if schema is not None else Schema.infer(train, immutable=fixed)
+        schema = _with_gaps(train, schema, classifier, named_classes)
         train, kept = _without_missing(train, schema)
         self.labels = None if self.labels is None else self.labels[kept]
         self.schema = schema.complete(train)
@@ -401,6 +405,27 @@ class Task:
         """
         return self.schema.table(natural, index, self.dtypes)
 
+    def readable(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, tuple[str, ...]]]:
+        """All rows as far as they can be read, and every reason why some cannot, by their positions.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            Rows with at least the features' columns.
+
+        Returns
+        -------
+        tuple of DataFrame and dict
+            The table, missing where a value cannot be read, and the reasons.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not there.
+        """
+        natural, reasons = salvaged(self.schema.features, rows)
+        return self.table(natural, rows.index) if reasons else rows, reasons
+
     def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
         """Rows as the model sees them, and their natural columns.
 
@@ -627,7 +652,7 @@ def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataF
 
 def _refitted(encoder: TableEncoder, schema: Schema) -> TableEncoder:
     """The encoder with its ranges and units, on a schema with the same columns."""
-    return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_)
+    return TableEncoder().restore(schema, encoder.scale_, encoder.units_, encoder.dtypes_, encoder.usual_)
 
 
 def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClassifier:
@@ -649,13 +674,48 @@ def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClas
     )
 
 
+def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tuple[Any, ...] | None) -> Schema:
+    """The schema, in which gaps are kept of features that have some, and where the model answers rows with them."""
+    gaps = schema.missing(train)
+    names = [n for n in gaps.columns if schema[n].missing is None and gaps[n].any() and not gaps[n].all()]
+    if not names:
+        return schema
+    kept = Schema(tuple(f.replace(missing="kept") if f.name in names else f for f in schema), schema.guesses)
+    some = {n: train[gaps[n]].iloc[:GAPS] for n in names}
+    try:
+        known = kept.complete(train)
+        encoder = TableEncoder().fit(known, train[~gaps.drop(columns=names).any(axis=1)])
+        model = as_classifier(classifier, schema=known, encoder=encoder, classes=classes)
+    except FcxError:
+        # What is wrong is told of the task itself.
+        return schema
+    knows = [n for n in names if _answers_gaps(model, known, encoder, some[n], n)]
+    return Schema(tuple(f.replace(missing="kept") if f.name in knows else f for f in schema), schema.guesses)
+
+
+def _answers_gaps(
+    model: CheckedClassifier, schema: Schema, encoder: TableEncoder, rows: pd.DataFrame, name: str
+) -> bool:
+    """Whether a model answers rows with a gap in one feature, all others being there."""
+    natural = schema.natural(rows)
+    table = schema.table(encoder.filled(natural) | {name: natural[name]}, dtypes=encoder.dtypes_)
+    try:
+        model.probabilities(table)
+    except FcxError:
+        return False
+    return True
+
+
 def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    missing = schema.missing(train)
+    missing = schema.missing(train)[
+        [f.name for f in schema if f.missing in (None, "never") and f.name in train.columns]
+    ]
     rows = missing.any(axis=1).to_numpy(dtype=bool)
     if rows.any():
         counts = missing.sum()
         where = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
-        _warn(f"left out {rows.sum():,} of {len(train):,} training rows with missing values ({where})")
+        way = "a model with an imputer in its pipeline could answer such rows"
+        _warn(f"left out {rows.sum():,} of {len(train):,} training rows with missing values ({where}); {way}")
     if rows.all():
         raise DataError("every training row has a missing value")
     return train[~rows], ~rows

@@ -19,7 +19,7 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError, Fault, also, did_you_mean
 from ..schema import Schema
 from .protocol import AdapterOptions, CheckedClassifier, checked
-from .rows import matched
+from .rows import encoded, matched
 
 _DTYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -128,7 +128,7 @@ def _whole_rows(given: Any, name: str, schema: Schema, encoder: TableEncoder | N
     width = given.shape[1] if len(given.shape) == 2 and isinstance(given.shape[1], int) else None
     dtype = _DTYPES[given.type]
     if encoder is not None and given.type in _FLOATS and width in (None, encoder.width_):
-        return lambda rows: {given.name: encoder.encode(rows).numpy().astype(dtype)}
+        return lambda rows: {given.name: encoded(rows, encoder, name).numpy().astype(dtype)}
     if encoder is None and not schema.categories and width in (None, len(schema.names)):
         return lambda rows: {given.name: rows.to_numpy(dtype=np.float64).astype(dtype)}
     columns = f"{width or 'any number of'} columns of {given.type}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 from pandas.api.types import is_float_dtype, is_integer_dtype
 
 from ..encoding import TableEncoder
+from ..errors import ClassifierError, Fault, some
 from ..schema import Feature, Schema, validation
 from ..schema.column import column_of
+from ..schema.feature import plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None) -> pd.DataFrame:
@@ -67,6 +72,22 @@ def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
         return column.astype(pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered) if new else dtype)
     values, faults = validation.read_column(feature, column)
     return column if faults else column_of(feature, values, column.index, dtype)
+
+
+def encoded(rows: pd.DataFrame, encoder: TableEncoder, name: str) -> Tensor:
+    """Rows in an encoder's columns, for a model that reads these; what has no place in them is refused."""
+    natural, faults = validation.read(encoder.schema_.features, rows)
+    if faults:
+        raise ClassifierError(f"{name} cannot read these rows", faults)
+    for feature in encoder.schema_:
+        others = ~feature.on_grid(natural[feature.name]) if feature.is_category else np.isnan(natural[feature.name])
+        if others.any():
+            value = rows[feature.name].iloc[int(others.argmax())]
+            problem = f"reads encoded columns, which have none for {some([plain(value)])} in column {feature.name!r}"
+            faults.append(Fault(name, problem))
+    if faults:
+        raise ClassifierError("", faults)
+    return encoder.encode_natural(natural)
 
 
 def matched(wanted: Iterable[str], names: Iterable[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from ..errors import ClassifierError, Fault, FcxWarning
 from . import checking
 from .networks import empty_linear
 from .protocol import AdapterOptions, CheckedClassifier, checked
-from .rows import legal_codes
+from .rows import encoded, legal_codes
 
 # Rows sent through a module at a time: larger batches gain nothing and cost memory.
 CHUNK = 65_536
@@ -68,9 +68,10 @@ class TorchReading:
 
     def __call__(self, rows: pd.DataFrame) -> Tensor:
         """Probabilities, or a regressor's output, in double precision."""
+        found = self.outputs(encoded(rows, self.encoder, type(self.model).__name__)).double()
         if self.regression:
-            return self.outputs(self.encoder.encode(rows)).double()
-        out = two_columns(self.outputs(self.encoder.encode(rows)).double(), self.probabilities)
+            return found
+        out = two_columns(found, self.probabilities)
         return out if self.probabilities else out.softmax(dim=1)
 
     def outputs(self, x: Tensor) -> Tensor:

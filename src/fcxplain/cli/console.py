@@ -126,9 +126,7 @@ Index = Annotated[
         "--index", "--id", help="The column that the rows are called by, such as a customer number; it is no feature."
     ),
 ]
-SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows with missing values instead of refusing the file.")
-]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values altogether.")]
 
 
 def table_of(*columns: str) -> Table:

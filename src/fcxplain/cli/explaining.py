@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 5
 # Rows without an answer that are named for each status.
 NAMED = 8
-WITHOUT = ("impossible", "not_found", "timed_out")
+WITHOUT = ("impossible", "not_found", "timed_out", "unreadable")
 STATUSES = {
     "verified": "everything that was checked holds",
     "best_effort": "an answer of which something does not hold",
@@ -37,6 +37,7 @@ STATUSES = {
     "not_found": "no answer was found",
     "impossible": "proved to have no answer",
     "timed_out": "no answer within the budget",
+    "unreadable": "does not fit the schema, or the model refuses it",
 }
 
 
@@ -196,7 +197,11 @@ BestEffort = Annotated[
     bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="End with code 1 unless every row that needs one has a verified answer.")
+    bool,
+    typer.Option(
+        "--strict",
+        help="Refuse all rows if one cannot be read; end with code 1 unless each that needs one has a verified answer.",
+    ),
 ]
 
 
@@ -246,7 +251,7 @@ def explain(
         _ = fcx.task_.schema[group]
     _warn_of_freedom(fcx, source)
     why = "all" if why_not_all else why_not
-    asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort}
+    asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
@@ -255,7 +260,7 @@ def explain(
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     with working("loading the rows"):
-        table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing)
+        table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing, strict=strict)
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, on_progress=work.tell, **asked)
     _write(answer, output, html, group, secret)

@@ -58,7 +58,7 @@ def verify(
     with working("loading the model and the rows"):
         fcx = FCx.load(model, classifier, any_classifier=True)
         task, source = fcx.task_, Source.remembered(fcx.source_)
-        table = read_rows(rows, task, source, index=index, skip_missing=skip_missing)
+        table = read_rows(rows, task, source, index=index, skip_missing=skip_missing, strict=False)
     with working("checking answers", len(table)) as work:
         found = verified(task, table, answers, overrides=own, key=secret, on_progress=work.tell)
     if as_json:

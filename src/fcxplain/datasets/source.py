@@ -257,6 +257,7 @@ def read_rows(
     *,
     index: str | None = None,
     skip_missing: bool = False,
+    strict: bool = True,
 ) -> pd.DataFrame:
     """The rows of a file, or the test part of a data set, as `task` reads them: its features and nothing else.
 
@@ -265,7 +266,7 @@ def read_rows(
     rows
         A CSV or parquet file, or a data set's name.
     task
-        What the rows are for. What does not fit its schema is refused, every fault at once.
+        What the rows are for.
     source
         What the model was fitted on, if that is known: of that data set, the rows are those that it has never seen.
     index
@@ -273,6 +274,8 @@ def read_rows(
         empty name: by their numbers.
     skip_missing
         Leave out rows with missing values, with a warning, instead of refusing them.
+    strict
+        Refuse rows that do not fit the task's schema, every fault at once; else they are left to `explain`.
     """
     marks: Marks
     if str(rows) in DATASETS:
@@ -282,7 +285,7 @@ def read_rows(
         path = existing(Path(located(str(rows))))
         named = index_in(columns_of(path, task.schema.names), source, index)
         is_text = not is_parquet(path)
-        read = TextRows(path, task.schema, named).read() if is_text else read_marked(path, index=named)
+        read = TextRows(path, task.schema, named, strict=strict).read() if is_text else read_marked(path, index=named)
         table, marks = read.table, read.marks
     # A label or a note beside the features is nobody's mistake.
     table = table[[name for name in table.columns if name in task.schema]]
@@ -290,6 +293,8 @@ def read_rows(
     if left_out and skip_missing:
         warnings.warn(left_out, FcxWarning, stacklevel=2)
         table = whole
+    if not strict:
+        return table
     try:
         task.validate(table)
     except SchemaError as error:

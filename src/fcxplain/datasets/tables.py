@@ -231,10 +231,11 @@ class TextRows:
     """The rows of a delimited file that a schema describes: its features and the `index`, whatever else is in it.
 
     How numbers are written is told from all rows and columns first, so that rows are read alike whole and in chunks.
+    Unless `strict`, a text that is no number stays as it is.
     """
 
-    def __init__(self, path: Path, schema: Schema, index: str | None = None) -> None:
-        self.schema, self.index = schema, index
+    def __init__(self, path: Path, schema: Schema, index: str | None = None, *, strict: bool = True) -> None:
+        self.schema, self.index, self.strict = schema, index, strict
         self.file = DelimitedFile(path, expected=schema.names, largest=None)
         # An index that is not there is refused before any row is read.
         called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
@@ -275,9 +276,9 @@ class TextRows:
             text = self._labelled(written)
             columns = {n: NumberColumn.of(_present(text[n]), ALLOWED, percent=evidence[n].percent) for n in chosen}
             faults = [f for n in chosen for f in _unreadable(text[n], columns[n], chosen[n])]
-            if faults:
+            if faults and self.strict:
                 raise DataError(f"{self.file.path} has numbers that cannot be read", faults)
-            values = {n: pd.Series(columns[n].numbers(chosen[n]), text.index) for n in chosen}
+            values = {n: _as_numbers(text[n], columns[n], chosen[n], evidence[n].percent) for n in chosen}
             values |= {f.name: _as_levels(text[f.name], f) for f in self.levels}
             values |= {n: _present(text[n]) for n in self.features if n in self.days}
             yield text, pd.DataFrame({n: values.get(n, text[n]) for n in self.features}, index=text.index)
@@ -297,6 +298,15 @@ class TextRows:
 def _present(text: pd.Series) -> pd.Series:
     """The text without what stands for a missing value."""
     return text.mask(text.isin(MISSING))
+
+
+def _as_numbers(text: pd.Series, column: NumberColumn, notation: Notation, percent: bool) -> pd.Series:
+    """Text as numbers, but for what is none."""
+    if notation in column.evidence.fitting:
+        return pd.Series(column.numbers(notation), text.index)
+    odd = column.strangers(notation)
+    rest = NumberColumn.of(_present(text).mask(odd), ALLOWED, percent=percent)
+    return pd.Series(rest.numbers(notation), text.index).astype(object).where(~odd, text)
 
 
 def _unreadable(text: pd.Series, column: NumberColumn, notation: Notation) -> list[Fault]:

@@ -24,6 +24,7 @@ from ..outcome import Outcome
 from ..rules import Rule, in_words
 from ..schema import Feature, Schema
 from ..schema.dates import days_in, iso
+from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of, needed_scores
@@ -167,6 +168,8 @@ class Certificate:
         Fingerprints of the model's answers (None: it has none), and of features and rules.
     cut_short : bool or None
         Whether the row's budget ended before the search did, which might have found better; None: not known.
+    noted : tuple of str
+        What is unusual about the row as it is: values that no training row has, and missing ones.
     """
 
     row: Any
@@ -194,6 +197,7 @@ class Certificate:
     output: float | None = None
     output_now: float | None = None
     needed: float | None = None
+    noted: tuple[str, ...] = ()
 
     @property
     def score(self) -> float:
@@ -227,7 +231,8 @@ class Certificate:
                 data["passed"] = self.passed
             data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
         absent = ["probability", "probability_now", "needed"] if self.is_number else ["output", "output_now"]
-        for name in absent + (["cut_short"] if self.cut_short is None else []):
+        absent += ["cut_short"] if self.cut_short is None else []
+        for name in absent + ([] if self.noted else ["noted"]):
             del data[name]
         return data
 
@@ -308,6 +313,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             repeat(None) if e.task.classes else then,
             repeat(None) if e.task.classes else now,
             (None if math.isnan(score) else score for score in needed_scores(e.task, checks.wanted).tolist()),
+            (e.noted.get(row, ()) for row in place.tolist()),
         )
     )
 
@@ -335,6 +341,29 @@ def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, change
         for i, one in zip(lines.tolist(), map(change, now, then), strict=True):
             made[i] += (one,)
     return made
+
+
+def unusual(schema: Schema, rows: pd.DataFrame, which: Bools) -> dict[int, tuple[str, ...]]:
+    """What of rows is missing, outside guessed bounds or no known level, in words, by position; of some of them."""
+    found: dict[int, tuple[str, ...]] = {}
+    for feature, natural in ((f, schema.natural(rows, [f.name])[f.name]) for f in schema):
+        low, high = (_or(feature.low, -np.inf), _or(feature.high, np.inf)) if feature.is_number else (0, np.inf)
+        known = (natural >= low) & (natural <= high)
+        for i in np.flatnonzero(which & ~known).tolist():
+            found[i] = (*found.get(i, ()), _unusual(feature, rows[feature.name].iloc[i]))
+    return dict(sorted(found.items()))
+
+
+def _unusual(feature: Feature, value: Any) -> str:
+    if is_missing(value):
+        return f"{feature.title} is missing"
+    if feature.is_category:
+        return f"{feature.title} is {plain(value)}, which no training row has"
+    return f"{feature.title} is {plain(value)}, outside {feature.low} to {feature.high}, where the training rows lie"
+
+
+def _or(bound: float | None, otherwise: float) -> float:
+    return otherwise if bound is None else bound
 
 
 def labels(index: pd.Index) -> list[Any]:

@@ -46,7 +46,8 @@ class ChangeCosts:
         if feature.is_category:
             cost = (self.change + self.category) * changed.astype(np.float64)
         else:
-            cost = self.change * changed + self.distance * np.abs(then - now) / task.units[feature.name]
+            moved = np.nan_to_num(np.abs(then - now) / task.units[feature.name])
+            cost = self.change * changed + self.distance * moved
         return cost * self.difficulty.get(feature.name, 1.0), changed
 
     def total(self, task: Task, before: Natural, after: Natural) -> NDArray[np.float64]:
@@ -76,7 +77,7 @@ class Checks:
     kept: Bools
     """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
     legal: Bools
-    """`n x features`: the value is in the feature's domain, and on its grid where it changed."""
+    """`n x features`: the value is one of the feature's grid, or the present one that a row may have."""
     changed: Bools
     """`n x features`: by more than half a step, from off the grid to it, or to another level."""
     immutables_kept: Bools
@@ -185,13 +186,11 @@ def _columns(columns: Any, rows: int = 0) -> Bools:
 
 
 def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    if feature.is_category:
-        return np.asarray(after >= 0)
-    low = -np.inf if feature.low is None else feature.low
-    high = np.inf if feature.high is None else feature.high
-    inside = np.isfinite(after) & (after >= low) & (after <= high)
-    on_grid = feature.on_grid(np.where(inside, after, 0.0))
-    return np.asarray(inside & (on_grid | (after == before)))
+    """A legal value in place of one that may give way, or the present one if a row may have it."""
+    gap, filled = feature.is_missing(before), ~feature.is_missing(after)
+    legal = feature.on_grid(after) & (~gap | (feature.missing == "may_be_filled"))
+    kept = np.where(gap, ~filled & (feature.missing in ("kept", "may_be_filled")), before == after)
+    return np.asarray(legal | (kept & feature.may_stay(before)))
 
 
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
@@ -205,14 +204,15 @@ def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: 
     kept = np.ones(rows, dtype=bool)
     for f in features:
         if not f.mutable:
-            kept &= before[f.name] == after[f.name]
+            kept &= f.same(before[f.name], after[f.name])
     return kept
 
 
 def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
     total = np.zeros(rows)
     for name in task.schema.numbers:
-        total += np.abs(after[name] - before[name]) / task.units[name]
+        # A gap that is filled is a change, but has no distance.
+        total += np.nan_to_num(np.abs(after[name] - before[name]) / task.units[name])
     return total
 
 

@@ -22,7 +22,7 @@ from ..errors import DataError, some
 from ..files import write_whole
 from ..rules import parse_rules
 from ..task import Task
-from .certificate import Certificate, Change, cells, changes_of, issued, labels, lof_of, written
+from .certificate import Certificate, Change, cells, changes_of, issued, labels, lof_of, unusual, written
 from .checks import Bools, ChangeCosts, Checks, check, scores_now
 from .files.parquet import write_answers
 from .frame import answer_number, column_named, frame_of
@@ -232,18 +232,32 @@ class Explanation:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Rows that needed an answer: all but those that have the class wanted already."""
-        return np.asarray(self.row_status != Status.ALREADY)
+        """Rows that needed an answer: all but those that have the class wanted already, or cannot be read."""
+        return ~np.isin(self.row_status, [str(Status.ALREADY), str(Status.UNREADABLE)])
+
+    @property
+    def all_wanted(self) -> bool:
+        """Whether the class wanted is known of every row: not of an unreadable one that might want either."""
+        return self.task.target is not None or not (self.row_status == Status.UNREADABLE).any()
 
     @cached_property
     def score_now(self) -> NDArray[np.float64]:
         """For each row as it is, the probability of what is wanted, or a regressor's output; NaN: the model failed."""
-        return scores_now(self.task, self.rows, self.wanted) if self.known_now is None else self.known_now
+        if self.known_now is not None:
+            return self.known_now
+        found, which = np.full(len(self), np.nan), np.flatnonzero(self.row_status != Status.UNREADABLE)
+        found[which] = scores_now(self.task, self.rows.iloc[which], self.wanted[which])
+        return found
 
     @property
     def before(self) -> pd.DataFrame:
         """The row that each answer is for, line by line."""
         return self.rows.iloc[self.place]
+
+    @cached_property
+    def noted(self) -> dict[int, tuple[str, ...]]:
+        """What is unusual about rows as they are, by position: values that no training row has, and gaps."""
+        return unusual(self.task.schema, self.rows, self.row_status != Status.UNREADABLE)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -343,6 +357,48 @@ class Explanation:
         i = answer_number(self, which)
         before, after = self.rows.iloc[[self.place[i]]], self.answers.iloc[[i]]
         return changes_of(self.task.schema, before, after, self.checks.changed[[i]])[0]
+
+    def among(
+        self, rows: pd.DataFrame, which: NDArray[np.int64], unreadable: Mapping[int, Sequence[str]]
+    ) -> Explanation:
+        """The same for more rows, of which those asked are `which`; the others are unreadable.
+
+        Parameters
+        ----------
+        rows : DataFrame
+            All rows.
+        which : ndarray of int
+            Positions of those that were asked.
+        unreadable : mapping
+            What is wrong with each of the others, by position.
+
+        Returns
+        -------
+        Explanation
+        """
+
+        def spread(values: NDArray[Any], fill: Any) -> NDArray[Any]:
+            whole = np.full(len(rows), fill, dtype=object if fill is None else values.dtype)
+            whole[which] = values
+            return whole
+
+        status = np.full(len(rows), str(Status.UNREADABLE), dtype=object)
+        status[which] = self.row_status
+        names = labels(rows.index)
+        reasons = {int(which[i]): reason for i, reason in self.reasons.items()} | {
+            i: WhyNot.unreadable(names[i], *said) for i, said in unreadable.items()
+        }
+        return replace(
+            self,
+            rows=rows[list(self.task.schema.names)],
+            wanted=spread(self.wanted, self.task.target),
+            known_now=None if self.known_now is None else spread(self.known_now, np.nan),
+            row_status=status,
+            place=which[self.place],
+            reasons=dict(sorted(reasons.items())),
+            calls=None if self.calls is None else spread(self.calls, 0),
+            cut_short=None if self.cut_short is None else spread(self.cut_short, False),
+        )
 
     def under(self, task: Task) -> Explanation:
         """The same answers checked again with other rules or another model.
@@ -504,7 +560,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     return Explanation(
         task=task,
         method=found[0].method,
-        rows=rows[list(task.schema.names)],
+        rows=_rows_of(task, rows, parts),
         wanted=of_rows("wanted", None),
         known_now=of_rows("score_now", None),
         row_status=of_rows("row_status", None),
@@ -521,6 +577,14 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         cut_short=None if any(part.cut_short is None for part in found) else of_rows("cut_short", False),
         draws=max(part.draws for part in found),
     )
+
+
+def _rows_of(task: Task, rows: pd.DataFrame, parts: Sequence[Part]) -> pd.DataFrame:
+    """The rows as they were given, or as far as they could be read."""
+    if not any((part.row_status == Status.UNREADABLE).any() for _, part in parts):
+        return rows[list(task.schema.names)]
+    order = np.argsort(np.concatenate([where for where, _ in parts]))
+    return pd.concat([part.rows for _, part in parts]).iloc[order]
 
 
 def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Overrides) -> Bools:

@@ -27,6 +27,7 @@ WITHOUT = {
     "impossible": "has no answer, and it is proved that there is none: it is impossible",
     "not_found": "has no answer: none was found (not_found)",
     "timed_out": "has no answer: its budget was spent before one was found (timed_out)",
+    "unreadable": "has no answer, since it cannot be read (unreadable)",
 }
 
 
@@ -103,6 +104,7 @@ ABOUT = (
     "cost",
     "changes",
     "changed",
+    "noted",
     "why_not",
 )
 """What stands before the features."""
@@ -116,9 +118,13 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
     answer, row = e.lines
     status, classes = e.row_status[row], pd.Series(list(e.task.classes), dtype=None if e.task.classes else str).dtype
     status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": _wanted(e.wanted[row], classes)}
+    wanted = _wanted(e.wanted[row], classes if e.all_wanted else _nullable(classes))
+    of_row = {"status": pd.Series(status, dtype=str), "wanted": wanted}
     score = "probability" if e.task.classes else "output"
     of_row[f"{score}_now"] = pd.Series(e.score_now[row])
+    if e.noted:
+        said = ["; ".join(e.noted.get(i, ())) or None for i in range(len(e))]
+        of_row["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)
     if e.reasons:
         of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
     of_answer = {
@@ -139,7 +145,7 @@ def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:
     """What rows want, in the dtype of the classes; as text, where some want more than one class."""
     values = wanted.tolist()
     if any(isinstance(w, Outcome) for w in values):
-        return pd.Series([str(w) for w in values], dtype=str)
+        return pd.Series([None if w is None else str(w) for w in values], dtype=str)
     return pd.Series(wanted, dtype=classes)
 
 

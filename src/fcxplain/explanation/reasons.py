@@ -30,6 +30,8 @@ class Status(StrEnum):
     """Nothing that passes was found before the row's budget was spent."""
     ALREADY = "already"
     """The row has the class wanted as it is."""
+    UNREADABLE = "unreadable"
+    """The row does not fit the schema, or the model refuses it as it is; `why_not` says all that is wrong with it."""
 
 
 STATUSES = tuple(map(str, Status))
@@ -129,7 +131,7 @@ class WhyNot:
         The row's label.
     status : str
         "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was spent,
-        else "not_found".
+        "unreadable" where the row itself is at fault, else "not_found".
     blockers : tuple of tuples of Obstacle
         The smallest sets of obstacles whose removal helps, at most five: any one of the sets would do, and nothing
         less than all of it. Rules come before bounds, then the cheapest.
@@ -145,6 +147,23 @@ class WhyNot:
     blockers: tuple[tuple[Obstacle, ...], ...]
     relaxation: Relaxation | None
     words: str
+
+    @classmethod
+    def unreadable(cls, row: Any, *reasons: str) -> Self:
+        """Of a row that is itself at fault.
+
+        Parameters
+        ----------
+        row : label
+            The row's label.
+        *reasons : str
+            Everything that is wrong with it.
+
+        Returns
+        -------
+        WhyNot
+        """
+        return cls(row, str(Status.UNREADABLE), (), None, " ".join(reasons))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON.

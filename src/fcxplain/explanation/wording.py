@@ -235,6 +235,7 @@ def _facts(c: Certificate) -> Iterator[str]:
     yield f"found by {c.found_by}" + (f" ({', '.join(effort)})" if effort else "")
     if c.cut_short:
         yield CUT_SHORT
+    yield from (f"note: {said}" for said in c.noted)
 
 
 def _prints(c: Certificate) -> str:

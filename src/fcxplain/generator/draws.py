@@ -76,11 +76,12 @@ def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: 
     x, y_target = task.encoder.encode(asked.rows), view.class_indices(task, asked.wanted)
     noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
     present = task.schema.natural(asked.rows)
-    x_cf = _generated(model, task, x, y_target, noise, present)
+    x_cf = _generated(model, task, x, y_target, noise, task.encoder.filled(present))
     soft = surrogate.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
     kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
     natural = task.encoder.decode_natural(x_cf) | kept
-    return _Drawn(task.table(natural, asked.rows.index), soft.numpy())
+    gaps = {f.name: np.where(f.may_give_way(present[f.name]), natural[f.name], present[f.name]) for f in task.schema}
+    return _Drawn(task.table(gaps, asked.rows.index), soft.numpy())
 
 
 def _generated(

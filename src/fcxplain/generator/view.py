@@ -172,7 +172,7 @@ def refused_rows(
     _, wanted, met = task.answered(table)
     refused = ~met
     rows = table[refused]
-    allowed = None if boxes is None else boxes.of(task.schema.natural(rows))
+    allowed = None if boxes is None else boxes.of(task.encoder.filled(task.schema.natural(rows)))
     x = task.encoder.encode(rows)
     answers = None if explain is None else _answers(task, rows, x, explain)
     return TrainingRows(x, class_indices(task, wanted[refused]), allowed, answers)

@@ -87,8 +87,8 @@ def diversity_pairs(answer: Explanation, task: Task) -> float:
 def unit_notes(task: Task) -> Iterator[str]:
     """Which numbers are not measured in units of their MAD, and what is used instead."""
     for name, values in task.schema.natural(task.train, task.schema.numbers).items():
-        if np.median(np.abs(values - np.median(values))) == 0:
-            instead = "standard deviation" if np.std(values) else "step"
+        if np.nanmedian(np.abs(values - np.nanmedian(values))) == 0:
+            instead = "standard deviation" if np.nanstd(values) else "step"
             yield f"{name}: MAD is 0, {instead} used"
 
 

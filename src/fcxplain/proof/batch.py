@@ -14,6 +14,7 @@ from ..explanation import check
 from ..region.region import Places
 from ..rules.check import Bools
 from ..schema import Natural
+from ..schema.feature import MISSING
 from ..task import Task
 from .reading import ModelReading
 
@@ -50,6 +51,10 @@ class ProofBatch:
         self.outcomes = task.outcomes(wanted)
         self.region = task.region(before)
         self.uncertain = self.region.uncertain
+        self.known = np.logical_and.reduce([f.is_number | (before[f.name] >= MISSING) for f in task.schema])
+        """Rows without a level that is not in the schema."""
+        self.whole = self.known & ~np.logical_or.reduce([f.is_missing(before[f.name]) for f in task.schema])
+        """Of these, rows without a gap."""
         self.reason = np.full(len(wanted), "", dtype=object)
         self.possible = np.zeros(len(wanted), dtype=bool)
         self.witness: dict[str, NDArray[Any]] = {n: v.copy() for n, v in before.items()}

@@ -335,7 +335,7 @@ def by_bounds(batch: ProofBatch) -> None:
     built_in = 0.0 if edge is None else math.log(edge / (1 - edge))
     room = 0.0 if outcomes.least is None else ROUNDED_SHARE
     for code in np.unique(outcomes.code).tolist():
-        rows = np.flatnonzero(batch.open & (outcomes.code == code))
+        rows = np.flatnonzero(batch.open & batch.whole & (outcomes.code == code))
         if len(rows):
             _refute(batch, rows, network, outcomes.ways(code, room=room, built_in=built_in))
 

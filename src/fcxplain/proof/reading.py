@@ -6,10 +6,11 @@ What was read is kept as long as it agrees with the model, since nothing may be 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..classifier.checking import PROBE_ROWS
 from ..classifier.reading.trees import TreeModel, agrees, compare, read_trees
@@ -18,6 +19,7 @@ from ..encoding import TableEncoder
 from ..errors import ClassifierError
 from ..hashing import fingerprint
 from ..schema import Natural
+from ..schema.feature import MISSING
 from ..task import Task
 from .tree_cells import CellTrees, cell_trees
 
@@ -30,6 +32,8 @@ PROBES = 64
 TO_READ = 2 * PROBE_ROWS
 # Training rows and leaves that trees are held against when they are read.
 PROBED_ROWS, PROBED_LEAVES = 512, 2_048
+# The share of values that are missing in some of them, where they may be.
+GAPS = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +58,8 @@ class ModelReading:
         They are made once for all rows without other values.
         """
         assert self.trees is not None
-        numbers = ((f, before[f.name]) for f in task.schema if f.is_number)
-        key = (task.schema, *(np.unique(values[~f.on_grid(values)]).tobytes() for f, values in numbers))
+        columns = ((f, before[f.name]) for f in task.schema)
+        key = (task.schema, *(np.unique(values[~f.on_grid(values)]).tobytes() for f, values in columns))
         model, known = task.readings.get("cells", (None, {}))
         if model is not self.trees or key not in known:
             # Rows with values of their own have cells of their own: only the last ones are kept.
@@ -75,7 +79,7 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
     """The classifier's own module as numbers, if it can be read, the columns that it reads, and what was in the way."""
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
-    encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes)
+    encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes, source.usual_)
     if classifier.module is None or classifier.parts or source.names != encoder.names:
         return None, encoder, ()
     import torch
@@ -150,4 +154,16 @@ def _probes(task: Task, model: TreeModel) -> pd.DataFrame:
             first, last = grid.first[cells], grid.last[cells]
             if not ((first <= inside[line, i]) & (inside[line, i] <= last)).any():
                 inside[line, i] = generator.choice([first, last][generator.integers(2)])
-    return task.encoder.from_codes(np.concatenate([usual, beside, inside]))
+    table = task.encoder.from_codes(np.concatenate([usual, beside, inside]))
+    gaps = _with_gaps(task, task.encoder.natural_of_codes(usual), generator)
+    return table if gaps is None else pd.concat([table, gaps], ignore_index=True)
+
+
+def _with_gaps(task: Task, natural: dict[str, NDArray[Any]], generator: np.random.Generator) -> pd.DataFrame | None:
+    """Rows with some values missing, where they may be."""
+    features = [f for f in task.schema if f.missing in ("kept", "may_be_filled")]
+    for feature in features:
+        values = natural[feature.name]
+        gap = np.nan if feature.is_number else MISSING
+        natural[feature.name] = np.where(generator.random(len(values)) < GAPS, gap, values)
+    return task.table(natural) if features else None

@@ -30,6 +30,8 @@ from ..task import Task
 MOST_VALUES = 2**19
 # Numbers in the largest array that is made.
 MOST_CELLS = 2**27
+# What stands for a missing number: no value that a column may hold.
+GAP = -np.inf
 # Combinations of values tried in the cells of a box for rules on several values at once.
 TRIED_VALUES = 4096
 
@@ -44,7 +46,7 @@ class FeatureCells:
     first: Places
     last: Places
     elsewhere: dict[float, int]
-    """Cells of values that are not on the grid."""
+    """Cells of values that are not on the grid; `GAP` stands for a missing one."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -53,10 +55,19 @@ class FeatureCells:
         """Which cells have codes between two."""
         return np.asarray((self.first <= high) & (self.last >= low) & (self.first <= self.last) & (low <= high))
 
+    @property
+    def on_grid(self) -> Bools:
+        """Cells that have values of the grid; they come first."""
+        return np.asarray(self.first <= self.last)
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value off the grid has a cell."""
+        return _key_of(value) in self.elsewhere
+
     def of(self, feature: Feature, value: Any) -> int:
         """The cell of a value."""
-        if float(value) in self.elsewhere:
-            return self.elsewhere[float(value)]
+        if self.knows(value):
+            return self.elsewhere[_key_of(value)]
         code = int(feature.codes(np.asarray([value]))[0])
         return int(np.flatnonzero(self.between(code, code))[0])
 
@@ -101,7 +112,12 @@ def cell_sides(
 
 def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
     grid = feature.at(np.arange((feature.top or 0) + 1))
-    return grid if feature.is_category else np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
+    return np.concatenate([grid, np.unique(now[~feature.on_grid(now)])])
+
+
+def _key_of(value: Any) -> float:
+    """What a value off the grid is found by: no missing number is equal to another."""
+    return GAP if value != value else float(value)
 
 
 def _grid(
@@ -120,7 +136,7 @@ def _grid(
             place.append(i)
             first.append(1)
             last.append(0)
-        elsewhere[float(value)] = cell
+        elsewhere[_key_of(value)] = cell
     return FeatureCells(np.asarray(first), np.asarray(last), elsewhere), np.asarray(place)
 
 
@@ -340,6 +356,8 @@ class CellRegion:
         every = np.concatenate([np.empty(0, dtype=np.int64), *codes])
         if feature.is_category:
             every = every[box.levels[name][self.row][every]]
+            if box.stays[name][self.row] and own[grid.of(feature, now)]:
+                every = np.append(every, now)
             return np.asarray(every[np.argsort(every != now, kind="stable")])
         limits = box.intervals[name]
         values = feature.at(every[(every >= limits.low[self.row]) & (every <= limits.high[self.row])])
@@ -372,7 +390,11 @@ def _cells(box: Box, region: Region, name: str, row: int, trees: CellTrees, i: i
     """The cells of a feature that a box has values in."""
     grid, feature = trees.grids[i], region.schema[name]
     if feature.is_category:
-        return np.logical_or.reduceat(box.levels[name][row], grid.first)
+        found = np.zeros(len(grid), dtype=bool)
+        found[grid.on_grid] = np.logical_or.reduceat(box.levels[name][row], grid.first[grid.on_grid])
+        if box.stays[name][row]:
+            found[grid.of(feature, region.before[name][row])] = True
+        return found
     limits = box.intervals[name]
     found = grid.between(int(limits.low[row]), int(limits.high[row]))
     if limits.keeps[row]:
@@ -391,8 +413,10 @@ def _limit(
     for weight, ref in terms:
         i = place[ref.name]
         low, high = _ends(ref.feature, box, trees.grids[i], row, float(now[ref.name][0]))
-        cost[trees.spans[i]] += np.minimum(weight * low, weight * high)
-        size += abs(weight) * float(np.maximum(np.abs(low), np.abs(high)).max())
+        # A missing value keeps no sum, but a box may have others in its cell.
+        least = np.nan_to_num(np.minimum(weight * low, weight * high), nan=-np.inf)
+        cost[trees.spans[i]] += least
+        size += abs(weight) * float(np.nanmax(np.maximum(np.abs(low), np.abs(high)), initial=0.0))
     return CellSum(way, cost, rest - 4 * ROUNDING * size)
 
 
@@ -400,8 +424,10 @@ def _ends(feature: Feature, box: Box, grid: FeatureCells, row: int, now: float) 
     """The least and the largest value (or rank) that a box has in each cell of a feature."""
     if feature.is_category:
         ranks, allowed = feature.rank_of_level, box.levels[feature.name][row]
-        low, high = np.where(allowed, ranks, np.inf), np.where(allowed, ranks, -np.inf)
-        low, high = np.minimum.reduceat(low, grid.first), np.maximum.reduceat(high, grid.first)
+        low, high = np.zeros(len(grid)), np.zeros(len(grid))
+        first = grid.first[grid.on_grid]
+        low[grid.on_grid] = np.minimum.reduceat(np.where(allowed, ranks, np.inf), first)
+        high[grid.on_grid] = np.maximum.reduceat(np.where(allowed, ranks, -np.inf), first)
         return np.where(low > high, 0.0, low), np.where(low > high, 0.0, high)
     limits = box.intervals[feature.name]
     first, last = np.maximum(grid.first, limits.low[row]), np.minimum(grid.last, limits.high[row])

@@ -255,7 +255,8 @@ def _in_best_way(boxes: Bools, ways: CellWays, liking: Singles) -> Bools:
 
 def by_trees(batch: ProofBatch) -> None:
     """Refute rows by bounds on the scores of trees, or find what gets the class: over cells, a search for each row."""
-    rows, model, limits = np.flatnonzero(batch.open), batch.model.trees, batch.limits
+    # How a model reads a level that is not in the schema was not held against it.
+    rows, model, limits = np.flatnonzero(batch.open & batch.known), batch.model.trees, batch.limits
     if model is None or not len(rows):
         return
     # What is found is asked about once more, with all its checks.

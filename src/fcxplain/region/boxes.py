@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rules.check import ROUNDING, Bools, evaluate, sign_is, translation, truth
+from ..rules.check import ROUNDING, Bools, evaluate, sign_is, translated, truth
 from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
 from ..schema import Feature, Natural, Schema
 from .groups import Disjunct
@@ -61,6 +61,12 @@ class Box:
         return {f.name: self.limits.levels(f, self.way.alone[f.name]) for f in features if f.is_category}
 
     @cached_property
+    def stays(self) -> dict[str, Bools]:
+        """Whether the present value of each category may stay although it is no level."""
+        features = (self.limits.schema[name] for name in self.way.names)
+        return {f.name: self.limits.stays(f, self.way.alone[f.name]) for f in features if f.is_category}
+
+    @cached_property
     def given(self) -> Bools:
         """Whether what the way asks of the present row is so."""
         found = np.ones(self.limits.rows, dtype=bool)
@@ -74,8 +80,8 @@ class Box:
         found = self.given.copy()
         for interval in self.intervals.values():
             found &= (interval.low <= interval.high) | interval.keeps
-        for allowed in self.levels.values():
-            found &= allowed.any(axis=1)
+        for name, allowed in self.levels.items():
+            found &= allowed.any(axis=1) | self.stays[name]
         return found
 
 
@@ -88,28 +94,40 @@ class AtomLimits:
         self._intervals: dict[Atom, Interval] = {}
         self._masks: dict[Atom, Bools] = {}
 
-    def in_bounds(self, feature: Feature) -> Bools:
-        """Whether a number's present value lies within its bounds, and so may stay, on the grid or off it."""
-        present = self.before[feature.name]
-        return np.asarray((present >= _low(feature)) & (present <= _high(feature)))
+    def may_stay(self, feature: Feature) -> Bools:
+        """Whether the present value may stay, be it a legal one or not."""
+        return feature.may_stay(self.before[feature.name])
+
+    def stays(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
+        """Whether the present value of a category, which is no level, may stay under all its atoms."""
+        found = (self.before[feature.name] < 0) & self.may_stay(feature)
+        for atom in atoms if found.any() else ():
+            found &= truth(atom, self.before, self.before)
+        return found
 
     def interval(self, feature: Feature, atoms: Sequence[Atom]) -> Interval:
         """The codes of a number that all its atoms and its bounds allow."""
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
         high = np.full(self.rows, highest, dtype=np.int64)
-        keeps = self.in_bounds(feature)
+        keeps = self.may_stay(feature)
         for atom in atoms:
             limits = self._limits(feature, atom)
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps &= limits.keeps
-        return Interval(low, high, keeps)
+        fixed = ~feature.may_give_way(self.before[feature.name])
+        return (
+            Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
+            if fixed.any()
+            else Interval(low, high, keeps)
+        )
 
     def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
         """The levels of a category that all its atoms allow, `rows x levels`."""
         allowed = np.ones((self.rows, len(feature.levels)), dtype=bool)
         for atom in atoms:
             allowed &= self._mask(feature, atom)
+        allowed[~feature.may_give_way(self.before[feature.name])] = False
         return allowed
 
     def _limits(self, feature: Feature, atom: Atom) -> Interval:
@@ -144,7 +162,12 @@ class AtomLimits:
         upper = (atom.op in ("<", "<=")) == (weight > 0)
         low = code + missed if atom.op == "==" or not upper else np.asarray(-FAR)
         high = code - missed if atom.op == "==" or upper else np.asarray(FAR)
-        return Interval(low, high, test(self.before[feature.name]))
+        keeps, unknown = test(self.before[feature.name]), np.isnan(rest)
+        if unknown.any():
+            # Nothing can be said beside a missing value, but that what stays is the same.
+            low, high = np.where(unknown, FAR, low), np.where(unknown, -FAR, high)
+            keeps = keeps | truth(atom, self.before, self.before)
+        return Interval(low, high, keeps)
 
     def _mask_of(self, feature: Feature, atom: Atom) -> Bools:
         own = Ref(feature, primed=True)
@@ -154,8 +177,9 @@ class AtomLimits:
             return mask
         if isinstance(atom, Same):
             other = atom.right if atom.left == own else atom.left
-            codes = translation(other.feature, feature)[self.before[other.name]]
-            return np.asarray((np.arange(len(feature.levels)) == codes[:, None]) ^ atom.negated)
+            present = self.before[other.name]
+            codes, known = translated(other.feature, feature, present), ~other.feature.is_missing(present)
+            return np.asarray((np.arange(len(feature.levels)) == codes[:, None]) ^ atom.negated) & known[:, None]
         weight, rest, size = self._split(atom, own)
         part = weight * feature.rank_of_level
         rest, size = np.atleast_1d(rest)[:, None], np.atleast_1d(size)[:, None]
@@ -242,11 +266,11 @@ class BoxSearch:
         possible = limits.low <= limits.high
         nearest = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
         values = feature.at(nearest)
-        cost = np.where(possible, np.abs(values - wanted) / unit, np.inf)
+        cost = np.where(possible, number_distance(values, wanted, unit), np.inf)
         # A present value off the grid is legal as it is: nobody has to change it to be left alone.
         present = self.before[feature.name]
         if not feature.on_grid(present).all():
-            stay = np.where(limits.keeps, np.abs(present - wanted) / unit, np.inf)
+            stay = np.where(limits.keeps, number_distance(present, wanted, unit), np.inf)
             values, possible = np.where(stay <= cost, present, values), possible | limits.keeps
             cost = np.minimum(stay, cost)
         return values, np.where(possible, cost, 0.0), possible
@@ -255,13 +279,14 @@ class BoxSearch:
         wanted = self.after[feature.name]
         if not box.way.alone[feature.name]:
             return wanted, np.zeros(self.rows), np.ones(self.rows, dtype=bool)
-        allowed = box.levels[feature.name]
-        moves = ~allowed[np.arange(self.rows), wanted]
-        distance = np.where(allowed[moves], level_distances(feature)[wanted[moves]], np.inf)
-        chosen = wanted.copy()
-        chosen[moves] = distance.argmin(axis=1)
+        allowed, stays = box.levels[feature.name], box.stays[feature.name]
+        own = stays & (wanted == self.before[feature.name])
+        moves = ~np.where(wanted < 0, own, allowed[np.arange(self.rows), np.maximum(wanted, 0)])
+        distance = np.where(allowed[moves], level_distances(feature)[np.maximum(wanted[moves], 0)], np.inf)
+        chosen, some = wanted.copy(), np.isfinite(distance).any(axis=1)
+        chosen[moves] = np.where(some, distance.argmin(axis=1), self.before[feature.name][moves])
         possible = ~moves
-        possible[moves] = np.isfinite(distance).any(axis=1)
+        possible[moves] = some | stays[moves]
         return chosen, moves.astype(np.float64), possible
 
 
@@ -279,17 +304,15 @@ def level_distances(feature: Feature) -> Floats:
     return np.abs(ranks[:, None] - ranks) + order
 
 
+def number_distance(a: Floats, b: Floats, unit: float) -> Floats:
+    """How far numbers are apart; a missing one is none from another missing one, and one unit from any other."""
+    apart = np.abs(a - b) / unit
+    if not np.isnan(apart).any():
+        return np.asarray(apart)
+    return np.where(np.isnan(apart), (np.isnan(a) != np.isnan(b)).astype(np.float64), apart)
+
+
 def is_legal(feature: Feature, now: NDArray[Any], then: NDArray[Any]) -> Bools:
-    """Whether values are in a feature's domain, and on its grid where they changed."""
-    if feature.is_category:
-        return np.asarray(then >= 0)
-    inside = np.isfinite(then) & (then >= _low(feature)) & (then <= _high(feature))
-    return np.asarray(inside & (feature.on_grid(np.where(inside, then, 0.0)) | (then == now)))
-
-
-def _low(feature: Feature) -> float:
-    return -np.inf if feature.low is None else feature.low
-
-
-def _high(feature: Feature) -> float:
-    return np.inf if feature.high is None else feature.high
+    """Whether each value is a legal one that may take the place of the present one, or that itself, if it may stay."""
+    legal = feature.on_grid(then) & feature.may_give_way(now)
+    return np.asarray(legal | (feature.same(now, then) & feature.may_stay(now)))

@@ -107,7 +107,7 @@ class Region:
         kept = holds(self.repairer.rules, before, after)
         for feature in self.schema:
             now, then = before[feature.name], after[feature.name]
-            kept = kept & (is_legal(feature, now, then) if feature.mutable else now == then)
+            kept = kept & (is_legal(feature, now, then) if feature.mutable else feature.same(now, then))
         return kept
 
     def nearest(self, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
@@ -130,8 +130,8 @@ class Region:
         for name, limits in box.intervals.items():
             off_grid = limits.keeps & ~self.schema[name].on_grid(self.before[name])
             total = total * (np.maximum(limits.high - limits.low + 1, 0) + off_grid)
-        for allowed in box.levels.values():
-            total = total * allowed.sum(axis=1)
+        for name, allowed in box.levels.items():
+            total = total * (allowed.sum(axis=1) + box.stays[name])
         return total
 
     def points(self, row: int) -> Points:
@@ -192,7 +192,8 @@ def _box_points(box: Box, region: Region, row: int) -> Floats:
 
 def _values(box: Box, feature: Feature, now: float, row: int) -> Floats:
     if feature.is_category:
-        return np.flatnonzero(box.levels[feature.name][row]).astype(np.float64)
+        levels = np.flatnonzero(box.levels[feature.name][row]).astype(np.float64)
+        return np.append(levels, now) if box.stays[feature.name][row] else levels
     limits = box.intervals[feature.name]
     grid = feature.at(np.arange(limits.low[row], limits.high[row] + 1))
     stays = limits.keeps[row] and not feature.on_grid(np.asarray([now]))[0]

@@ -21,7 +21,7 @@ from ..rules.check import Bools, truth
 from ..rules.nodes import And, Atom, Formula, Ref, refs_of
 from ..rules.rule import Rule
 from ..schema import Feature, Natural, Schema, natural_column
-from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest
+from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest, number_distance
 from .groups import Disjunct, Group, frozen_names, grouped
 from .knapsack import SAME
 from .linear import BoxRows, slide
@@ -111,7 +111,7 @@ class Repairer:
     def _distance(self, name: str, a: NDArray[Any], b: NDArray[Any]) -> Floats:
         if self.schema[name].is_category:
             return np.asarray(a != b, dtype=np.float64)
-        return np.asarray(np.abs(a - b) / self.units[name])
+        return number_distance(a, b, self.units[name])
 
     def _nearest_of(
         self, group: Group, boxes: BatchBoxes, search: BoxSearch, seconds: float, exact: bool
@@ -172,7 +172,7 @@ class Repairer:
         for name in group.names:
             feature = self.schema[name]
             own, present = Ref(feature, primed=True), search.before[name][row]
-            if feature.is_number and search.limits.in_bounds(feature)[row] and not feature.on_grid(present):
+            if feature.is_number and search.limits.may_stay(feature)[row] and not feature.on_grid(present):
                 program.keep(own, present.item())
             program.prefer(own, search.after[name][row].item(), self.units.get(name, 1.0))
         program.require(formula)
@@ -187,9 +187,11 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     """
     kept = start.found & truth(formula, search.before, {**search.after, **start.natural})
     nearest = Nearest(start.natural, np.where(kept, start.cost, np.inf), kept)
-    bound, rows = np.full(search.rows, np.inf), np.flatnonzero(start.found & ~kept)
+    names = {ref.name for ref in refs_of(formula)} | set(start.natural)
+    # A sum with a missing value is undecided, whatever the others are.
+    whole = ~np.logical_or.reduce([search.limits.schema[n].is_missing(search.before[n]) for n in names])
+    bound, rows = np.full(search.rows, np.inf), np.flatnonzero(start.found & ~kept & whole)
     if len(rows):
-        names = {ref.name for ref in refs_of(formula)} | set(start.natural)
         box_rows = BoxRows.of(search, box, names, rows)
         point, least = _keeping_all(formula, box.way.wide, box_rows, start.take(rows), exact)
         nearest, bound[rows] = nearest.put(rows, point), np.where(least < point.cost * (1 - SAME), least, np.inf)
@@ -300,7 +302,7 @@ def _read(place: str, table: pd.DataFrame, schema: Schema, faults: list[Fault]) 
             faults.append(Fault(where, "is not in the table"))
             continue
         values = natural[feature.name] = natural_column(feature, table[feature.name])
-        bad = ~np.isfinite(values) if feature.is_number else values < 0
+        bad = (~np.isfinite(values) if feature.is_number else values < 0) & ~feature.may_stay(values)
         if bad.any():
             problem = "is missing, infinite or no known level"
             faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault
 from ..schema import Feature, Natural, natural_column
-from .nodes import Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
+from .nodes import OPPOSITE, Abs, Affine, And, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
 from .rule import Rule
 
 Bools = NDArray[np.bool_]
@@ -20,6 +20,8 @@ Table: TypeAlias = pd.DataFrame | Mapping[str, NDArray[Any]]
 
 # Two sums are the same if they differ by no more than rounding: 0.1 * 3 is 0.3.
 ROUNDING = 8 * np.finfo(np.float64).eps
+# The code of a level of another category, which is none of a category's own: no value has it.
+ELSEWHERE = np.iinfo(np.int64).min
 
 
 def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
@@ -56,29 +58,47 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
     return result
 
 
-def truth(formula: Formula, before: Natural, after: Natural) -> Bools:
-    """Whether a formula holds, row by row, on natural columns (one answer for all where no column counts)."""
+def truth(formula: Formula, before: Natural, after: Natural, wanted: bool = True) -> Bools:
+    """Whether a formula is surely so, or with `wanted=False` surely not, row by row, on natural columns.
+
+    There is one answer for all rows where no column counts. A comparison with a missing value is neither, but for
+    `f' == f`, which holds where both are missing; so what hangs on it is undecided (Kleene's logic).
+    """
     match formula:
         case Compare(op=op):
-            return compare(formula.difference, op, before, after)
+            return compare(formula.difference, op if wanted else OPPOSITE[op], before, after)
         case Member(ref=ref, values=values, negated=negated):
-            return is_member(ref.feature, value_of(ref, before, after), values) ^ negated
+            return is_member(ref.feature, value_of(ref, before, after), values, negated == wanted)
         case Same(left=left, right=right, negated=negated):
-            return same_level(left, right, before, after) ^ negated
-        case And(items=items):
-            return reduce(np.logical_and, (truth(i, before, after) for i in items), np.asarray(True))
-        case Or(items=items):
-            return reduce(np.logical_or, (truth(i, before, after) for i in items), np.asarray(False))
+            return same_level(left, right, before, after, negated == wanted)
+        case And(items=items) | Or(items=items):
+            joins, start = (np.logical_and, True) if isinstance(formula, And) == wanted else (np.logical_or, False)
+            return reduce(joins, (truth(i, before, after, wanted) for i in items), np.asarray(start))
         case Not(item=item):
-            return ~truth(item, before, after)
+            return truth(item, before, after, not wanted)
         case Implies(condition=condition, consequence=consequence):
-            return ~truth(condition, before, after) | truth(consequence, before, after)
+            parts = truth(condition, before, after, not wanted), truth(consequence, before, after, wanted)
+            return np.logical_or(*parts) if wanted else np.logical_and(*parts)
 
 
 def compare(difference: Affine, op: Op, before: Natural, after: Natural) -> Bools:
     """Whether `difference op 0`, up to rounding."""
     value, size = evaluate(difference, before, after)
-    return sign_is(value, op, ROUNDING * size)
+    found = sign_is(value, op, ROUNDING * size)
+    own = identity(difference) if op == "==" else None
+    if own is not None:
+        # A missing value that stays missing is the same.
+        found = found | (own.is_missing(before[own.name]) & own.is_missing(after[own.name]))
+    return found
+
+
+def identity(difference: Affine) -> Feature | None:
+    """The feature of which an expression is the change, and nothing else."""
+    if len(difference.terms) != 2 or difference.constant:
+        return None
+    (a, first), (b, second) = difference.terms
+    is_change = a == -b and isinstance(first, Ref) and isinstance(second, Ref) and first.name == second.name
+    return first.feature if is_change and isinstance(first, Ref) else None
 
 
 def sign_is(value: NDArray[np.float64], op: Op, slack: NDArray[np.float64] | float) -> Bools:
@@ -114,28 +134,44 @@ def evaluate(affine: Affine, before: Natural, after: Natural) -> tuple[NDArray[n
 
 def measure(feature: Feature, natural: NDArray[Any]) -> NDArray[np.float64]:
     """What arithmetic sees of a value: a number itself, an ordinal's rank."""
-    return natural if feature.is_number else feature.rank_of_level[natural]
+    if feature.is_number:
+        return natural
+    if not natural.size or natural.min() >= 0:
+        return np.asarray(feature.rank_of_level[natural])
+    return np.where(natural < 0, np.nan, feature.rank_of_level[np.maximum(natural, 0)])
 
 
-def is_member(feature: Feature, natural: NDArray[Any], values: tuple[float, ...]) -> Bools:
-    """Whether values are in a set of level codes or numbers."""
+def is_member(feature: Feature, natural: NDArray[Any], values: tuple[float, ...], without: bool = False) -> Bools:
+    """Whether values are surely in a set of level codes or numbers, or surely `without`."""
     if feature.is_category:
         allowed = np.zeros(len(feature.levels), dtype=bool)
         allowed[list(map(int, values))] = True
-        return np.asarray(allowed[natural])
-    slack = ROUNDING * np.abs(natural)
-    return np.asarray(np.logical_or.reduce([np.abs(natural - v) <= slack for v in values]))
+        found = allowed[np.maximum(natural, 0)] & (natural >= 0)
+    else:
+        slack = ROUNDING * np.abs(natural)
+        found = np.logical_or.reduce([np.abs(natural - v) <= slack for v in values])
+    return np.asarray((found ^ without) & ~feature.is_missing(natural))
 
 
-def same_level(left: Ref, right: Ref, before: Natural, after: Natural) -> Bools:
-    """Whether two categories have the same level, by its written form."""
+def same_level(left: Ref, right: Ref, before: Natural, after: Natural, other: bool = False) -> Bools:
+    """Whether two categories surely have the same level, by its written form, or surely an `other` one."""
     a, b = value_of(left, before, after), value_of(right, before, after)
-    return np.asarray(a == translation(right.feature, left.feature)[b])
+    missing = left.feature.is_missing(a) | right.feature.is_missing(b)
+    found = np.asarray(a == translated(right.feature, left.feature, b))
+    return (~found if other else found) & (~missing | (found & (left.name == right.name)))
+
+
+def translated(source: Feature, target: Feature, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Codes of one category as those of another. What is no level of a feature is so only of that feature."""
+    if not codes.size or codes.min() >= 0:
+        return translation(source, target)[codes]
+    known = translation(source, target)[np.maximum(codes, 0)]
+    return np.where(codes >= 0, known, codes if source.name == target.name else ELSEWHERE)
 
 
 def translation(source: Feature, target: Feature) -> NDArray[np.int64]:
-    """For each level of one category the code of the same level in another, or -2 where there is none."""
-    codes = [target.level_of_text.get(str(level), -2) for level in source.levels]
+    """For each level of one category the code of the same level in another, or `ELSEWHERE` where there is none."""
+    codes = [target.level_of_text.get(str(level), ELSEWHERE) for level in source.levels]
     return np.asarray(codes, dtype=np.int64)
 
 
@@ -145,7 +181,7 @@ def value_of(ref: Ref, before: Natural, after: Natural) -> NDArray[Any]:
 
 
 def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
-    """The columns that the names of one side need; missing and unknown values are refused."""
+    """The columns that the names of one side need; missing and unknown values are refused where none may be."""
     if not isinstance(table, pd.DataFrame):
         return table
     refs, natural, faults = frozenset(ref for rule in rules for ref in rule.refs), {}, []
@@ -154,7 +190,7 @@ def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
             faults.append(Fault(f"column {feature.name!r}", "is needed by a rule but is not in the table"))
             continue
         values = natural_column(feature, table[feature.name])
-        unknown = np.isnan(values) if feature.is_number else values < 0
+        unknown = (np.isnan(values) if feature.is_number else values < 0) & ~feature.may_stay(values)
         if unknown.any():
             problem = "is missing or not a known level, but a rule needs it"
             first = table.index[unknown][0]

@@ -86,6 +86,7 @@ def _encoder_content(encoder: TableEncoder) -> dict[str, Any]:
     return {
         "scale": {name: list(pair) for name, pair in encoder.scale_.items()},
         "units": dict(encoder.units_),
+        "usual": dict(encoder.usual_),
         "dtypes": {name: _dtype_content(dtype) for name, dtype in encoder.dtypes_.items()},
     }
 
@@ -104,7 +105,11 @@ def _restored_encoder(schema: Schema, content: Mapping[str, Any]) -> TableEncode
     if not all(spread > 0 for _, spread in scale.values()) or not all(unit > 0 for unit in units.values()):
         raise FormatError("the encoder has a range or a unit that is not above 0")
     dtypes = {name: _restored_dtype(content["dtypes"][name]) for name in schema.names}
-    return TableEncoder().restore(schema, scale, units, dtypes)
+    # Models that were saved before rows could have gaps know no usual values, and need none.
+    usual = content.get("usual", {})
+    if not all(name in schema and schema[name].on_grid(np.asarray([v])).all() for name, v in usual.items()):
+        raise FormatError("the encoder has usual values that are none of the schema's")
+    return TableEncoder().restore(schema, scale, units, dtypes, usual)
 
 
 def _restored_dtype(content: Any) -> Any:

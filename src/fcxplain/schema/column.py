@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import Fault, SchemaError
 from . import dates
 from .definition import is_missing
-from .feature import Feature
+from .feature import MISSING, Feature
 
 # So few values of a category are looked up one by one.
 FEW = 16
@@ -48,7 +49,7 @@ def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
 
 
 def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
-    """The column as float64 (numbers; missing is NaN) or as level codes (missing or unknown is -1)."""
+    """The column as float64 (numbers; missing is NaN) or as level codes (missing: -1, no level: below)."""
     return numbers(feature, column) if feature.is_number else level_codes(feature, column)
 
 
@@ -59,11 +60,12 @@ def column_of(feature: Feature, values: NDArray[Any], index: pd.Index, dtype: An
     """
     fitting = fitting_dtype(feature, dtype)
     # A continuous value off the grid may have a fraction, even where the training rows have none.
-    if feature.kind == "continuous" and pd.api.types.is_integer_dtype(fitting) and (values != np.rint(values)).any():
+    if feature.kind == "continuous" and pd.api.types.is_integer_dtype(fitting) and (values % 1 > 0).any():
         fitting = np.dtype(np.float64)
     column = written(feature, values, fitting)
     # Without its dtype an array of bare objects would be taken for text.
-    return pd.Series(column, index=index, dtype=fitting, copy=False) if _is_object(fitting) else column
+    bare = _is_object(getattr(column, "dtype", fitting))
+    return pd.Series(column, index=index, dtype=object, copy=False) if bare else column
 
 
 def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
@@ -98,7 +100,7 @@ def short_float(dtype: Any) -> np.dtype[Any] | None:
 
 
 def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
-    """The index of each row's level; missing or unknown is -1."""
+    """The index of each row's level; missing is -1, and a value that is no level has a code below."""
     known = known_levels(feature, column) if len(column) <= FEW else None
     if known is not None:
         return known
@@ -110,8 +112,34 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         except (TypeError, NotImplementedError) as error:
             problem, remedy = f"holds values that are no levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
-    codes = [-1 if is_missing(v) else feature.code_of_level.get(v, -1) for v in values]
+    codes = [MISSING if is_missing(v) else _code(feature, v) for v in values]
     return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
+
+
+# Values that are no levels, by their codes: so rows can keep them. A code is a name for the value and nothing more.
+_OTHERS: dict[tuple[type, Any], int] = {}
+_VALUES: list[Any] = []
+_LOCK = threading.Lock()
+
+
+def _code(feature: Feature, value: Any) -> int:
+    """The code of a value: its place among the levels, or below that of a missing one."""
+    known = feature.code_of_level.get(value)
+    if known is not None:
+        return known
+    key = (type(value), value)
+    with _LOCK:
+        if key not in _OTHERS:
+            _VALUES.append(value)
+            _OTHERS[key] = MISSING - len(_VALUES)
+    return _OTHERS[key]
+
+
+def value_of(feature: Feature, code: int) -> Any:
+    """The value that a code of a category stands for; None where it is missing."""
+    if code >= 0:
+        return feature.levels[code]
+    return None if code == MISSING else _VALUES[MISSING - 1 - code]
 
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
@@ -129,6 +157,8 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
     """Natural values as a column of a dtype that can hold them."""
     if feature.is_number:
         return _written_number(feature, natural, dtype)
+    if len(natural) and natural.min() < 0:
+        return _written_others(feature, natural, dtype)
     if isinstance(dtype, pd.CategoricalDtype):
         places = {level: i for i, level in enumerate(dtype.categories)}
         codes = np.asarray([places[level] for level in feature.levels], dtype=np.int64)
@@ -138,12 +168,47 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
     return levels[natural[0] : natural[0] + 1].copy() if len(natural) == 1 else levels.take(natural)
 
 
+def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) -> Any:
+    """Level codes of which some are missing, or of values that are no levels, in the dtype if that can hold them."""
+    codes, back = np.unique(natural, return_inverse=True)
+    values = np.empty(len(codes), dtype=object)
+    values[:] = [value_of(feature, code) for code in codes.tolist()]
+    if isinstance(dtype, pd.CategoricalDtype):
+        known = set(dtype.categories)
+        new = [v for v in values if v is not None and v not in known]
+        dtype = pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered) if new else dtype
+        return pd.Categorical(values[back], dtype=dtype)
+    try:
+        found = pd.array(values[back], dtype=dtype)
+    except (TypeError, ValueError, OverflowError):
+        return pd.array(values[back], dtype=object)
+    return found if _is_kept(values[back], found) else pd.array(values[back], dtype=object)
+
+
+def _is_kept(values: NDArray[Any], column: Any) -> bool:
+    """Whether a dtype holds values as they are: not as text what is none."""
+    pairs = zip(values.tolist(), column.tolist(), strict=True)
+    return all(is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) for a, b in pairs)
+
+
 def _written_number(feature: Feature, natural: NDArray[np.float64], dtype: Any) -> Any:
     if feature.kind == "date":
         return dates.written(natural, dtype)
     is_whole = pd.api.types.is_integer_dtype(dtype) or (feature.kind == "integer" and _is_object(dtype))
-    values = np.rint(natural).astype(np.int64) if is_whole else natural
-    return values.astype(dtype) if _is_plain(dtype) else pd.array(values, dtype=dtype)
+    gaps = np.isnan(natural)
+    if is_whole and _is_plain(dtype):
+        # What a column of whole numbers cannot hold makes it a wider one.
+        limits = np.iinfo(dtype)
+        if gaps.any():
+            return natural
+        fits = not len(natural) or (natural.min() >= limits.min and natural.max() <= limits.max)
+        return np.rint(natural).astype(dtype if fits else np.int64)
+    if _is_plain(dtype):
+        return natural.astype(dtype)
+    values: Any = np.where(gaps, 0, np.rint(natural)).astype(np.int64) if is_whole else natural
+    if gaps.any():
+        values = pd.Series(values, dtype=object).where(~gaps, None)
+    return pd.array(values, dtype=dtype)
 
 
 def _is_plain(dtype: Any) -> bool:

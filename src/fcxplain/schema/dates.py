@@ -81,7 +81,8 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
 
 def written(days: NDArray[np.float64], dtype: Any) -> Any:
     """Days as an array of a dtype; a dtype that cannot hold dates is a `TypeError`."""
-    whole = np.rint(days).astype(np.int64).astype("datetime64[D]")
+    whole = np.rint(np.nan_to_num(days)).astype(np.int64).astype("datetime64[D]")
+    whole[np.isnan(days)] = np.datetime64("NaT")
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
         return whole.astype(dtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
@@ -92,7 +93,9 @@ def written(days: NDArray[np.float64], dtype: Any) -> Any:
         zone = getattr(dtype.pyarrow_dtype, "tz", None)
         return pd.Series(whole.astype("datetime64[us]")).dt.tz_localize(zone).astype(dtype).array
     if pd.api.types.is_string_dtype(dtype):
-        return pd.array(np.datetime_as_string(whole).astype(object), dtype=dtype)
+        texts = np.datetime_as_string(whole).astype(object)
+        texts[np.isnat(whole)] = None
+        return pd.array(texts, dtype=dtype)
     raise TypeError(f"{dtype} holds no dates")
 
 

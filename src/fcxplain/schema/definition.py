@@ -23,6 +23,9 @@ FINEST = 2**48
 MAX_DECIMALS = 22
 # Kinds of number of which every value is whole; a date is a number of days.
 WHOLE = ("integer", "date")
+# What of a domain may be guessed, and what may become of a missing value.
+DOMAIN = ("low", "high", "levels")
+MISSING = ("kept", "may_be_filled", "never")
 
 
 def exact(value: float) -> Decimal:
@@ -96,7 +99,12 @@ def _type_faults(fields: Fields) -> Iterator[Problem]:
         value = fields[field]
         if not isinstance(value, str) or not _is_unicode(value):
             yield f"{field} is {value!r}, not text", ""
-    for field in ("levels", "ranks"):
+    if fields["missing"] not in (None, *MISSING):
+        yield f"missing is {fields['missing']!r}", f"Choose one of {', '.join(MISSING)}."
+    for field in fields["guessed"] if isinstance(fields["guessed"], tuple) else ():
+        if field not in DOMAIN:
+            yield f"guessed names {field!r}, which is none of {', '.join(DOMAIN)}", did_you_mean(field, DOMAIN)
+    for field in ("levels", "ranks", "guessed"):
         value = fields[field]
         if not isinstance(value, tuple):
             yield f"{field} is {value!r}, not a list", f"Write {field} = [...]."

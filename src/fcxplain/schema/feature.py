@@ -29,6 +29,9 @@ ROUNDING = 1e-6
 Kind = Literal["integer", "continuous", "date", "categorical", "ordinal"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Level = str | int | float | bool
+Missing = Literal["kept", "may_be_filled", "never"]
+# The code of a missing category; those of levels that are not in the schema lie below (see `column`).
+MISSING = -1
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Feature:
         A readable name.
     unit : str
         What a number is counted in.
+    guessed : tuple of {"low", "high", "levels"}
+        What of its domain was taken from a table and confirmed by nobody: it limits what is proposed, not what a row
+        may have. All else is binding. It takes no part in equality.
+    missing : {"kept", "may_be_filled", "never"}, optional
+        What becomes of a missing value: it stays missing, which is no change; an answer may supply it, which is one; or
+        the row cannot be explained. Left open, a `Task` decides by what the training rows and the model show.
 
     Raises
     ------
@@ -81,12 +90,14 @@ class Feature:
     mutable: bool = True
     label: str = ""
     unit: str = ""
+    guessed: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    missing: Missing | None = None
 
     def __post_init__(self) -> None:
         settle = partial(object.__setattr__, self)
         for field in ("low", "high", "step", "decimals", "mutable"):
             settle(field, plain(getattr(self, field)))
-        for field in ("levels", "ranks"):
+        for field in ("levels", "ranks", "guessed"):
             value = getattr(self, field)
             if isinstance(value, list | tuple | np.ndarray | pd.Index):
                 settle(field, tuple(plain(v) for v in value))
@@ -239,8 +250,8 @@ class Feature:
         if self.is_category:
             return natural.astype(np.int64, copy=False)
         origin, step, one = self._grid
-        nearest = np.rint((natural - origin / one) / (step / one))
-        return np.clip(nearest, None if self.low is None else 0, self.top).astype(np.int64)
+        nearest = np.nan_to_num(np.rint((natural - origin / one) / (step / one)))
+        return np.asarray(np.clip(nearest, None if self.low is None else 0, self.top).astype(np.int64))
 
     def at(self, codes: NDArray[np.int64]) -> NDArray[Any]:
         """Natural values at grid codes; the inverse of `codes` on the grid.
@@ -281,10 +292,75 @@ class Feature:
         on = self.at(self.codes(np.where(inside, natural, self.low or 0))) == natural
         return np.asarray(inside & on)
 
+    def is_missing(self, natural: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether each value is missing.
+
+        Parameters
+        ----------
+        natural : array
+            Values.
+
+        Returns
+        -------
+        array of bool
+            For each.
+        """
+        return np.asarray(np.isnan(natural) if self.is_number else natural == MISSING)
+
+    def may_stay(self, natural: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether a row may have each value as it is: guessed bounds and levels do not bind what is given.
+
+        Parameters
+        ----------
+        natural : array
+            Present values.
+
+        Returns
+        -------
+        array of bool
+            For each.
+        """
+        gaps = self.missing in ("kept", "may_be_filled")
+        if self.is_category:
+            return np.asarray((natural >= 0) | np.where(natural == MISSING, gaps, "levels" in self.guessed))
+        low = -np.inf if self.low is None or "low" in self.guessed else self.low
+        high = np.inf if self.high is None or "high" in self.guessed else self.high
+        return np.asarray(np.isfinite(natural) & (natural >= low) & (natural <= high) | (gaps & np.isnan(natural)))
+
+    def may_give_way(self, natural: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether a legal value may take the place of each present one: not that of a gap which is kept.
+
+        Parameters
+        ----------
+        natural : array
+            Present values.
+
+        Returns
+        -------
+        array of bool
+            For each.
+        """
+        return ~self.is_missing(natural) | (self.missing == "may_be_filled")
+
+    def same(self, now: NDArray[Any], then: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether values are equal; two missing ones are.
+
+        Parameters
+        ----------
+        now, then : array
+            Natural values before and after.
+
+        Returns
+        -------
+        array of bool
+            For each.
+        """
+        return np.asarray((now == then) | (self.is_missing(now) & self.is_missing(then)))
+
     def changed(self, now: NDArray[Any], then: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether values changed: by more than half a step, from off the grid to it, or to another level.
 
-        A missing value counts as a change.
+        A missing value that is filled is a change; one that stays missing is none.
 
         Parameters
         ----------
@@ -304,10 +380,10 @@ class Feature:
         close = np.flatnonzero(near & (moved > ROUNDING * step))
         if len(close):
             near[close] = ~self.on_grid(np.broadcast_to(then, near.shape)[close])
-        return ~np.asarray(near)
+        return np.asarray(~near & ~(np.isnan(now) & np.isnan(then)))
 
     def replace(self, **changes: Any) -> Feature:
-        """A copy with some fields changed.
+        """A copy with some fields changed. Bounds and levels that are given so are stated, no longer guessed.
 
         Parameters
         ----------
@@ -329,6 +405,7 @@ class Feature:
         self._raise([(f"no field {name!r}", did_you_mean(name, fields)) for name in unknown])
         if "step" in changes or "decimals" in changes:
             changes = {"step": None, "decimals": None, **changes}
+        changes = {"guessed": tuple(field for field in self.guessed if field not in changes), **changes}
         return dataclasses.replace(self, **changes)
 
 

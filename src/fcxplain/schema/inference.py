@@ -351,7 +351,8 @@ def infer(
             else:
                 faults += error.faults
             continue
-        features.append(feature.replace(mutable=feature.mutable and name not in immutable))
+        mutable = feature.mutable and name not in immutable
+        features.append(feature.replace(mutable=mutable, guessed=_domain(feature)))
         guesses.append(guess)
     if not faults and not features:
         faults = list(left_out.values())
@@ -412,7 +413,7 @@ def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature,
 
 def _filled(feature: Feature, column: pd.Series) -> Feature:
     if feature.is_category:
-        return feature.replace(levels=levels_of(feature.name, column))
+        return feature.replace(levels=levels_of(feature.name, column), guessed=("levels",))
     is_day = feature.kind == "date"
     if not is_of_kind(feature, column):
         remedy = "Convert it to dates." if is_day else "Convert it to numbers."
@@ -423,9 +424,18 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
     step = feature.step or decimal_step(values) or default_step(low, high)
     # Bounds that the schema gives stand as they are; those of the data are widened to hold every row.
     down, up = widened(low, high, 10.0 ** -decimals_of(step))
+    guessed = tuple(f for f in ("low", "high") if getattr(feature, f) is None or f in feature.guessed)
     return feature.replace(
-        low=down if feature.low is None else low, high=up if feature.high is None else high, step=step
+        low=down if feature.low is None else low,
+        high=up if feature.high is None else high,
+        step=step,
+        guessed=guessed,
     )
+
+
+def _domain(feature: Feature) -> tuple[str, ...]:
+    """What of a feature's domain is a guess where all of it is."""
+    return ("low", "high") if feature.is_number else ("levels",)
 
 
 def _table_faults(

@@ -44,20 +44,33 @@ def glance(features: Sequence[Feature], guesses: Sequence[Guess]) -> Glance:
 
 def line(feature: Feature) -> str:
     """A feature in one line."""
-    kept = "" if feature.mutable else ", immutable"
+    kept = "".join((_guessed(feature), "" if feature.mutable else ", immutable", _gaps(feature)))
     unit = f" {feature.unit}" if feature.unit else ""
     if feature.is_number:
         return f"{feature.name}: {feature.kind}, {bounds(feature)}{unit} by {feature.step}{kept}"
     return f"{feature.name}: {feature.kind}, {_levels(feature)}{kept}"
 
 
+def _guessed(feature: Feature) -> str:
+    """What of a domain is a guess."""
+    bounds = [name for name in feature.guessed if name != "levels"]
+    what = "levels" if "levels" in feature.guessed else "bounds" if len(bounds) == 2 else "".join(bounds)
+    return f" ({what} guessed)" if what else ""
+
+
+def _gaps(feature: Feature) -> str:
+    """What becomes of missing values, where that was said."""
+    return f", missing: {feature.missing.replace('_', ' ')}" if feature.missing else ""
+
+
 def values(feature: Feature) -> str:
     """What a feature may be."""
     if not feature.is_complete:
         return "not known yet"
-    if feature.is_category:
-        return _levels(feature)
-    return f"{feature.text(feature.low)} to {feature.text(feature.high)} by {_step(feature)}"
+    known = (
+        f"{feature.text(feature.low)} to {feature.text(feature.high)} by {_step(feature)}" if feature.is_number else ""
+    )
+    return f"{known or _levels(feature)}{_guessed(feature)}{_gaps(feature)}"
 
 
 def _levels(feature: Feature) -> str:

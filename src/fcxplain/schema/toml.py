@@ -14,7 +14,20 @@ from ..files import write_whole
 from .feature import Feature
 from .inference import Guess
 
-FIELDS = ("kind", "low", "high", "step", "decimals", "levels", "ranks", "mutable", "label", "unit")
+FIELDS = (
+    "kind",
+    "low",
+    "high",
+    "step",
+    "decimals",
+    "levels",
+    "ranks",
+    "mutable",
+    "label",
+    "unit",
+    "guessed",
+    "missing",
+)
 _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",
@@ -26,6 +39,9 @@ _HEADER = (
     "ranks     of an ordinal one, a whole number for each level; equal ones are ties",
     "mutable   false: an answer must leave it as it is, as what nobody can change",
     "label     what people call it;   unit: what it is measured in, such as years",
+    "guessed   which of low, high and levels were only seen in a table: answers keep to them, rows need not.",
+    "          Delete what you confirm: a row beyond it is then refused",
+    "missing   kept (a gap stays), may_be_filled (an answer may fill it) or never (such a row is refused)",
 )
 
 
@@ -44,6 +60,10 @@ def fields_of(feature: Feature) -> dict[str, Any]:
         if feature.kind == "ordinal":
             data["ranks"] = list(feature.ranks)
     data["mutable"] = feature.mutable
+    if feature.guessed:
+        data["guessed"] = list(feature.guessed)
+    if feature.missing is not None:
+        data["missing"] = feature.missing
     return data | {k: v for k, v in (("label", feature.label), ("unit", feature.unit)) if v}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,14 @@ from pandas.api.types import is_bool_dtype
 
 from ..errors import Fault, SchemaError, did_you_mean, some
 from .column import first_label, is_numeric, natural
-from .dates import is_date_column
-from .feature import Feature, plain
+from .dates import day_of, is_date_column
+from .feature import MISSING, Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
 EMPTY = "is empty or marked as missing, e.g. n/a"
 """What is wrong with a column in which a value is missing."""
+GAPS = "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps."
+"""What to do about it."""
 
 
 FRACTION = ("is not a whole number", "Round it, or make the feature continuous.")
@@ -61,6 +65,26 @@ def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, 
     return natural, found
 
 
+def salvaged(
+    features: tuple[Feature, ...], table: pd.DataFrame
+) -> tuple[dict[str, NDArray[Any]], dict[int, tuple[str, ...]]]:
+    """Natural columns, missing where a value cannot be read, and every reason why single rows cannot, by position.
+
+    A column that is not there is an error: that is no single row's fault.
+    """
+    raise_on_faults(column_faults(features, table))
+    natural: dict[str, NDArray[Any]] = {}
+    reasons: dict[int, tuple[str, ...]] = {}
+    for feature in features:
+        values, faults = read_cells(feature, table[feature.name])
+        for one in faults:
+            values = np.where(one.rows, np.nan if feature.is_number else MISSING, values)
+            for row in np.flatnonzero(one.rows).tolist():
+                reasons[row] = (*reasons.get(row, ()), one.reason(row))
+        natural[feature.name] = values
+    return natural, dict(sorted(reasons.items()))
+
+
 def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
     """Columns that are absent or stand twice."""
     if not isinstance(table, pd.DataFrame):
@@ -79,14 +103,44 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnFault:
+    """What is wrong with a column in some rows, and what is said of each of them: `{}` stands for its value."""
+
+    column: pd.Series
+    rows: NDArray[np.bool_]
+    problem: str
+    remedy: str
+    of_row: str
+
+    @property
+    def fault(self) -> Fault:
+        """All of it as one fault."""
+        return _fault(self.column, self.rows, self.problem, self.remedy)
+
+    def reason(self, row: int) -> str:
+        """What is wrong with one row."""
+        value = some([plain(self.column.iloc[row])])
+        return str(Fault(f"column {self.column.name!r}", self.of_row.replace("{}", value), self.remedy))
+
+
 def read_column(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Fault]]:
-    """The natural column and its faults. The common case, a column without any, is told by its extremes."""
+    """The natural column and its faults."""
+    values, found = read_cells(feature, column)
+    return values, [one.fault for one in found]
+
+
+def read_cells(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
+    """The natural column and what is wrong with which rows. A column without faults is told by its extremes."""
     if feature.is_number and not is_of_kind(feature, column):
-        return np.empty(0), list(_type_faults(feature, column))
+        return _mixed(feature, column)
     try:
         values = natural(feature, column)
     except SchemaError as error:
-        return np.empty(0), list(error.faults)
+        every = np.ones(len(column), dtype=bool)
+        return np.full(len(column), np.nan if feature.is_number else MISSING), [
+            ColumnFault(column, every, fault.problem, fault.remedy, fault.problem) for fault in error.faults
+        ]
     if not len(values):
         return values, []
     if feature.is_category:
@@ -108,23 +162,39 @@ def _all_whole(values: NDArray[np.float64]) -> bool:
     return bool((values == np.rint(values)).all())
 
 
-def _type_faults(feature: Feature, column: pd.Series) -> Iterator[Fault]:
+def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
+    """A column that should hold numbers and holds other things: cell by cell."""
     missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
-        yield _missing(column, missing)
-    present = column[~missing]
-    sample = f", e.g. {some([plain(present.iloc[0])])}" if len(present) else ""
-    problem = f"should be {feature.kind} but is {column.dtype}{sample}"
+    values, odd = np.full(len(column), np.nan), np.zeros(len(column), dtype=bool)
+    for i in np.flatnonzero(~missing).tolist():
+        try:
+            values[i] = _cell(feature, column.iloc[i])
+        except (TypeError, ValueError, OverflowError):
+            odd[i] = True
     convert = "pd.to_datetime" if feature.kind == "date" else "pd.to_numeric"
     remedy = f"Convert it first, e.g. {convert}(table[{feature.name!r}])."
-    yield Fault(f"column {feature.name!r}", problem, remedy)
+    rest = [replace(f, rows=f.rows & ~odd) for f in _number_faults(feature, column, values)]
+    found = [f for f in rest if f.rows.any()]
+    if odd.any():
+        problem = f"should be {feature.kind} but is {column.dtype}, e.g. {some([plain(column[odd].iloc[0])])}"
+        found.append(ColumnFault(column, odd, problem, remedy, f"should be {feature.kind} but is {{}}"))
+    return values, found
 
 
-def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float64]) -> Iterator[Fault]:
-    finite = np.isfinite(values)
+def _cell(feature: Feature, value: Any) -> float:
+    """One cell of a number or a date; a `ValueError` for what is none."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number == (feature.kind == "date"):
+        raise ValueError(f"{value!r} is no {feature.kind}")
+    return day_of(value) if feature.kind == "date" else float(value)
+
+
+def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float64]) -> Iterator[ColumnFault]:
+    finite, gaps = np.isfinite(values), np.isnan(values)
     broken = finite & (values != np.rint(values)) & feature.is_whole
-    below = finite & (values < _or(feature.low, -np.inf))
-    above = finite & (values > _or(feature.high, np.inf))
+    stays = feature.may_stay(values)
+    below = finite & ~stays & (values < _or(feature.low, -np.inf))
+    above = finite & ~stays & (values > _or(feature.high, np.inf))
     correct = "Correct it, or widen {!r} in the schema and fit again."
     for rows, problem, remedy in (
         (np.isinf(values), "is infinite", "Replace it by a number."),
@@ -133,22 +203,39 @@ def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float
         (above, f"is above {_bound(feature, feature.high)}", correct.format("high")),
     ):
         if rows.any():
-            yield _fault(column, rows, f"{problem}, e.g. {plain(column[rows].iloc[0])}", remedy)
-    if np.isnan(values).any():
-        yield _missing(column, np.isnan(values))
+            example = f"{problem}, e.g. {plain(column[rows].iloc[0])}"
+            yield ColumnFault(column, rows, example, remedy, f"{problem}: {{}}")
+    if (gaps & ~stays).any():
+        yield _missing(column, gaps)
 
 
-def _level_faults(feature: Feature, column: pd.Series, codes: NDArray[np.int64]) -> Iterator[Fault]:
-    missing = column.isna().to_numpy(dtype=bool)
-    if missing.any():
+def _level_faults(feature: Feature, column: pd.Series, codes: NDArray[np.int64]) -> Iterator[ColumnFault]:
+    missing, stays = column.isna().to_numpy(dtype=bool), feature.may_stay(codes)
+    if (missing & ~stays).any():
         yield _missing(column, missing)
-    unknown = (codes < 0) & ~missing
+    unknown = (codes < 0) & ~missing & ~(stays & _alike(feature, column))
     if not unknown.any() or not feature.levels:
         return
     values = [plain(v) for v in column[unknown].unique().tolist()]
     one = f"is {some(values)}, no known level"
     what = one if len(values) == 1 else f"has unknown levels {some(values, 4)}"
-    yield _fault(column, unknown, what, _level_remedy(feature, values[0]))
+    yield ColumnFault(column, unknown, what, _level_remedy(feature, values[0]), "is {}, no known level")
+
+
+def _alike(feature: Feature, column: pd.Series) -> NDArray[np.bool_]:
+    """Which values are of the kind that the levels are: only such a one could be one more of them."""
+    kinds = {float if isinstance(v, float) else type(v) for v in feature.levels}
+    if len(kinds) != 1:
+        return np.ones(len(column), dtype=bool)
+    return np.array([_is_kind(plain(value), *kinds) for value in column.tolist()], dtype=bool)
+
+
+def _is_kind(value: Any, kind: type) -> bool:
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    if kind is int:
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return isinstance(value, int | float if kind is float else kind)
 
 
 def _level_remedy(feature: Feature, value: Any) -> str:
@@ -161,8 +248,8 @@ def _level_remedy(feature: Feature, value: Any) -> str:
     return near or f"Legal: {some(feature.levels)}. Correct it, or add the level to the schema and fit again."
 
 
-def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> Fault:
-    return _fault(column, rows, EMPTY, "Fill it in or leave the row out.")
+def _missing(column: pd.Series, rows: NDArray[np.bool_]) -> ColumnFault:
+    return ColumnFault(column, rows, EMPTY, GAPS, EMPTY)
 
 
 def _fault(column: pd.Series, rows: NDArray[np.bool_], problem: str, remedy: str) -> Fault:

@@ -15,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import ClassifierError, some
-from ..explanation import Explanation, Status
+from ..explanation import Explanation, Status, WhyNot
+from ..explanation.certificate import labels
 from ..explanation.checks import Checks, check
 from ..schema import Natural
 from ..schema.feature import plain
@@ -211,12 +212,16 @@ def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int)
         calls=calls,
         cut_short=cut_short,
         draws=draws,
+        reasons={
+            i: WhyNot.unreadable(labels(inquiry.table.index[[i]])[0], said)
+            for i, said in sorted(inquiry.failures.items())
+        },
     )
 
 
 def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArray[np.bool_]) -> NDArray[np.object_]:
     status = np.full(len(inquiry.table), Status.ALREADY, dtype=object)
-    status[list(inquiry.failures)] = Status.NOT_FOUND
+    status[list(inquiry.failures)] = Status.UNREADABLE
     status[inquiry.asked] = np.concatenate([found.status for found, _ in parts])
     status[place] = Status.BEST_EFFORT
     status[place[passed]] = Status.VERIFIED
@@ -224,7 +229,7 @@ def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArr
 
 
 def _notes(inquiry: Inquiry, parts: Sequence[tuple[Part, int]]) -> list[str]:
-    failures, unsteady = dict(inquiry.failures), []
+    failures, unsteady = dict[int, str](), []
     for (found, answers), start in parts:
         told = (found.failures | answers.failures).items()
         failures |= {int(inquiry.asked[row + start]): message for row, message in told}

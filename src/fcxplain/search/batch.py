@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Candidates of each row for which an integer program is asked, where rules are too wide for anything quicker.
 PROGRAMS = 4
-# Steps that a value off the grid is moved at most, where a rule asks for another one.
-ASIDE = 32
 # Seconds for one such program, and for that of a row itself.
 SECONDS, BASE_SECONDS = 0.5, 10.0
 
@@ -72,11 +70,8 @@ class Legal:
         wanted = self.space.natural(present, row[broken], codes[broken])
         result = self.repairer.nearest(before, wanted, seconds=seconds, exact=False)
         found = broken[result.found]
-        codes[found] = np.stack([f.codes(result.natural[f.name])[result.found] for f in self.space.features], axis=1)
-        kept[found] = True
-        if any(present.off_grid_features) or present.is_snapped:
-            # A present value off the grid and the nearest on it have the same code, which stands for one of them.
-            kept[found] = self.keeps(present, row[found], codes[found])
+        natural = {n: v[result.found] for n, v in result.natural.items()}
+        codes[found], kept[found] = self.space.codes(present, row[found], natural), True
         return result.undecided
 
     def base(self, present: Rows, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
@@ -91,29 +86,15 @@ class Legal:
             left = broken[self._nearest_base(present, broken, codes, found, 0.0)]
             if len(left):
                 self._nearest_base(present, left, codes, found, BASE_SECONDS)
-            self._step_aside(present, np.flatnonzero(~found & ~kept), codes, found)
         return codes, found
 
     def _nearest_base(self, present: Rows, rows: Codes, codes: Codes, found: Bools, seconds: float) -> Bools:
         """Put rows, where they are, at near codes that keep the rules; of which only a program could tell."""
         now = {n: v[rows] for n, v in present.natural.items()}
         result = self.repairer.nearest(now, now, seconds=seconds)
-        codes[rows] = np.stack([f.codes(result.natural[f.name]) for f in self.space.features], axis=1)
+        codes[rows] = self.space.codes(present, rows, result.natural)
         found[rows] = result.found & self.keeps(present, rows, codes[rows])
         return result.undecided
-
-    def _step_aside(self, present: Rows, rows: Codes, codes: Codes, found: Bools) -> None:
-        """Where a value off the grid must change, and the nearest on it has the same code: the next one that does."""
-        hidden = present.off_grid[rows] & self.space.movable & (codes[rows] == present.codes[rows])
-        if not hidden.any():
-            return
-        near = codes[rows]
-        for step in (side * away for away in range(1, ASIDE + 1) for side in (1, -1)):
-            tried = self.space.inside(present, rows, near + step * hidden)
-            good = ~found[rows] & self.keeps(present, rows, tried)
-            codes[rows[good]], found[rows[good]] = tried[good], True
-            if found[rows].all():
-                return
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,13 +177,6 @@ class SearchResult:
         pool, nearly = joined([self.pool, pool]), joined([self.nearly, nearly])
         return SearchResult(pool, status, nearly, spent, cut_short, self.calls + part.calls, failures)
 
-    def continued(self, part: SearchResult, rows: Codes) -> SearchResult:
-        """With what some rows came to when they went on, but for their candidates, whose codes mean other values."""
-        none = self.pool.take(slice(0))
-        cut_short = self.cut_short[rows] | part.cut_short
-        status = np.where(cut_short & (part.status == Status.NOT_FOUND), Status.TIMED_OUT, part.status)
-        return self.completed(replace(part, pool=none, nearly=none, status=status, cut_short=cut_short), rows)
-
 
 def one_after_the_other(parts: Sequence[SearchResult], features: int) -> SearchResult:
     """Batches as one, their rows counted on."""

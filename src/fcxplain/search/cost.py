@@ -119,14 +119,16 @@ def incoherence(changed: Bools, effects: Bools) -> Floats:
     return np.asarray(((changed.astype(np.float64) @ effects) * ~changed).sum(axis=1))
 
 
-def supported(weights: CostWeights, density: Density, pool: Candidates) -> Candidates:
+def supported(weights: CostWeights, density: Density, present: Rows, pool: Candidates) -> Candidates:
     """Candidates with the price of unusual categories on top."""
     if not weights.support or not len(density.categories):
         return pool
-    return replace(pool, price=pool.price + weights.support * (density.count(pool.codes) <= USUAL))
+    return replace(
+        pool, price=pool.price + weights.support * (density.count(present.legal(pool.row, pool.codes)) <= USUAL)
+    )
 
 
-def measured(weights: CostWeights, density: Density, pool: Candidates, k: int) -> Candidates:
+def measured(weights: CostWeights, density: Density, present: Rows, pool: Candidates, k: int) -> Candidates:
     """Candidates with the price of loneliness on top; they come in order of price, row by row.
 
     The cheapest are measured first. Loneliness only adds to a price, so that a candidate which costs more without it
@@ -143,7 +145,7 @@ def measured(weights: CostWeights, density: Density, pool: Candidates, k: int) -
         which = np.flatnonzero((turn >= first) & (turn < last) & (pool.price < limit[pool.row]) & ~alone[pool.row])
         if not len(which):
             continue
-        lonely = np.log(np.maximum(density.lof(pool.codes[which]), DENSE) / DENSE)
+        lonely = np.log(np.maximum(density.lof(present.legal(pool.row[which], pool.codes[which])), DENSE) / DENSE)
         price[which] = np.round(pool.price[which] + weights.density * lonely, 9)
         held = np.full((rows, max(most, k)), np.inf)
         held[pool.row, turn] = price

@@ -19,8 +19,7 @@ def shrunk(batch: Batch, pool: Candidates, near: Codes | None = None) -> Candida
     present ones.
     """
     codes = pool.codes.copy()
-    present = batch.rows.codes[pool.row]
-    lacking = present if near is None else near
+    lacking = batch.rows.start(pool.row, codes) if near is None else near
     distance = batch.space.distance(batch.rows, pool.row, codes)
     order = np.argsort(-np.round(distance, 9), axis=1, kind="stable")
     most = int((distance > 0).sum(axis=1).max(initial=0))

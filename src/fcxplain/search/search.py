@@ -22,7 +22,7 @@ from ..classifier.protocol import Predictions
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
 from ..progress import OnProgress, RowCount, nobody
-from ..schema import Natural
+from ..schema import Natural, Schema
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
 from .candidates import SearchResult, one_after_the_other, within
@@ -32,7 +32,7 @@ from .imitation import imitated
 from .oracles.oracle import Oracle
 from .propose.draws import Draws
 from .reach import out_of_reach
-from .space import Rows, snaps
+from .space import Rows
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
 
@@ -128,7 +128,7 @@ class Search:
         _refuse("explain", whole("k", k, 1))
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
-        now, failures = decided_by_halves(self.context.oracle, table, natural)
+        now, failures = decided_by_halves(self.context.oracle, table, natural, self.task.schema)
         wanted = self.task.wanted(self.task.classifier.named(now))
         outcomes = self.task.outcomes(wanted)
         met = outcomes.met(now.probabilities, now.choice)
@@ -188,7 +188,7 @@ class Search:
             # What is shown to the model now is the first that it sees.
             pool = found.pool
             found = replace(found, pool=pool.take(within(pool.row) < self.settings.budget.calls))
-        found, answers = self._snapped(runner, part, found, checked(self.context.space, part, found, runner.k))
+        answers = checked(self.context.space, part, found, runner.k)
         return (replace(found, spent=found.spent + answers.shown) if runner.context.is_read else found), answers
 
     def _asked_again(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
@@ -203,26 +203,6 @@ class Search:
         own = replace(own, rows=replace(own.rows, calls=left[rows]))
         more, further = self._answered(replace(runner, context=self.context.by_model), own, RowCount(len(rows), nobody))
         return found.completed(more, rows), answers.completed(further, rows, len(part.rows))
-
-    def _snapped(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
-        """Rows without an answer are searched again with values off the grid moved to the nearest on it.
-
-        In codes the two cannot be told apart, so that the first search leaves such values as they are or moves them on.
-        """
-        ways = snaps(part.rows.off_grid & self.context.space.movable)
-        for turn, which in enumerate(ways):
-            lacking = np.bincount(answers.row, minlength=len(part.rows)) == 0
-            rows = np.flatnonzero(lacking & which.any(axis=1) & (found.status != Status.IMPOSSIBLE))
-            if not len(rows):
-                continue
-            own = part.take(rows)
-            left = np.maximum(self.settings.budget.calls - found.spent[rows], 0)
-            own = replace(own, rows=own.rows.snap(which[rows], left // (len(ways) - turn)))
-            more = found_by_halves(runner.run, own.rows)
-            more = replace(more, pool=runner.ordered(own.rows, more.pool))
-            answers = answers.completed(checked(self.context.space, own, more, runner.k), rows, len(part.rows))
-            found = found.continued(more, rows)
-        return found, answers
 
     def _searched(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
         """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
@@ -265,10 +245,12 @@ def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> Sear
     return one_after_the_other([found_by_halves(find, part) for part in parts], features)
 
 
-def decided_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> tuple[Predictions, dict[int, str]]:
+def decided_by_halves(
+    oracle: Oracle, rows: pd.DataFrame, natural: Natural, schema: Schema
+) -> tuple[Predictions, dict[int, str]]:
     """What the model decides about rows, and what it said of those on which it fails: their numbers are NaN.
 
-    A model that fails on every row is an error.
+    A model that fails on every row is an error, if one of them has nothing that the schema does not know.
     """
     found, failures = Predictions.none(len(rows), max(1, len(oracle.space.task.classes))), {}
     found.probabilities[:] = np.nan
@@ -283,7 +265,8 @@ def decided_by_halves(oracle: Oracle, rows: pd.DataFrame, natural: Natural) -> t
                 left += [which[: len(which) // 2], which[len(which) // 2 :]]
             else:
                 failures[int(which[0])] = str(error)
-    if failures and len(failures) == len(rows):
+    known = np.all([f.on_grid(natural[f.name]) for f in schema], axis=0)
+    if failures and len(failures) == len(rows) and known.any():
         raise ClassifierError(failures[0])
     return found, failures
 

@@ -1,14 +1,14 @@
 """The grid that is searched: rows as integer codes, what may move, how far, and the single changes that are tried.
 
-A row's own values may lie off the grid. Wherever a candidate has the code of the present value, it stands for that
-very value, so that nobody's income is rounded for being left alone.
+A row's own value need not be a legal one: it may lie off the grid or outside what the training rows show, be a level
+that they do not have, or be missing. It has a code of its own, one beyond the highest, so that nobody's income is
+rounded for being left alone, and every legal value is still one to move to.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -21,8 +21,6 @@ from ..outcome import Outcomes
 from ..schema import Natural
 from ..task import Task
 
-# Values off the grid of which every part is tried on it.
-TOGETHER = 3
 # Most values of one feature, tried from above until all moves together are few enough.
 THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
 
@@ -36,12 +34,15 @@ class Rows:
     """The rows asked: their codes, `rows x features`, exact natural values, and the outcome wanted."""
 
     codes: Codes
+    """One beyond the highest for a value that is no legal one: it stands for that very value."""
     natural: Natural
     wanted: Outcomes
     off_grid: Bools
-    """Which values are not on the grid, `rows x features`; the code of such a one stands for the value itself."""
-    snapped: Bools
-    """Which of them give way to the nearest value of the grid: their code stands for that."""
+    """Which values are not legal ones, `rows x features`: off the grid, outside guessed bounds, no level, missing."""
+    near: Codes
+    """The legal codes nearest to the rows; a usual one where there is none near."""
+    movable: Bools
+    """Which values may change: not those of frozen features, nor gaps that are kept."""
     calls: Codes | None = None
     """Calls that may go into each row, where that is less than its whole budget."""
     border: Floats | None = None
@@ -51,40 +52,51 @@ class Rows:
         return len(self.codes)
 
     @cached_property
-    def is_snapped(self) -> bool:
-        """Whether any value gives way to the nearest of the grid."""
-        return bool(self.snapped.any())
-
-    @cached_property
     def off_grid_features(self) -> list[bool]:
-        """Of which features some row has a value off the grid."""
+        """Of which features some row has a value that is no legal one."""
         return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
 
     def take(self, which: NDArray[Any] | slice) -> Rows:
         """Some of the rows."""
         natural = {n: v[which] for n, v in self.natural.items()}
+        parts = (self.off_grid[which], self.near[which], self.movable[which])
         calls = None if self.calls is None else self.calls[which]
         border = None if self.border is None else self.border[which]
-        return Rows(
-            self.codes[which], natural, self.wanted[which], self.off_grid[which], self.snapped[which], calls, border
-        )
+        return Rows(self.codes[which], natural, self.wanted[which], *parts, calls, border)
 
-    def snap(self, which: Bools, calls: Codes) -> Rows:
-        """The same rows, some of whose values off the grid (`rows x features`) give way to the nearest on it."""
-        return replace(self, off_grid=self.off_grid & ~which, snapped=self.off_grid & which, calls=calls)
+    @cached_property
+    def is_legal(self) -> bool:
+        """Whether all values are legal ones, as those of most rows are."""
+        return not any(self.off_grid_features)
 
+    def moved(self, rows: Codes, base: Codes, moves: Moves) -> tuple[Codes, Codes]:
+        """Places among rows, and moves of each, that lead away from their bases and may be made."""
+        leads = base[:, moves.feature] != moves.code
+        place, move = np.nonzero(leads if self.is_legal else leads & self.movable[rows][:, moves.feature])
+        return place, move
 
-def snaps(off_grid: Bools) -> list[Bools]:
-    """Which values of rows are moved to the grid together, one way after the other, `rows x features`.
+    def legal(self, row: Codes, codes: Codes) -> Codes:
+        """Candidates with the nearest legal code in place of a value that stays although it is none."""
+        if self.is_legal:
+            return codes
+        return np.where(self._stays(row, codes), self.near[row], codes)
 
-    Of a row's first few values off the grid one at a time, then more of them, and at last all values off the grid.
-    """
-    if not off_grid.any():
-        return []
-    turn, total = np.where(off_grid, off_grid.cumsum(axis=1) - 1, TOGETHER), off_grid.sum(axis=1)
-    places = [own for size in range(1, TOGETHER + 1) for own in itertools.combinations(range(TOGETHER), size)]
-    parts = [np.isin(turn, own) & (total > max(own))[:, None] for own in places]
-    return [*parts, off_grid & (total > TOGETHER)[:, None]]
+    def unmoved(self, row: Codes, codes: Codes) -> Codes:
+        """Candidates on the grid; where they are at the code nearest to a value off it, that value stays."""
+        if self.is_legal:
+            return codes
+        return np.where(self.off_grid[row] & (codes == self.near[row]), self.codes[row], codes)
+
+    def start(self, row: Codes, codes: Codes) -> Codes:
+        """Where a way back from candidates ends, and is known not to do: just before what may be tried."""
+        near = self.near[row]
+        if self.is_legal:
+            return near
+        # The nearest legal value is another than the present one, and so still to be tried.
+        return np.asarray(near - self.off_grid[row] * np.sign(self.legal(row, codes) - near))
+
+    def _stays(self, row: Codes, codes: Codes) -> Bools:
+        return np.asarray(self.off_grid[row] & (codes == self.codes[row]))
 
 
 class SearchSpace:
@@ -107,15 +119,25 @@ class SearchSpace:
 
     def present(self, natural: Natural, wanted: Outcomes) -> Rows:
         """Rows made ready."""
-        codes = np.stack([f.codes(natural[f.name]) for f in self.features], axis=1)
-        off_grid = np.zeros(codes.shape, dtype=bool)
-        for i in np.flatnonzero(self.is_number):
-            off_grid[:, i] = ~self.features[i].on_grid(natural[self.names[i]])
-        return Rows(codes, natural, wanted, off_grid, np.zeros_like(off_grid))
+        near = self.task.encoder.codes_of_natural(natural)
+        off_grid = np.stack([~f.on_grid(natural[f.name]) for f in self.features], axis=1)
+        gives_way = np.stack([f.may_give_way(natural[f.name]) for f in self.features], axis=1)
+        codes = np.where(off_grid, self.tops + 1, near)
+        return Rows(codes, natural, wanted, off_grid, near, self.movable & gives_way)
 
     def inside(self, present: Rows, row: Codes, codes: Codes) -> Codes:
         """Candidates with every code in the domain and everything that may not move put back."""
-        return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
+        if present.is_legal:
+            return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
+        return np.where(present.movable[row], np.clip(codes, 0, self.tops + present.off_grid[row]), present.codes[row])
+
+    def codes(self, present: Rows, row: Codes, natural: Natural) -> Codes:
+        """Candidates, natural columns, as codes."""
+        found = self.task.encoder.codes_of_natural(natural)
+        for i in np.flatnonzero(present.off_grid_features):
+            own = self.features[i].same(natural[self.names[i]], present.natural[self.names[i]][row])
+            found[:, i] = np.where(own & present.off_grid[row, i], self.tops[i] + 1, found[:, i])
+        return found
 
     def natural(
         self, present: Rows, row: Codes, codes: Codes, names: frozenset[str] | None = None
@@ -127,8 +149,7 @@ class SearchSpace:
                 continue
             values: NDArray[Any] = feature.at(codes[:, i])
             if present.off_grid_features[i]:
-                stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
-                values = np.where(stays, present.natural[feature.name][row], values)
+                values = np.where(codes[:, i] > self.tops[i], present.natural[feature.name][row], values)
             found[feature.name] = values
         return found
 
@@ -138,16 +159,16 @@ class SearchSpace:
 
     def changed(self, present: Rows, row: Codes, codes: Codes) -> Bools:
         """Which features differ, `n x features`."""
-        changed = np.asarray(codes != present.codes[row])
-        return changed | present.snapped[row] if present.is_snapped else changed
+        return np.asarray(codes != present.codes[row])
 
     def distance(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far each number moves in units of its spread, `n x features`; 0 for categories."""
+        """How far each number moves in units of its spread, `n x features`; 0 for categories, and for a filled gap."""
         moved, which = np.zeros(codes.shape), self._moving
         moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
         for i in which[np.asarray(present.off_grid_features)[which]]:
             exact = np.abs(self.features[i].at(codes[:, i]) - present.natural[self.names[i]][row]) / self.unit[i]
-            moved[:, i] = np.where(moved[:, i] == 0, 0.0, exact)
+            exact = np.where(codes[:, i] > self.tops[i], 0.0, np.nan_to_num(exact))
+            moved[:, i] = np.where(present.off_grid[row, i], exact, moved[:, i])
         return moved
 
 

@@ -49,8 +49,6 @@ SPARE = 2
 DEEPEST = 3
 # Rows of a cheap model are looked at as far as can be, but with this depth: neither proofs nor last resorts are tried.
 UNPROVED = 0
-# The part of its calls that a row keeps back for values off the grid (see `Search`).
-HELD_BACK = 4
 # Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
 DRAWN_FIRST, SPARSIFIED = 2, 2
 # Draws that a model is asked about one after the other where nothing can guess its answers.
@@ -140,7 +138,8 @@ def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
     spending.show(proved.calls)
     rows = np.flatnonzero(proved.possible)
     impossible = proved.impossible | (~proved.possible & _beyond_a_sum(batch))
-    return batch.tried(rows, context.task.encoder.codes(proved.witness)[rows], REFINE), impossible
+    codes = batch.space.codes(batch.rows, rows, context.task.schema.natural(proved.witness.iloc[rows]))
+    return batch.tried(rows, codes, REFINE), impossible
 
 
 def _beyond_a_sum(batch: Batch) -> Bools:
@@ -308,12 +307,9 @@ class StepRunner:
         return Batch(context, present, spending, self.weights, context.legal.region(present), self.k)
 
     def _allowed(self, present: Rows) -> Codes:
-        """Calls that may go into each row; those with values off the grid keep some back for them."""
-        if present.calls is not None:
-            return present.calls
+        """Calls that may go into each row."""
         calls = self.context.settings.budget.calls
-        waits = (present.off_grid & self.context.space.movable).any(axis=1)
-        return np.where(waits, calls - calls // HELD_BACK, calls)
+        return np.full(len(present), calls) if present.calls is None else present.calls
 
     def _result(self, batch: Batch, pool: Candidates, found: Found | None = None) -> SearchResult:
         account, status = batch.spending.account, np.full(len(batch), Status.NOT_FOUND, dtype=object)
@@ -327,7 +323,7 @@ class StepRunner:
     def ordered(self, present: Rows, pool: Candidates) -> Candidates:
         """Answers in order of choice, and some to spare."""
         if self.weights.density:
-            pool = measured(self.weights, self.context.shared.density, pool, self.k)
+            pool = measured(self.weights, self.context.shared.density, present, pool, self.k)
         if self.k == 1:
             return pool.best(1 + SPARE)
         return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
@@ -341,6 +337,6 @@ class StepRunner:
         pool = replace(pool, price=np.round(pool.price + extra, 9)).take(np.flatnonzero(changed.any(axis=1)))
         pool = few_first(batch, pool)
         if self.weights.support:
-            pool = supported(self.weights, self.context.shared.density, pool)
+            pool = supported(self.weights, self.context.shared.density, batch.rows, pool)
         most = self.k + spare + (LOOKED_AT + self.k if self.weights.density else 0)
         return diverse(pool, batch.rows.codes, most).cheapest(most) if self.k > 1 else pool.best(most)

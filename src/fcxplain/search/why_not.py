@@ -79,9 +79,12 @@ class Loosened:
             owner = obstacle if obstacle in every else None
             if obstacle.kind == "bound" and obstacle.side is not None:
                 limit = _widened(feature, obstacle.side)
-                schema = schema.replace(obstacle.name, **{obstacle.side: limit})
+                schema = schema.replace(obstacle.name, **{obstacle.side: limit}, guessed=feature.guessed)
                 if feature.name not in task.frozen or feature.name in freezes:
-                    texts.append(f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}")
+                    bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}"
+                    # What a row has may stay, whatever was guessed.
+                    is_free = obstacle.side in feature.guessed or feature.missing in ("kept", "may_be_filled")
+                    texts.append(f"{bound} or {name}' == {name}" if is_free else bound)
                     owners.append(owner)
             elif not feature.mutable:
                 schema = schema.replace(obstacle.name, mutable=True)

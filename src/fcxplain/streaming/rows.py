@@ -17,6 +17,7 @@ from ..hashing import fingerprint
 from ..overrides import Overrides
 from ..overrides.labels import as_written, positions
 from ..schema import Feature
+from ..schema.column import is_numeric
 from ..schema.feature import plain
 from ..schema.roles import called_by
 from ..task import Task
@@ -28,10 +29,10 @@ class RowFile:
     Rows are called by the column `index`; without one, by the file's own index or by their number.
     """
 
-    def __init__(self, path: Path, task: Task, index: str | None = None) -> None:
+    def __init__(self, path: Path, task: Task, index: str | None = None, *, strict: bool = True) -> None:
         self.path, self.task, self.index = existing(path), task, index
         self.total: int | None = None
-        self.text = None if is_parquet(self.path) else TextRows(self.path, task.schema, index)
+        self.text = None if is_parquet(self.path) else TextRows(self.path, task.schema, index, strict=strict)
         if self.text is not None:
             layout = f"{self.text.file.encoding} {self.text.file.separator} {self.text.file.header}"
         else:
@@ -120,6 +121,8 @@ def _range(described: dict[str, Any], done: int, rows: int) -> pd.RangeIndex:
 
 def _column(feature: Feature, values: pd.Series, dtype: Any) -> pd.Series:
     """A column in the dtype of the task's rows, if all of it can be."""
+    if feature.is_number and not is_numeric(values):
+        return values
     if feature.is_category:
         return values.astype(dtype) if values.isin(feature.levels).all() else values.astype(object)
     whole = values.notna().all() and pd.api.types.is_integer_dtype(dtype) and (values == np.rint(values)).all()

@@ -261,6 +261,7 @@ def stream(
     overwrite: bool = False,
     index: str | None = None,
     key: bytes | None = None,
+    strict: bool = True,
     on_progress: OnProgress = nobody,
 ) -> Streamed:
     """Explain the rows of a parquet or CSV file, some at a time, and write the answers as parquet.
@@ -275,7 +276,8 @@ def stream(
     on_progress: told of rows that are done, and again after each chunk that is kept. Those that an earlier run has
         answered are in a stage of their own (`progress.FOUND`), and a note says that it goes on with that run.
 
-    Every row is held against the schema before the first is explained. Parts lie in the folder `<target>.parts` until
+    With `strict`, every row is held against the schema before the first is explained.
+    Parts lie in the folder `<target>.parts` until
     the last is there; then they become the target, which is never seen unfinished. A second run with the same target
     is refused while the first goes on. Without `index`, rows are labelled
     as by the parquet file's own index, or by their number.
@@ -284,10 +286,10 @@ def stream(
     if chunk < 1:
         raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
     key = checked_key(key)
-    rows = RowFile(Path(source), task, index)
+    rows = RowFile(Path(source), task, index, strict=strict)
     named = () if index is None else (index,)
     with only_run(Path(target)):
-        _check(rows)
+        _check(rows, strict=strict)
         with PartFiles(Path(target), fingerprint(identity, rows.identity, chunk, *named), overwrite=overwrite) as parts:
             done = list(_explained(explain, rows, parts, chunk, on_progress))
             about = _together([part.about for part in done])
@@ -295,12 +297,17 @@ def stream(
     return Streamed(Path(target), about["rows"], about["counts"], Effort(**about["effort"]), tuple(about["notes"]))
 
 
-def _check(rows: RowFile) -> None:
-    """Refuse rows that do not fit before the first is explained: found later, they would cost all that was done."""
+def _check(rows: RowFile, *, strict: bool) -> None:
+    """Refuse a file without rows or columns before any work; and if `strict`, rows that do not fit."""
     count = 0
     for table in rows.chunks(CHUNK):
-        rows.task.validate(table)
+        if strict:
+            rows.task.validate(table)
+        else:
+            rows.task.schema.columns_of(table)
         count += len(table)
+        if not strict:
+            break
     if not count:
         raise DataError(f"{rows.path} has no rows")
 

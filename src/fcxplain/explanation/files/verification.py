@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...classifier.protocol import Predictions
+from ...errors import ClassifierError
 from ...outcome import Outcome, Outcomes
 from ...overrides import Overrides, as_table
 from ...progress import OnProgress, Progress, nobody
@@ -230,9 +231,10 @@ def verify(
     >>> print(verify(task, rows, "answers.parquet"))  # doctest: +SKIP
     """
     key = checked_key(key)
-    rows, _ = task.read(rows)
+    table, reasons = task.readable(rows)
+    rows = table if reasons else task.read(rows)[0]
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
-    audit = _Audit(AnswerFile(Path(path), task), rows, own)
+    audit = _Audit(AnswerFile(Path(path), task), rows, own, frozenset(reasons))
     for table in audit.file.batches():
         audit.look_at(table)
         on_progress(Progress("checking answers", audit.done, len(rows)))
@@ -247,6 +249,8 @@ class _Audit:
     rows: pd.DataFrame
     own: Overrides | None
     """The overrides that were given; None where the file's own are taken as written."""
+    unreadable: frozenset[int]
+    """Positions of rows that do not fit the schema."""
     differences: list[Difference] = field(default_factory=list)
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -299,16 +303,22 @@ class _Audit:
         certificates = [certificate_of(text) for text in lines.said["certificate"][lines.answered]]
         with reading(self.file.path):
             own = lines.own() if self.own is None else self.own.take(place)
-        found = task.classifier.decide(rows, wanted=partial(_outcomes, task, own))
-        predicted = task.classifier.named(found)
-        wanted = _wanted(task, predicted, own)
-        already = task.outcomes(wanted).met(found.probabilities, found.choice)
+        unreadable = self._unreadable(lines.of_row("status"), place)
+        which = np.flatnonzero(~unreadable)
+        known = None if own is None else own.take(which)
+        found = task.classifier.decide(rows.iloc[which], wanted=partial(_outcomes, task, known))
+        wanted = _wanted(task, task.classifier.named(found), known)
+        already = np.zeros(len(rows), dtype=bool)
+        already[which] = task.outcomes(wanted).met(found.probabilities, found.choice)
+        if unreadable.any():
+            readable, wanted = wanted, classes([task.target] * len(rows))
+            wanted[which] = readable
         again = explained(
             self.file,
             lines,
             rows,
             wanted,
-            without=_statuses(lines.of_row("status"), already),
+            without=_statuses(lines.of_row("status"), already, unreadable),
             found_by=[str(c.get("found_by")) for c in certificates],
             certificates=certificates,
             own=own,
@@ -318,6 +328,19 @@ class _Audit:
         rebuilt = arrow_table(again)
         for name in self.file.columns:
             self._compare_column(name, lines, table.column(name).combine_chunks(), rebuilt.column(name))
+
+    def _unreadable(self, stored: Sequence[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows do not fit the schema, or are said to be refused by the model, which is so."""
+        said = [str(s) == Status.UNREADABLE for s in stored]
+        pairs = zip(place.tolist(), said, strict=True)
+        return np.array([p in self.unreadable or (is_said and self._refused(p)) for p, is_said in pairs], dtype=bool)
+
+    def _refused(self, place: int) -> bool:
+        try:
+            self.file.task.predict(self.rows.iloc[[place]])
+        except ClassifierError:
+            return True
+        return False
 
     def _compare_column(self, name: str, lines: AnswerLines, stored: pa.Array, found: pa.ChunkedArray) -> None:
         if stored.equals(found.combine_chunks()):
@@ -380,10 +403,11 @@ def _row_statuses(lines: AnswerLines) -> list[str]:
     return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
 
 
-def _statuses(stored: Iterable[Any], already: NDArray[np.bool_]) -> list[str]:
-    """What rows without an answer can claim: what nobody can refute, and `already` where it is so."""
-    claims = [str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored]
-    return [str(Status.ALREADY) if is_so else claim for claim, is_so in zip(claims, already.tolist(), strict=True)]
+def _statuses(stored: Iterable[Any], already: NDArray[np.bool_], unreadable: NDArray[np.bool_]) -> list[str]:
+    """What rows without an answer can claim: what nobody can refute, and else what is so."""
+    claims = np.array([str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored], dtype=object)
+    claims[already], claims[unreadable] = str(Status.ALREADY), str(Status.UNREADABLE)
+    return list(claims.tolist())
 
 
 def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:

@@ -29,6 +29,7 @@ WITHOUT = {
     Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}.",
     Status.NOT_FOUND: "No answer was found. That does not prove that there is none.",
     Status.TIMED_OUT: "The budget of this row was spent before an answer was found. A larger one may do.",
+    Status.UNREADABLE: "This row cannot be read, so that nothing was looked for.",
 }
 
 
@@ -130,6 +131,7 @@ class Deck:
         certificate = self.explanation.certificates[i]
         lines = tuple(map(self._line, certificate.changes))
         says = _says(certificate, self._close(i)) + (f" {CUT_SHORT.capitalize()}." if certificate.cut_short else "")
+        says += "".join(f" Note: {short(said, LONGEST)}." for said in certificate.noted)
         return Answer(says, tuple(_failures(certificate)), lines, certificate)
 
     def _close(self, i: int) -> str:

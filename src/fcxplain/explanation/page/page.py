@@ -83,6 +83,7 @@ STATUSES = {
     Status.IMPOSSIBLE: ("✕", "impossible"),
     Status.TIMED_OUT: ("…", "timed out"),
     Status.ALREADY: ("=", "already there"),
+    Status.UNREADABLE: ("#", "unreadable"),
 }
 
 

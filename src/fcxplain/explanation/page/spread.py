@@ -154,4 +154,8 @@ Spread = NumberSpread | LevelSpread
 def spread_of(task: Task, name: str) -> Spread:
     """The spread of one feature over the task's training rows."""
     feature, values = task.schema[name], task.schema.natural(task.train, [name])[name]
-    return LevelSpread(feature, values) if feature.is_category else NumberSpread(feature, np.sort(values))
+    return (
+        LevelSpread(feature, values)
+        if feature.is_category
+        else NumberSpread(feature, np.sort(values[~np.isnan(values)]))
+    )

@@ -129,7 +129,7 @@ def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> Gro
     known = changes[~np.isnan(changes)]
     return GroupCount(
         name=name,
-        asked=int((status != Status.ALREADY).sum()),
+        asked=int((~np.isin(status, [Status.ALREADY, Status.UNREADABLE])).sum()),
         verified=int((status == Status.VERIFIED).sum()),
         best_effort=int((status == Status.BEST_EFFORT).sum()),
         no_answer=int(np.isin(status, NO_ANSWER).sum()),

@@ -31,7 +31,8 @@ from ...classifier.rows import model_rows
 from ...errors import ClassifierError
 from ...outcome import CERTAIN
 from ...proof.tree_cells import MOST_VALUES, CellSides, cell_sides
-from ...schema import Natural
+from ...schema import Feature, Natural
+from ...schema.feature import MISSING
 from ..space import Bools, Codes, Floats, Rows, SearchSpace
 
 CALIBRATED = "CalibratedClassifierCV"
@@ -82,11 +83,12 @@ class SummedCodes(ABC):
         """See `CodeModel`."""
         sums = np.tile(self.start, (len(row), 1))
         for i, name in enumerate(self.space.names):
-            part = self.of_codes(i, codes[:, i])
-            if present.off_grid_features[i]:
-                stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
-                part = np.where(stays[:, None], self.of_values(i, present.natural[name])[row], part)
-            sums += part
+            code, stays = codes[:, i], codes[:, i] > self.space.tops[i]
+            if present.off_grid_features[i] and stays.any():
+                part = self.of_codes(i, np.where(stays, 0, code))
+                sums += np.where(stays[:, None], self.of_values(i, present.natural[name])[row], part)
+            else:
+                sums += self.of_codes(i, code)
         return self.scores(sums)
 
 
@@ -262,7 +264,8 @@ class _Values:
         return self._of(i, np.asarray(values, dtype=np.float64).tobytes())
 
     def _shown(self, i: int, held: bytes) -> Floats:
-        values = np.frombuffer(held)
+        values: NDArray[Any] = np.frombuffer(held)
+        values = values.astype(np.int64) if self._grids[self._names[i]].dtype.kind == "i" else values
         others: Natural = {n: np.full(len(values), grid[0]) for n, grid in self._grids.items()}
         return self._columns(self._table({**others, self._names[i]: values}))
 
@@ -297,7 +300,7 @@ class TreeCodes:
         shares: bool,
     ) -> None:
         self.space, self.trees, self.base, self.columns, self.shares = space, trees, base, columns, shares
-        self._values = {f.name: f.at(np.empty(0, dtype=np.int64)) for f in space.features}
+        self._values = {f.name: _gaps(f) for f in space.features}
         self._build()
 
     def _build(self) -> None:
@@ -346,19 +349,21 @@ class TreeCodes:
 
     def _cells_of(self, present: Rows, row: Codes, codes: Codes) -> list[Codes]:
         """The cell of each feature of candidates."""
-        off_grid = [i for i, some in enumerate(present.off_grid_features) if some]
-        self._learn({i: present.natural[self.space.names[i]][present.off_grid[:, i]] for i in off_grid})
-        cells = [own.take(codes[:, i]) for i, own in enumerate(self._cells)]
-        for i in off_grid:
-            own, known = present.natural[self.space.names[i]], self.sides.grids[i].elsewhere
-            there = np.array([known.get(float(v), -1) for v in own], dtype=np.int64)[row]
-            stays = (codes[:, i] == present.codes[row, i]) & present.off_grid[row, i]
-            cells[i] = np.where(stays, there, cells[i])
+        off_grid = {i: present.off_grid[:, i] for i, some in enumerate(present.off_grid_features) if some}
+        values = {i: present.natural[self.space.names[i]][where] for i, where in off_grid.items()}
+        self._learn(values)
+        legal = codes if present.is_legal else np.minimum(codes, self.space.tops)
+        cells = [own.take(legal[:, i]) for i, own in enumerate(self._cells)]
+        for i, where in off_grid.items():
+            some, back = np.unique(values[i], return_inverse=True)
+            there = np.zeros(len(present), dtype=np.int64)
+            there[where] = np.array([self.sides.grids[i].of(self.space.features[i], v) for v in some])[back]
+            cells[i] = np.where(codes[:, i] > self.space.tops[i], there[row], cells[i])
         return cells
 
     def _learn(self, values: dict[int, NDArray[Any]]) -> None:
         """Make sure that values off the grid have their cells."""
-        new = {i: own for i, own in values.items() if not all(float(v) in self.sides.grids[i].elsewhere for v in own)}
+        new = {i: own for i, own in values.items() if not all(map(self.sides.grids[i].knows, np.unique(own)))}
         for i, own in new.items():
             name = self.space.names[i]
             self._values[name] = np.unique(np.concatenate([self._values[name], own]))
@@ -409,6 +414,12 @@ class _Group:
         for i, size in zip(self.features[1:], self.sizes, strict=True):
             line = line * size + cells[i]
         return line
+
+
+def _gaps(feature: Feature) -> NDArray[Any]:
+    """The missing value of a feature that may have one, so that it is known before a row with it comes."""
+    gap = np.array([np.nan]) if feature.is_number else np.array([MISSING])
+    return gap[: int(feature.missing in ("kept", "may_be_filled"))]
 
 
 def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:

@@ -45,16 +45,17 @@ def usual_profiles(batch: Batch, found: Found) -> Candidates:
 def _nearest_profiles(batch: Batch, usual: Codes, categories: Codes) -> tuple[Codes, Codes]:
     """The row with the categories of usual combinations in place of its own, the fewest changes first."""
     now, differs = batch.rows.codes, np.zeros((len(batch.rows), len(usual)))
+    # What is no level and stays so has no part in a combination.
+    there = ~(batch.rows.off_grid & ~batch.rows.movable)
     for i in categories:
-        apart = now[:, i, None] != usual[:, i]
+        apart = (now[:, i, None] != usual[:, i]) & there[:, i, None]
         differs += np.where(apart, batch.space.difficulty[i] if batch.space.movable[i] else np.inf, 0.0)
     most = min(PROFILES if batch.oracle.cheap else PROFILES_EXPENSIVE, len(usual))
     chosen = np.argsort(np.round(differs, 9), axis=1, kind="stable")[:, :most]
-    there = np.isfinite(np.take_along_axis(differs, chosen, axis=1))
-    row, place = np.nonzero(there)
+    row, place = np.nonzero(np.isfinite(np.take_along_axis(differs, chosen, axis=1)))
     codes = now[row]
     codes[:, categories] = usual[chosen[row, place]][:, categories]
-    return row, codes
+    return row, batch.space.inside(batch.rows, row, codes)
 
 
 def _with_a_number(batch: Batch, found: Found, row: Codes, codes: Codes, lacks: Floats) -> Candidates:

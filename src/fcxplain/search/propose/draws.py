@@ -24,9 +24,9 @@ def drawn(batch: Batch, count: int) -> Candidates:
     propose = batch.context.settings.draws
     if propose is None or not count:
         return batch.nothing()
-    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted.places, count), dtype=np.int64)
+    proposals = np.asarray(propose(batch.rows.near, batch.rows.wanted.places, count), dtype=np.int64)
     row = np.repeat(np.arange(len(batch)), proposals.shape[1])
-    return batch.tried(row, proposals.reshape(len(row), -1), DRAW)
+    return batch.tried(row, batch.rows.unmoved(row, proposals.reshape(len(row), -1)), DRAW)
 
 
 def first_good(batch: Batch, count: int) -> Candidates:
@@ -34,10 +34,10 @@ def first_good(batch: Batch, count: int) -> Candidates:
     propose, pools, rows = batch.context.settings.draws, [batch.nothing()], np.arange(len(batch))
     if propose is None or not count:
         return pools[0]
-    proposals = np.asarray(propose(batch.rows.codes, batch.rows.wanted.places, count), dtype=np.int64)
+    proposals = np.asarray(propose(batch.rows.near, batch.rows.wanted.places, count), dtype=np.int64)
     for turn in range(proposals.shape[1]):
-        part = batch.of(rows)
-        pools.append(part.tried(np.arange(len(rows)), proposals[rows, turn], DRAW).at(rows))
+        part, every = batch.of(rows), np.arange(len(rows))
+        pools.append(part.tried(every, part.rows.unmoved(every, proposals[rows, turn]), DRAW).at(rows))
         rows = np.flatnonzero(~joined(pools).has(len(batch)))
         if not len(rows):
             break

@@ -31,9 +31,9 @@ def uphill(batch: Batch, found: Found) -> Candidates:
     start = space.task.encoder.encode_array(space.natural(batch.rows, rows, base)).astype(np.float64)
     walk = _Walk(space, slope, batch.rows.wanted)
     seen = [walk.codes(x) for even in (False, True) for x in walk.up(start, even=even)]
+    codes, row = np.stack(seen, axis=1).reshape(-1, base.shape[1]), np.repeat(rows, len(seen))
     # Where a value has not left its present code, it is the present value, on the grid or off it.
-    codes = np.stack(seen, axis=1).reshape(-1, base.shape[1])
-    return batch.tried(np.repeat(rows, len(seen)), codes, REFINE)
+    return batch.tried(row, batch.rows.unmoved(row, codes), REFINE)
 
 
 class _Walk:

@@ -118,7 +118,7 @@ def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleC
     margin, valid = np.full(len(base), -np.inf), np.zeros(len(base), dtype=bool)
     start = batch.query(rows, base[rows])
     margin[rows], valid[rows] = start.margin, start.valid
-    place, move = np.nonzero(base[rows][:, moves.feature] != moves.code)
+    place, move = batch.rows.moved(rows, base[rows], moves)
     row = rows[place]
     codes = base[row]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
@@ -165,7 +165,7 @@ def outright_changes(batch: Batch, found: Found) -> Candidates:
     """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
     now, moves = batch.rows.codes, batch.context.moves
     rows = np.flatnonzero((found.singles.base != now).any(axis=1))
-    place, move = np.nonzero(now[rows][:, moves.feature] != moves.code)
+    place, move = batch.rows.moved(rows, now[rows], moves)
     row, codes = rows[place], now[rows[place]]
     codes[np.arange(len(row)), moves.feature[move]] = moves.code[move]
     good = np.flatnonzero(batch.good(row, codes))
@@ -178,12 +178,13 @@ def values_between(batch: Batch, found: Found) -> Candidates:
     if moves.whole.all():
         return batch.nothing()
     pool = found.pool.cheapest(len(found.pool))
-    away = np.where(moves.whole, 0, pool.codes - batch.rows.codes[pool.row])
+    away = batch.rows.legal(pool.row, pool.codes) - batch.rows.start(pool.row, pool.codes)
+    away = np.where(moves.whole, 0, away)
     feature = np.abs(away).argmax(axis=1)
     side = np.sign(away[np.arange(len(pool)), feature])
     _, first = np.unique(np.stack([pool.row, feature, side], axis=1), axis=0, return_index=True)
     nearest = pool.take(np.sort(first[side[first] != 0])).cheapest(BETWEEN)
-    near = batch.rows.codes[nearest.row]
+    near = batch.rows.start(nearest.row, nearest.codes)
     for i in np.flatnonzero(~moves.whole):
         grid = moves.code[moves.feature == i]
         near[:, i] = _neighbours(grid, nearest.codes[:, i], near[:, i])
