@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from fcxplain import FCx, Feature, Schema, Task, read_answers, verify
+from fcxplain.datasets.source import Source
 from fcxplain.errors import FcxWarning, SchemaError
 from fcxplain.explanation import Explanation
 from fcxplain.proof import prove
@@ -497,3 +498,15 @@ def test_trees_prove_nothing_wrong_of_rows_with_gaps(seed: int) -> None:
         possible = bool(len(own)) and bool((model.predict(own) == 1).any())
         assert not (possible and found.impossible[i]), rows.iloc[i].tolist()
     assert found.impossible.any() or found.possible.any()
+
+
+@pytest.mark.parametrize(("classifier", "kept"), [("boosting", 40), ("mine:model", 40), ("paper", 30)])
+def test_a_file_keeps_rows_with_gaps_for_models_that_take_them(tmp_path, classifier, kept):
+    table = pd.DataFrame({"amount": np.arange(40.0), "home": ["own", "rent"] * 20, "good": [0, 1, 1, 0] * 10})
+    table.loc[::8, "amount"], table.loc[1::8, "home"] = np.nan, None
+    table.to_csv(tmp_path / "people.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FcxWarning)
+        data = Source.of(str(tmp_path / "people.csv"), label="good", classifier=classifier).load()
+    assert len(data) == kept
+    assert data.schema["amount"].kind == "integer"

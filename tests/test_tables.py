@@ -213,7 +213,8 @@ def test_missing_values_are_dropped_and_counted_by_column(write, mark):
     assert len(data) == 47
     assert data.notes[:2] == (
         "Dropped 1 of 50 rows without 'approved'.",
-        "Dropped 2 of 50 rows with missing values (age 1, income 1, job 1).",
+        "Dropped 2 of 50 rows with missing values (age 1, income 1, job 1). "
+        "Models that take gaps would keep them: boosting, or a pipeline of your own with an imputer.",
     )
     # Numbers have no levels, and an empty cell needs no explanation.
     named = (

@@ -393,8 +393,13 @@ def in_words(marks: Marks, label: str | None = None) -> list[str]:
     ]
 
 
-def without_missing(path: Path, table: pd.DataFrame, label: str, marks: Marks) -> tuple[pd.DataFrame, list[str]]:
-    """The rows in which nothing is missing, and notes on the others."""
+TAKE_GAPS = "Models that take gaps would keep them: boosting, or a pipeline of your own with an imputer."
+
+
+def without_missing(
+    path: Path, table: pd.DataFrame, label: str, marks: Marks, *, gaps: bool = False
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows in which nothing is missing, or with `gaps` nothing but features, and notes on the others."""
     absent = table.isna()
     empty = [c for c in table.columns if absent[c].all()]
     if empty:
@@ -403,11 +408,11 @@ def without_missing(path: Path, table: pd.DataFrame, label: str, marks: Marks) -
     notes, counts = [], absent.drop(columns=label).loc[~absent[label]].sum()
     if absent[label].any():
         notes.append(f"Dropped {int(absent[label].sum()):,} of {len(table):,} rows without {label!r}.")
-    kept = table[~absent.any(axis=1)]
+    kept = table[~(absent[label] if gaps else absent.any(axis=1))]
     dropped = len(table) - len(kept) - int(absent[label].sum())
     if dropped:
         columns = ", ".join(f"{c} {int(n):,}" for c, n in counts[counts > 0].items())
-        notes.append(f"Dropped {dropped:,} of {len(table):,} rows with missing values ({columns}).")
+        notes.append(f"Dropped {dropped:,} of {len(table):,} rows with missing values ({columns}). {TAKE_GAPS}")
     notes += in_words({name: texts for name, texts in marks.items() if name in table.columns}, label)
     if not len(kept):
         raise DataError(f"{path}: every row has a missing value. {' '.join(notes)}")

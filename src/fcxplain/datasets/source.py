@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ..task import Task
 
 
+# Classifiers of `train_classifier` that learn from whole rows alone.
+WHOLE_ROWS = ("paper", "mlp", "logistic")
+
+
 @dataclass(frozen=True)
 class Source:
     """What a model is fitted on, as it is kept beside the model so that the same rows can be loaded again.
@@ -68,6 +72,11 @@ class Source:
         return cls(**known) if is_sound and isinstance(known.get("data"), str) else None
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether rows with missing values are of use to the classifier, as far as its name tells."""
+        return self.classifier not in WHOLE_ROWS
+
+    @property
     def is_built_in(self) -> bool:
         """Whether this is one of the data sets that fcxplain knows."""
         return self.data in DATASETS
@@ -94,6 +103,7 @@ class Source:
             raise DataError("", [Fault(self.data, "has no known label", remedy)])
         known = schema if schema is not None or self.schema is None else Path(self.schema)
         roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
+        roles |= {"gaps": self.takes_gaps}
         loaded = load_table(self.data, label=self.label, target=target, schema=known, seed=self.seed, **roles)
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
 

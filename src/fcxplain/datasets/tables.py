@@ -97,12 +97,13 @@ def load_table(
     separator: str | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
+    gaps: bool = False,
 ) -> Dataset:
     """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
 
-    Rows with missing values are dropped; a warning and `notes` count them. Levels and bounds come from the
-    whole cleaned table: they are the domain, not statistics. Minimum, maximum and MAD are learned by the
-    encoder, from the training part only.
+    Rows with missing values are dropped unless `gaps` are to be kept; a warning and `notes` count them. Levels and
+    bounds come from the whole cleaned table: they are the domain, not statistics. Minimum, maximum and MAD are learned
+    by the encoder, from the training part only.
 
     Parameters
     ----------
@@ -127,6 +128,8 @@ def load_table(
         The column that the rows are called by, such as an identifier.
     separator, decimal, thousands : str, optional
         How the file is written, where that is not seen from the file; see `read_table`.
+    gaps : bool, default=False
+        Keep rows with missing values, for a model that takes them.
 
     Returns
     -------
@@ -145,7 +148,7 @@ def load_table(
     table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
     table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
     table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
-    table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own)
+    table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own, gaps=gaps)
     if dropped:
         warnings.warn(" ".join(dropped), FcxWarning, stacklevel=2)
     wanted = None if target is None else _class(target, label, base.classes(table[label]))
@@ -153,7 +156,8 @@ def load_table(
         known = Schema.infer(table, label=label, immutable=sure)
     else:
         known = own.freeze(*sure).complete(table)
-        known.validate(table[[n for n in known.names if n in table.columns]])
+        whole = table.dropna() if gaps else table
+        known.validate(whole[[n for n in known.names if n in table.columns]])
     parts = base.split(table, label, np.random.default_rng(seed))
     return Dataset(
         name=path.name.split(".")[0] or path.name,
@@ -403,7 +407,7 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
 
 
 def _cleaned(
-    path: Path, reading: Reading, label: str, schema: Schema | None
+    path: Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Rows with a label and without missing values, notes on columns, and notes on the rows that are dropped."""
     table, notes = reading.table, list[str]()
@@ -414,7 +418,7 @@ def _cleaned(
         spare = [c for c in table.columns if c not in schema and c != label]
         table = table.drop(columns=spare)
         notes += [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
-    table, dropped = without_missing(path, table, label, reading.marks)
+    table, dropped = without_missing(path, table, label, reading.marks, gaps=gaps)
     _check_classes(label, table[label])
     return table, notes, dropped
 
