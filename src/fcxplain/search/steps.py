@@ -33,6 +33,7 @@ from .propose.single import (
     STARTS,
     SingleChanges,
     explore,
+    legal_values,
     nearest_miss,
     outright_changes,
     single_changes,
@@ -108,6 +109,11 @@ def in_time(batch: Batch, found: Found) -> Bools:
     return np.full(len(batch), not batch.spending.is_late)
 
 
+def has_odd_values(batch: Batch, found: Found) -> Bools:
+    """Rows with a value that is no legal one."""
+    return np.asarray(batch.rows.off_grid.any(axis=1))
+
+
 def unanswered(batch: Batch, found: Found) -> Bools:
     """Rows without an answer that are not proved to have none."""
     return found.lacking & ~found.impossible
@@ -177,6 +183,7 @@ STEPS = (
     ),
     SearchStep(pairs, (unsettled, without_few_changes), depth=2),
     SearchStep(usual_profiles, (unsettled, data_counts)),
+    SearchStep(legal_values, (possible, unanswered, has_odd_values)),
     SearchStep(donors, (possible, unanswered, in_time)),
     SearchStep(improve, (unsettled,)),
     SearchStep(few_changes, (unsettled, far_with_many)),

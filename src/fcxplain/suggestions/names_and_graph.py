@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..causal import CausalGraph
 from ..errors import some
 from ..schema import Feature
 from ..schema.orders import says_nothing
 from ..text import words_of
 from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
+
+if TYPE_CHECKING:
+    from ..causal import CausalGraph
 
 TIME = frozenset({"age", "tenure", "seniority", "experience"})
 # "years at company", "months employed": a stretch of time up to now, and not one that is agreed on, such as a loan's.

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..causal import CausalGraph
 from ..errors import DataError, Fault, did_you_mean
 from ..rules import Rule, holds, in_words, parse
 from ..schema import Natural, Schema
@@ -19,6 +19,9 @@ from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up,
 from .names_and_graph import edge_rules, is_inborn, is_personal, name_rules
 from .patterns import level_rules, order_rules, range_rules
 from .suggestion import Candidate, Suggestion, Writer
+
+if TYPE_CHECKING:
+    from ..causal import CausalGraph
 
 # Rows made up to see how much a rule forbids.
 ROWS = 20_000

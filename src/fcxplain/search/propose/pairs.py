@@ -45,7 +45,7 @@ def pairs(batch: Batch, found: Found) -> Candidates:
         lines[:, pair, there, 1] = np.take_along_axis(b, second, axis=1)
         guess[:, pair, there] = np.take_along_axis(both, best, axis=1)
     top = np.argsort(-guess[:, :, 0], axis=1, kind="stable")[:, :most]
-    return _tried(batch, singles, lines, guess, top)
+    return _tried(_sparing(batch, found), singles, lines, guess, top)
 
 
 def _values(singles: SingleChanges, gain: Floats, which: Codes) -> tuple[Codes, Floats]:
@@ -64,14 +64,19 @@ def _tried(batch: Batch, singles: SingleChanges, lines: Codes, guess: Floats, to
     return batch.tried(row, applied(singles, row, lines[row, top[row, turn], place]), REPAIR)
 
 
+def _sparing(batch: Batch, found: Found) -> Batch:
+    """The same batch, in which rows without an answer keep back what donors and last resorts need."""
+    held = np.where(found.pool.has(len(batch)), 0, batch.spending.limit // HELD_BACK)
+    return replace(batch, spending=batch.spending.holding(held))
+
+
 def look_around(batch: Batch, found: Found, turn: int) -> Candidates:
     """Single changes and combinations beside one of the best single changes of each row.
 
     All changes of one feature beside another make this nearly complete for two changes; combinations from there reach
     further.
     """
-    held = np.where(found.pool.has(len(batch)), 0, batch.spending.limit // HELD_BACK)
-    part = replace(batch, spending=batch.spending.holding(held))
+    part = _sparing(batch, found)
     singles = explore(part, found.singles.codes[found.singles.starts[:, turn]])
     return joined([good_singles(part, singles), combined(part, singles)])
 

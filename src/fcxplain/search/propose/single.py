@@ -5,6 +5,7 @@ All other proposals start from what these bring.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Single changes kept of each row, and of how many the values between those tried are looked at.
 SINGLES, BETWEEN = 24, 6
+# Values that are no legal ones of which every part is tried at the nearest that is.
+TOGETHER = 3
 # Features from whose best single change the search looks around, one after the other.
 STARTS = 3
 
@@ -197,6 +200,17 @@ def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
     below, above = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
     back = np.where(codes > present, np.maximum(below, present), np.minimum(above, present))
     return np.asarray(np.where(codes == present, present, back))
+
+
+def legal_values(batch: Batch, found: Found) -> Candidates:
+    """Rows with some of their values that are no legal ones at the nearest that are: one, more of them, or all."""
+    off = batch.rows.off_grid & batch.rows.movable
+    turn, total = np.where(off, off.cumsum(axis=1) - 1, TOGETHER), off.sum(axis=1)[:, None]
+    sets = [own for size in range(1, TOGETHER + 1) for own in itertools.combinations(range(TOGETHER), size)]
+    parts = [np.isin(turn, own) & (total > max(own)) for own in sets]
+    ways = np.stack([*parts, off & (total > TOGETHER)], axis=1)
+    row, way = np.nonzero(ways.any(axis=2))
+    return batch.tried(row, np.where(ways[row, way], batch.rows.near[row], batch.rows.codes[row]), REPAIR)
 
 
 def nearest_miss(batch: Batch, singles: SingleChanges) -> Candidates:
