@@ -147,7 +147,7 @@ def test_values_off_the_grid_are_read_as_they_are(kind):
 def test_a_tree_too_large_for_one_table_is_cut_in_pieces(monkeypatch):
     whole, table = task(MODELS["deep"]()), rows(200, seed=3)
     before = by_codes(whole, table, 1)
-    monkeypatch.setattr("fcxplain.search.oracles.code_models.MOST_ENTRIES", 64)
+    monkeypatch.setattr("fcxplain.search.oracles.trees.MOST_ENTRIES", 64)
     model = read_code_model(SearchSpace(whole))
     assert model.pieces > 1
     assert np.array_equal(by_codes(whole, table, 1), before)
@@ -158,7 +158,7 @@ def test_a_forest_too_large_for_tables_is_walked_by_its_own_library(monkeypatch,
     problem, table = task(MODELS["forest"](), count), rows(200, seed=3)
     table["income"] += 0.3
     tables = [by_codes(problem, table, wanted) for wanted in range(count)]
-    monkeypatch.setattr("fcxplain.search.oracles.code_models.MOST_LEAVES", 8)
+    monkeypatch.setattr("fcxplain.search.oracles.trees.MOST_LEAVES", 8)
     assert isinstance(read_code_model(SearchSpace(problem)), WalkedCodes)
     walked = [by_codes(problem, table, wanted) for wanted in range(count)]
     assert np.allclose(tables, walked, atol=1e-9)

@@ -17,16 +17,20 @@ from .summary import current, runs_of
 PLACE = re.compile(r"(<!-- (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def fill(path: Path, tables: Mapping[str, str]) -> None:
-    """Put tables in their places on a page, and leave everything else as it is."""
+def fill(path: Path, tables: Mapping[str, str], *, partly: bool = False) -> None:
+    """Put tables in their places on a page, and leave everything else as it is: `partly`, other tables too."""
     text = path.read_text(encoding="utf-8")
     names = [found["name"] for found in PLACE.finditer(text)]
     if not names:
         raise DataError(f"{path} has no place for a table: write `<!-- success -->` and, below it, `<!-- end -->`")
     unknown = [name for name in names if name not in tables]
-    if unknown:
+    if unknown and not (partly and len(unknown) < len(names)):
         raise DataError(f"{path} has places for {some(unknown)}, and the results give {some(tables)}")
-    write_whole(path, PLACE.sub(lambda found: f"{found[1]}{tables[found['name']].rstrip()}\n{found[3]}", text))
+
+    def filled(found: re.Match[str]) -> str:
+        return f"{found[1]}{tables[found['name']].rstrip()}\n{found[3]}" if found["name"] in tables else found[0]
+
+    write_whole(path, PLACE.sub(filled, text))
 
 
 LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")

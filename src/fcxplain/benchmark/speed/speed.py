@@ -82,11 +82,10 @@ class Speed:
         return {name: lines for name, lines in found.items() if len(lines) > 1}
 
     def fill(self, page: str | Path) -> None:
-        """Put the tables of models, budgets and one pass in their places on a page; see `report.fill`."""
+        """Put the tables that were measured in their places on a page, and leave others as they are."""
         words = {"models": 2, "budget": 0, "quick": 4}
-        report.fill(
-            Path(page), {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
-        )
+        found = {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
+        report.fill(Path(page), found, partly=True)
 
     def draw(self, path: str | Path) -> None:
         """Draw what a row costs against how many there are, as the picture that the name ends in."""
