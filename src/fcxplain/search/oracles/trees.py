@@ -1,4 +1,4 @@
-"""Tree ensembles as functions of codes: a table for each tree, in which every combination of cells has its leaf's score.
+"""Tree ensembles as functions of codes: a table for each tree, where every combination of cells has its leaf's score.
 
 A tree that would need too large a table is cut in pieces. Features are looked up in groups, so that few look-ups make
 the place of a candidate in every table, and a sparse product sums what stands there.
