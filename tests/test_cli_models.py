@@ -354,7 +354,7 @@ def test_explain_shows_what_changes_and_says_how_sure_it_is(shop: Path):
     assert (done.code, done.err) == (0, ""), "the label beside the features is nobody's mistake"
     assert re.search(r"(age|income|amount|job): \S+ -> \S+", done.out)
     assert "200 rows" in done.out
-    assert "has the class wanted as it is" in done.out
+    assert "already: has what is wanted as it is" in done.out
     assert "FCx as published: one draw per row, no repair and no search" in done.words
 
 
