@@ -457,13 +457,28 @@ class TestScikitLearn:
             (LogisticRegression(), "LogisticRegression: is not fitted yet"),
             (pipeline(LogisticRegression()), r"Pipeline\(LogisticRegression\): is not fitted yet"),
             (LinearSVC(), "has no predict_proba, only labels.*CalibratedClassifierCV"),
-            (LinearRegression(), "LinearRegression: is a regressor"),
-            (pipeline(LinearRegression()), "is a regressor"),
+            (LinearRegression(), "LinearRegression: is not fitted yet"),
+            (pipeline(LinearRegression()), r"Pipeline\(LinearRegression\): is not fitted yet"),
         ],
     )
     def test_models_that_cannot_answer_are_refused(self, model, message):
         with pytest.raises(ClassifierError, match=message):
             as_classifier(model, schema=SCHEMA)
+
+    def test_regressors_have_no_classes_and_classifiers_no_range(self):
+        rows = people()
+        for model in (LinearRegression(), pipeline(LinearRegression())):
+            seen = rows if hasattr(model, "steps") else rows[["age"]]
+            model.fit(seen, rows["hours per week"])
+            classifier = as_classifier(model, schema=SCHEMA)
+            assert classifier.classes == ()
+            assert np.allclose(classifier.probabilities(rows)[:, 0], model.predict(seen))
+            with pytest.raises(ClassifierError) as caught:
+                as_classifier(model, schema=SCHEMA, classes=("no", "yes"), threshold=0.4)
+            assert "answers numbers, not classes" in str(caught.value)
+            assert [f.place for f in caught.value.faults] == ["classes=('no', 'yes')", "threshold=0.4"]
+        with pytest.raises(ClassifierError, match=r"Pipeline\(LogisticRegression\): is no regressor.*callable"):
+            as_classifier(fitted(), schema=SCHEMA, regression=True)
 
     def test_the_remedy_for_a_model_without_probabilities_works(self):
         rows = people()
@@ -572,14 +587,23 @@ class TestBoosters:
         assert np.allclose(classifier.probabilities(rows.astype({"job": str})), model.predict_proba(rows))
         assert differentiable(classifier, task).agreement > 0.8
 
-    def test_boosters_that_are_not_fitted_or_regress_are_refused(self):
+    def test_boosters_that_are_not_fitted_are_refused(self):
         lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-        for model in (lightgbm.LGBMClassifier(), xgboost.XGBClassifier()):
-            with pytest.raises(ClassifierError, match="is not fitted yet"):
-                as_classifier(model, schema=SCHEMA)
-        for model in (lightgbm.LGBMRegressor(), xgboost.XGBRegressor()):
-            with pytest.raises(ClassifierError, match="is a regressor"):
-                as_classifier(model, schema=SCHEMA)
+        for kind in ("Classifier", "Regressor"):
+            for model in (getattr(lightgbm, f"LGBM{kind}")(), getattr(xgboost, f"XGB{kind}")()):
+                with pytest.raises(ClassifierError, match="is not fitted yet"):
+                    as_classifier(model, schema=SCHEMA)
+
+    def test_boosters_that_regress_have_no_classes(self):
+        lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+        rows = people()
+        quiet = lightgbm.LGBMRegressor(n_estimators=3, n_jobs=1, verbose=-1)
+        for model in (quiet, xgboost.XGBRegressor(n_estimators=3, n_jobs=1)):
+            model.fit(rows[["age"]], rows["hours per week"])
+            answers = as_classifier(model, schema=SCHEMA).probabilities(rows)
+            assert np.allclose(answers[:, 0], model.predict(rows[["age"]]))
+            with pytest.raises(ClassifierError, match="answers numbers, not classes"):
+                as_classifier(model, schema=SCHEMA, classes=("no", "yes"))
 
 
 def layers(*parts: nn.Module) -> nn.Sequential:
@@ -662,10 +686,11 @@ class TestTorch:
         with pytest.raises(ClassifierError, match="has 2 classes, but classes= names 3"):
             as_classifier(layers(nn.Linear(5, 2)), schema=SCHEMA, encoder=encoder(), classes="abc")
 
-    def test_illegal_rows_are_a_fault_of_the_table(self):
+    def test_illegal_rows_are_refused_with_every_fault(self):
         classifier = as_classifier(layers(nn.Linear(5, 2)), schema=SCHEMA, encoder=encoder())
-        with pytest.raises(SchemaError, match="no known level"):
-            classifier.probabilities(people().assign(job="pirate"))
+        with pytest.raises(ClassifierError, match=r"(?s)Sequential cannot read these rows.*no known level") as caught:
+            classifier.probabilities(people().assign(job="pirate", age=-1))
+        assert [f.place for f in caught.value.faults] == ["column 'age'", "column 'job'"]
 
 
 class TestOnnx:

@@ -413,8 +413,8 @@ def test_fit_shows_what_it_guessed_and_how_to_correct_it(bank: Path, tmp_path: P
     chosen = ("--ignore", "opened", "--freeze", "age", "--write-schema", tmp_path / "s.toml", "--target", "paid back")
     done = run(*FIT, *chosen, "--out", tmp_path / "m", folder=bank)
     assert done.code == 0, done.err
-    assert re.search(r"age +integer +\d+ to \d+ by 1 +no", done.err)
-    assert re.search(r"home +categorical +2 levels: 'own', 'rent' +yes", done.err)
+    assert re.search(r"age +integer +\d+ to \d+ by 1 \(bounds guessed\) +no", done.err)
+    assert re.search(r"home +categorical +2 levels: 'own', 'rent' \(levels +yes *\n +guessed\)", done.err)
     assert "column 'number' is left out, since it has 160 different values in 160 rows" in done.err
     assert re.search(r"label loan status: in default \(\d+\), paid back \(\d+\); wanted: paid back", done.err)
     assert "Dropped 8 of 160 rows with missing values (home 8)" in done.err
@@ -422,6 +422,7 @@ def test_fit_shows_what_it_guessed_and_how_to_correct_it(bank: Path, tmp_path: P
     assert f"correct it there, and fit with --schema {tmp_path / 's.toml'}" in done.err
     schema = Schema.from_toml(tmp_path / "s.toml")
     assert schema.immutable == ("age",)
+    assert [feature.guessed for feature in schema] == [("low", "high"), ("low", "high"), ("levels",)]
     again = run(*FIT, "--schema", tmp_path / "s.toml", "--out", tmp_path / "n", folder=bank)
     assert again.code == 0, again.err
     assert FCx.load(tmp_path / "n").task_.schema == FCx.load(tmp_path / "m").task_.schema == schema

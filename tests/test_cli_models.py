@@ -354,7 +354,7 @@ def test_explain_shows_what_changes_and_says_how_sure_it_is(shop: Path):
     assert (done.code, done.err) == (0, ""), "the label beside the features is nobody's mistake"
     assert re.search(r"(age|income|amount|job): \S+ -> \S+", done.out)
     assert "200 rows" in done.out
-    assert "has the class wanted as it is" in done.out
+    assert "already: has what is wanted as it is" in done.out
     assert "FCx as published: one draw per row, no repair and no search" in done.words
 
 
@@ -395,14 +395,35 @@ def test_codes_in_a_file_are_read_by_the_models_schema(tmp_path: Path):
     assert done.code == 0, done.err
 
 
-def test_rows_that_do_not_fit_are_refused_with_every_fault(shop: Path, tmp_path: Path):
-    loans().head(3).assign(job=["cook", "pirate", "cook"], income=[100, 200, -5]).drop(columns="age").to_csv(
-        tmp_path / "rows.csv", index=False
-    )
+BAD_ROWS = {"job": ["cook", "pirate", None, "cook"], "income": [100, 200, 300, 0.5]}
+
+
+def test_rows_that_do_not_fit_are_unreadable_and_cost_no_other_its_answer(shop: Path, tmp_path: Path):
+    loans().head(4).assign(**BAD_ROWS).to_csv(tmp_path / "rows.csv", index=False)
     done = run("explain", "model", tmp_path / "rows.csv", folder=shop)
-    assert (done.code, done.out) == (2, "")
-    assert all(word in done.err for word in ("'age'", "pirate", "income"))
-    assert "Traceback" not in done.err
+    assert (done.code, done.err) == (0, "")
+    assert "row 1, unreadable: Sequential: reads encoded columns, which have none for 'pirate'" in done.words
+    assert "row 2, unreadable: column 'job': is empty" in done.words
+    assert "row 3, unreadable: column 'income': is not a whole number: 0.5" in done.words
+    assert "3 unreadable: does not fit the schema, or the model refuses it (rows 1, 2, 3)" in done.words
+    assert "4 rows, 1 answers" in done.words
+
+
+def test_with_strict_rows_that_do_not_fit_are_refused_with_every_fault(shop: Path, tmp_path: Path):
+    bad = loans().head(4).assign(**BAD_ROWS)
+    for rows, places in ((bad, ("job", "income")), (bad.drop(columns="age"), ("age", "job", "income"))):
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        done = run("explain", "model", tmp_path / "rows.csv", "--strict", folder=shop)
+        assert (done.code, done.out) == (2, "")
+        assert all(f"column '{place}'" in done.err for place in places)
+        assert f"({len(places)} faults)" in done.err
+        assert "Traceback" not in done.err
+
+
+def test_with_strict_a_row_that_the_model_refuses_ends_with_1(shop: Path, tmp_path: Path):
+    loans().head(2).assign(job=["cook", "pirate"]).to_csv(tmp_path / "rows.csv", index=False)
+    done = run("explain", "model", tmp_path / "rows.csv", "--strict", folder=shop)
+    assert (done.code, "unreadable" in done.out) == (1, True)
 
 
 # evaluate

@@ -236,9 +236,22 @@ def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: 
     assert shown.words.count(remedy) == 1
     fitted = run("fit", *SEARCHING, "--id", "customer", "--out", tmp_path / "m", folder=tmp_path)
     assert (fitted.code, fitted.err.count(remedy), fitted.err.count("rows with missing values (city")) == (0, 1, 1)
-    refused = run("explain", "m", tmp_path / "credit.csv", "--classifier", "credit_model:model", folder=desk)
+    unreadable = run("explain", "m", "credit.csv", folder=tmp_path)
+    assert unreadable.code == 0
+    assert "unreadable: column 'city': is empty or marked as missing, e.g. n/a" in unreadable.words
+    refused = run("explain", "m", "credit.csv", "--strict", folder=tmp_path)
+    assert (refused.code, refused.out) == (2, "")
     assert "column 'city': holds 'n/a', which is read as missing" in refused.words
     assert "If it is a level, write it into `levels` of the schema that the model is fitted with." in refused.words
+
+
+def test_a_text_that_is_read_as_missing_is_no_hindrance_to_a_model_that_takes_gaps(desk: Path, tmp_path: Path):
+    credit().replace({"city": {"Hull": "n/a"}}).to_csv(tmp_path / "credit.csv", index=False)
+    asked = ("--classifier", "credit_model:model", "--json")
+    done = run("explain", "m", tmp_path / "credit.csv", *asked, folder=desk)
+    plain = run("explain", "m", "credit.csv", *asked, folder=desk)
+    assert json.loads(done.out)["counts"] == json.loads(plain.out)["counts"]
+    assert "unreadable" not in done.out
 
 
 def test_the_command_line_and_python_answer_the_same_odd_file_alike(desk: Path, tmp_path: Path):

@@ -211,11 +211,15 @@ def test_a_frozen_feature_by_rule_does_not_change():
     assert (found.answers["job"].to_numpy() == found.before["job"].to_numpy()).all()
 
 
-def test_rows_that_do_not_fit_are_refused_with_every_fault(fitted: FCx):
+def test_rows_that_do_not_fit_are_unreadable_or_refused_with_every_fault(fitted: FCx):
     rows = loans.table(5).assign(age=[17, 20, 99, 30, 40], job="baker")
+    found = fitted.explain(rows)
+    assert found.status.tolist() == ["unreadable"] * 5
+    assert ["column 'age'" in why for why in found.why_not] == [True, False, True, False, False]
+    assert all("baker" in why for why in found.why_not)
     with pytest.raises(SchemaError) as error:
-        fitted.explain(rows)
-    assert "age" in str(error.value)
+        fitted.explain(rows, strict=True)
+    assert {f.place for f in error.value.faults} == {"column 'age'", "column 'job'"}
     assert "baker" in str(error.value)
 
 

@@ -256,7 +256,7 @@ def test_an_explanation_tells_statuses_changes_and_the_first_answers():
         "  no answer: row 10 (not_found)",
         "  row    answer  probability of yes  what changes",
     ]
-    assert lines[6] == "  row 1  2       0.500               age: 51 -> 52; income: 702.5 -> 767.5"
+    assert lines[6] == "  row 1  2       0.476 -> 0.500      age: 51 -> 52; income: 702.5 -> 767.5"
     assert lines[-1] == "  ... and 25 more answers; see .frame and .certificates"
     assert "age: 51 -> 52; income: 702.5 -> 767.5" in read(found._repr_html_()).texts
 
@@ -332,8 +332,10 @@ def test_classes_are_named_with_each_answer_where_they_differ():
     task, rows = loans.task(), loans.table(2)
     after, wanted = rows.assign(income=8000.0), np.array(["yes", "no"])
     lines = repr(Explanation.of(task, rows, after, np.arange(2), method="hand", wanted=wanted)).splitlines()
-    assert "probability  what changes" in lines[-3]
-    assert [cell in line for cell, line in zip((" yes: 0.", " no: 0."), lines[-2:], strict=True)] == [True, True]
+    assert lines[-3].split() == ["row", "answer", "probability", "what", "changes"]
+    now, then = task.classifier.probabilities(rows), task.classifier.probabilities(after)
+    for line, name, place, i in zip(lines[-2:], ("yes", "no"), (1, 0), (0, 1), strict=True):
+        assert f" {name}: {now[i, place]:.3f} -> {then[i, place]:.3f} " in line
 
 
 def test_a_certificate_shows_changes_the_answer_and_every_rule():

@@ -15,7 +15,7 @@ from fcxplain.region.region import Region
 from fcxplain.region.repair import Repairer
 from fcxplain.rules import Rule, holds, parse_rules
 from fcxplain.schema import Feature, Natural, Schema
-from fcxplain.search.space import Codes, Rows, SearchSpace
+from fcxplain.search.space import Codes, SearchSpace
 from rule_texts import every_row, rule_texts, small_schemas
 
 calm = examples(80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -44,10 +44,9 @@ def test_codes_say_what_the_rules_and_their_repair_say(data: st.DataObject) -> N
         [f.codes(v) for f, v in zip(schema, schema.natural(every_row(schema)).values(), strict=True)], axis=1
     )
     rows = every[random.integers(len(every), size=6)]
-    off_grid = np.zeros(rows.shape, dtype=bool)
-    present = Rows(rows, natural_of(schema, rows), np.zeros(6, dtype=np.int64), off_grid, off_grid)
+    natural = natural_of(schema, rows)
     repairer = Repairer(rules, schema)
-    region = code_region(repairer, present.natural, present.off_grid_features)
+    region = code_region(repairer, natural, [False] * len(schema))
     assume(region is not None)
     assert region is not None
     row = random.integers(6, size=120)

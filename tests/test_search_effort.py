@@ -255,11 +255,13 @@ def test_rows_that_the_model_does_not_answer_as_they_are_cost_no_other_its_answe
         people(60).assign(age=44), Choosy(), schema=SCHEMA, rules="age' == age", target="yes", classes=("no", "yes")
     )
     answer = Search(choosy, prefer="sparse").explain(rows)
-    assert (answer.row_status == "not_found").tolist() == (rows["age"] == 33).tolist()
-    assert "failed on 10 rows" in answer.notes[0]
-    assert (answer.calls[rows["age"] == 33] == 0).all()
+    unanswered = rows["age"] == 33
+    assert answer.row_status.tolist() == np.where(unanswered, "unreadable", "verified").tolist()
+    assert list(answer.reasons) == np.flatnonzero(unanswered).tolist()
+    assert all("answered NaN or infinity" in reason.words for reason in answer.reasons.values())
+    assert (answer.calls[unanswered] == 0).all()
     with pytest.raises(ClassifierError):
-        Search(choosy, prefer="sparse").explain(rows[rows["age"] == 33])
+        Search(choosy, prefer="sparse").explain(rows[unanswered])
     assert Search(task, prefer="sparse").explain(rows).counts == {"verified": 20}
 
 

@@ -307,8 +307,10 @@ def test_other_rows_are_found(path):
     )
     older = ROWS.assign(age=ROWS["age"] + 1)
     assert verify(TASK, older, path).fields["now: age"] == len(FOUND.frame)
-    with pytest.raises(SchemaError):
-        verify(TASK, ROWS.assign(age=-1), path)
+    unreadable = verify(TASK, ROWS.assign(age=-1), path)
+    assert unreadable.fields["status"] == unreadable.fields["now: age"] == len(FOUND.frame)
+    with pytest.raises(SchemaError, match="column 'age': is not in the table"):
+        verify(TASK, ROWS.drop(columns="age"), path)
 
 
 def test_the_same_numbers_in_another_dtype_are_the_same_rows(path):

@@ -27,7 +27,7 @@ from .classifier.labels import (
 from .classifier.protocol import CheckedClassifier, Predictions
 from .classifier.rows import legal_rows
 from .encoding import TableEncoder
-from .errors import DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
+from .errors import ClassifierError, DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
 from .outcome import Outcome, Outcomes, as_target, checked_probability
 from .region.conflict import NO_PRIME, contradiction
 from .region.groups import frozen_names
@@ -511,6 +511,41 @@ class Task:
         predicted = self.classifier.named(found)
         wanted = self.wanted(predicted)
         return predicted, wanted, self.outcomes(wanted).met(found.probabilities, found.choice)
+
+    def failures(self, natural: Natural, ask: Callable[[NDArray[np.int64]], object]) -> dict[int, str]:
+        """Ask the model about rows, all at once or, where it fails, by halves; what it says of those it fails on alone.
+
+        Parameters
+        ----------
+        natural : dict of arrays
+            The rows, column by column.
+        ask : callable
+            Gets positions of rows, asks about them, and keeps the answers.
+
+        Returns
+        -------
+        dict of int to str
+            The model's words, by position.
+
+        Raises
+        ------
+        ClassifierError
+            If the model fails on every row, and one of them has nothing that the schema does not know.
+        """
+        known = np.all([f.on_grid(natural[f.name]) for f in self.schema], axis=0)
+        left, found = [np.arange(len(known))], dict[int, str]()
+        while left:
+            which = left.pop()
+            try:
+                ask(which)
+            except ClassifierError as error:
+                if len(which) > 1:
+                    left += [which[: len(which) // 2], which[len(which) // 2 :]]
+                else:
+                    found[int(which[0])] = str(error)
+        if found and len(found) == len(known) and known.any():
+            raise ClassifierError(found[0])
+        return found
 
     def refused(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows get another answer than the one wanted, and so deserve an explanation.

@@ -91,7 +91,7 @@ Epochs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="How often every row is seen at most: 14 times by default, more often if there are few rows. "
+        help="How often every row is seen at most: 8 times by default, more often if there are few rows. "
         "It ends sooner where nothing gets better.",
     ),
 ]

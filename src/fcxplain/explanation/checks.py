@@ -46,8 +46,7 @@ class ChangeCosts:
         if feature.is_category:
             cost = (self.change + self.category) * changed.astype(np.float64)
         else:
-            moved = np.nan_to_num(np.abs(then - now) / task.units[feature.name])
-            cost = self.change * changed + self.distance * moved
+            cost = self.change * changed + self.distance * _moved(task, feature.name, now, then)
         return cost * self.difficulty.get(feature.name, 1.0), changed
 
     def total(self, task: Task, before: Natural, after: Natural) -> NDArray[np.float64]:
@@ -211,9 +210,13 @@ def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: 
 def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
     total = np.zeros(rows)
     for name in task.schema.numbers:
-        # A gap that is filled is a change, but has no distance.
-        total += np.nan_to_num(np.abs(after[name] - before[name]) / task.units[name])
+        total += _moved(task, name, before[name], after[name])
     return total
+
+
+def _moved(task: Task, name: str, now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far a number moves, in its unit. A gap that is filled moves nowhere; a number that is lost, NaN far."""
+    return np.where(np.isnan(now), 0.0, np.abs(then - now) / task.units[name])
 
 
 def _asked(

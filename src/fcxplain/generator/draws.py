@@ -16,6 +16,7 @@ from scipy.stats import qmc
 from torch import Tensor
 
 from ..classifier import Differentiable
+from ..errors import ClassifierError
 from ..explanation import Effort, Explanation, Status
 from ..hashing import row_noise
 from ..schema import Natural
@@ -33,11 +34,17 @@ PUBLISHED, GATED = "FCx as published", "FCx without search"
 def drawn_answers(
     model: ConditionalVAE, surrogate: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
 ) -> Explanation:
-    """`k` draws for each row that does not have the class wanted."""
+    """`k` draws for each row that does not have the class wanted; one on which the model fails is unreadable."""
     wall, cpu = time.perf_counter(), time.process_time()
-    table, _ = task.read(rows)
+    table, natural = task.read(rows)
+    try:
+        _, wanted, met = task.answered(table)
+    except ClassifierError:
+        failures = task.failures(natural, lambda some: task.answered(table.iloc[some]))
+        which = np.setdiff1d(np.arange(len(table)), list(failures))
+        found = drawn_answers(model, surrogate, task, rows.iloc[which], k=k, seed=seed)
+        return found.among(table, which, {row: (said,) for row, said in failures.items()})
     codes = task.encoder.codes(table)
-    _, wanted, met = task.answered(table)
     place = np.flatnonzero(~met)
     asked = _Asked(table.iloc[place], codes[place], wanted[place])
     draws = [_drawn(model, surrogate, task, asked, seed, draw) for draw in range(k)]

@@ -22,7 +22,7 @@ from ..classifier.protocol import Predictions
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
 from ..progress import OnProgress, RowCount, nobody
-from ..schema import Natural, Schema
+from ..schema import Natural
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
 from .candidates import SearchResult, one_after_the_other, within
@@ -128,7 +128,7 @@ class Search:
         _refuse("explain", whole("k", k, 1))
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
-        now, failures = decided_by_halves(self.context.oracle, table, natural, self.task.schema)
+        now, failures = decided(self.context.oracle, table, natural, self.task)
         wanted = self.task.wanted(self.task.classifier.named(now))
         outcomes = self.task.outcomes(wanted)
         met = outcomes.met(now.probabilities, now.choice)
@@ -245,30 +245,16 @@ def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> Sear
     return one_after_the_other([found_by_halves(find, part) for part in parts], features)
 
 
-def decided_by_halves(
-    oracle: Oracle, rows: pd.DataFrame, natural: Natural, schema: Schema
-) -> tuple[Predictions, dict[int, str]]:
-    """What the model decides about rows, and what it said of those on which it fails: their numbers are NaN.
-
-    A model that fails on every row is an error, if one of them has nothing that the schema does not know.
-    """
-    found, failures = Predictions.none(len(rows), max(1, len(oracle.space.task.classes))), {}
+def decided(oracle: Oracle, rows: pd.DataFrame, natural: Natural, task: Task) -> tuple[Predictions, dict[int, str]]:
+    """What the model decides about rows, and what it said of those on which it fails: their numbers are NaN."""
+    found = Predictions.none(len(rows), max(1, len(task.classes)))
     found.probabilities[:] = np.nan
-    left = [np.arange(len(rows))]
-    while left:
-        which = left.pop()
-        try:
-            some = rows if len(which) == len(rows) else rows.iloc[which]
-            found.put(which, oracle.decisions(some, _taken(natural, which, len(rows))))
-        except ClassifierError as error:
-            if len(which) > 1:
-                left += [which[: len(which) // 2], which[len(which) // 2 :]]
-            else:
-                failures[int(which[0])] = str(error)
-    known = np.all([f.on_grid(natural[f.name]) for f in schema], axis=0)
-    if failures and len(failures) == len(rows) and known.any():
-        raise ClassifierError(failures[0])
-    return found, failures
+
+    def ask(which: NDArray[np.int64]) -> None:
+        some = rows if len(which) == len(rows) else rows.iloc[which]
+        found.put(which, oracle.decisions(some, _taken(natural, which, len(rows))))
+
+    return found, task.failures(natural, ask)
 
 
 def _taken(natural: Natural, which: NDArray[np.int64], rows: int) -> Natural:
