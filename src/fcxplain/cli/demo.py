@@ -87,7 +87,8 @@ def _print_figures(found: Demo) -> None:
 
 
 def _print_person(person: Certificate) -> None:
-    out.print(f"\n[bold]Row {escape(str(person.row))}[/]: {person.status}, probability {person.probability:.2f}")
+    told = f"{person.status}, probability {person.score_now:.2f} now, {person.score:.2f} then"
+    out.print(f"\n[bold]Row {escape(str(person.row))}[/]: {told}")
     table = table_of("  feature", "now", "would be")
     for change in person.changes:
         table.add_row(f"  {escape(change.feature)}", escape(str(change.now)), escape(str(change.then)))
