@@ -131,12 +131,17 @@ def test_classes_are_only_for_a_model_of_ones_own(desk: Path, tmp_path: Path):
     assert (done.code, "--classes no,yes: is for a model of your own" in done.words) == (2, True)
 
 
-def test_the_next_step_works_as_it_is_printed(desk: Path):
-    step = re.search(r"go on with: fcxplain (.*)", told(desk)[0])
-    assert step is not None
-    words = shlex.split(step[1])
-    assert words == ["explain", "m", "credit.csv", "--classifier", "credit_model:model", "--skip-missing"]
-    assert run(*words, folder=desk).code == 0
+def test_the_next_step_works_as_it_is_printed(desk: Path, tmp_path: Path):
+    credit().to_csv(tmp_path / "credit.csv", index=False)
+    dropping = run("fit", *SEARCHING, "--id", "customer", "--out", "m", folder=tmp_path).out
+    takes_gaps = ["--classifier", "credit_model:model"]
+    for folder, said, more in ((desk, told(desk)[0], takes_gaps), (tmp_path, dropping, ["--skip-missing"])):
+        step = re.search(r"go on with: fcxplain (.*)", said)
+        assert step is not None
+        words = shlex.split(step[1])
+        assert words == ["explain", "m", "credit.csv", *more]
+        done = run(*words, folder=folder)
+        assert (done.code, "unreadable" in done.out) == (0, False)
 
 
 # Rows by name
