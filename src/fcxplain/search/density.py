@@ -179,10 +179,9 @@ class Density:
         """Nearest points of candidates that share their categories, where rows with the very same ones are too few."""
         squared, place = np.full((len(numbers), k), np.inf), np.zeros((len(numbers), k), dtype=np.int64)
         left = np.arange(len(numbers))
-        for most in range(min(1, len(self.categories)), len(self.categories) + 1):
-            points, offset = self._around(tuple(combination[self.categories].tolist()), most)
-            if len(points) < k + own:
-                continue
+        alike = tuple(combination[self.categories].tolist())
+        for most in range(self._first(alike, k + own), len(self.categories) + 1):
+            points, offset = self._around(alike, most)
             squared[left], found = _nearest(numbers[left], self._columns[points], offset, k, own)
             place[left] = points[found]
             # Rows of yet other categories are at least this far away.
@@ -190,6 +189,13 @@ class Density:
             if not len(left):
                 break
         return squared, place
+
+    def _first(self, combination: tuple[int, ...], count: int) -> int:
+        """In how many categories points must be let differ from a combination until there are so many; 1 at least."""
+        kinds, starts, ends = self._buckets
+        apart = (kinds != np.array(combination, dtype=np.int64)).sum(axis=1)
+        enough = np.bincount(apart, weights=ends - starts).cumsum() >= count
+        return max(min(1, len(self.categories)), int(enough.argmax()))
 
     def _near(self, combination: tuple[int, ...], most: int) -> tuple[Codes, Floats]:
         """Points that differ from a combination in at most so many categories, and what that adds to a distance."""
