@@ -21,9 +21,9 @@ from ..task import Task
 from .batch import Legal
 from .cost import CostWeights, effects_of
 from .density import Density
-from .oracles.code_models import CodeModel, imitating_code_model, is_readable, read_code_model
+from .oracles.code_models import CodeModel, WalkedCodes, imitating_code_model, is_readable, read_code_model
 from .oracles.codes import CodeOracle, seen_rounding
-from .oracles.imitation import Imitation, measured_imitation
+from .oracles.imitation import Imitation, ScreenedOracle, measured_imitation
 from .oracles.oracle import Oracle
 from .oracles.tables import TableOracle
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
@@ -89,7 +89,7 @@ class SharedContext:
         self.model = TableOracle(space)
         """The user's own model, by tables: it has the last word on every answer."""
         own = self._network() or self._read()
-        self.imitation = self._imitated() if own is None else None
+        self.imitation = _if_close(self._imitated(self.model)) if own is None else None
         """What is searched where the model cannot be read."""
         self.oracle: Oracle = own or (self.model if self.imitation is None else self.imitation.oracle)
         self.beside: list[SharedContext] = []
@@ -116,7 +116,11 @@ class SharedContext:
         if self.settings.oracle == "model" or classifier.parts:
             return None
         found = read_exactly(self.space)
-        return None if found is None else CodeOracle(self.space, found[0], rounding=found[1])
+        if found is None:
+            return None
+        exact = CodeOracle(self.space, found[0], rounding=found[1])
+        quicker = self._imitated(exact) if isinstance(found[0], WalkedCodes) else None
+        return exact if quicker is None else ScreenedOracle(self.space, found[0], quicker, rounding=found[1])
 
     def fits(self, task: Task) -> bool:
         """Whether a task is on the same table and model, within the same bounds."""
@@ -149,13 +153,14 @@ class SharedContext:
         in_haste = self.settings.budget.seconds is not None and not self.oracle.cheap
         return Donors(self.space, self.train, self.settings.seed, ASKED_IN_HASTE if in_haste else ASKED)
 
-    def _imitated(self) -> Imitation | None:
+    def _imitated(self, model: Oracle) -> Imitation | None:
+        """What imitates the model, held against it."""
         found, classifier = self.settings.imitation, self.space.task.classifier
         if found is None or self.settings.oracle == "model" or classifier.parts:
             return None
         try:
             oracle = CodeOracle(self.space, imitating_code_model(self.space, found))
-            return measured_imitation(self.space, oracle, self.model)
+            return measured_imitation(self.space, oracle, model)
         except ClassifierError:
             return None
 
@@ -167,11 +172,15 @@ class SharedContext:
         from .oracles.networks import NetworkCodes
 
         try:
-            return measured_imitation(
-                self.space, CodeOracle(self.space, NetworkCodes(self.space, self._surrogate.module)), self.model
-            )
+            oracle = CodeOracle(self.space, NetworkCodes(self.space, self._surrogate.module))
+            return _if_close(measured_imitation(self.space, oracle, self.model))
         except ClassifierError:
             return None
+
+
+def _if_close(imitation: Imitation | None) -> Imitation | None:
+    """An imitation that can be searched in the model's place."""
+    return imitation if imitation is not None and imitation.is_close else None
 
 
 def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
@@ -191,13 +200,17 @@ def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
 
 
 def imitation_of(task: Task, *, seed: int = 0) -> ImitatingTrees | None:
-    """Trees that imitate a task's model, if that is neither a network nor of a kind that can be read, and answers.
+    """Trees that imitate a task's model, if that cannot be read, or takes long when it was, and answers.
 
-    A model of such a kind that is too large to be read is too much for a few trees as well.
+    A model of a kind that can be read but for its size is too much for a few trees as well.
     """
     classifier = task.classifier
-    if classifier.module is not None or classifier.parts or is_readable(classifier):
+    if classifier.module is not None or classifier.parts:
         return None
+    if is_readable(classifier):
+        found = read_exactly(SearchSpace(task))
+        if found is None or not isinstance(found[0], WalkedCodes):
+            return None
     try:
         return imitating_trees(task, seed=seed)
     except ClassifierError:

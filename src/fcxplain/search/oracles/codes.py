@@ -49,8 +49,6 @@ class CodeOracle:
             spending.count(row)
             spending.show(len(row))
         margin = self.margins(present, row, codes)
-        if present.border is not None:
-            margin = margin - present.border[row]
         return Replies(margin, margin > self.least)
 
     def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
@@ -59,7 +57,8 @@ class CodeOracle:
 
     def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """How far candidates are from the outcome wanted."""
-        return present.wanted[row].lead(self.logits(present, row, codes), self.built_in)
+        margin = present.wanted[row].lead(self.logits(present, row, codes), self.built_in)
+        return margin if present.border is None else margin - present.border[row]
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """Of candidates, `n x classes`."""

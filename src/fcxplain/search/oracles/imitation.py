@@ -1,4 +1,6 @@
-"""Something that answers nearly as the model does, by codes, and how far it is off."""
+"""Something that answers nearly as the model does, by codes, and how far it is off: searched in the model's place, or
+asked first where the model was read but takes long.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...classifier.rows import legal_codes
-from ..space import SearchSpace
+from ..space import Codes, Floats, Rows, SearchSpace
 from ..spending import Spending
+from .code_models import CodeModel
 from .codes import CodeOracle
-from .oracle import FAR
-from .tables import TableOracle
+from .oracle import FAR, Oracle
 
 # Training rows, and the same with some features changed, that say how far an imitation is off.
 NEAR = 512
 # An imitation that is off by more than this part of how far margins differ from row to row costs more in the quality of
 # answers than it saves in queries.
 WORST = 0.18
+# No imitation is taken to be nearer than this.
+LEAST = 1e-3
+# Candidates that an imitation puts this many standard deviations behind the border are not shown to a slow model.
+HOPELESS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +33,19 @@ class Imitation:
     oracle: CodeOracle
     spread: float
     """The standard deviation of its margins from the model's own, beside what a row's candidates have in common."""
+    error: float
+    """The standard deviation of its margins from the model's own."""
+    range: float
+    """That of the model's margins from row to row."""
+
+    @property
+    def is_close(self) -> bool:
+        """Whether it can be searched in the model's place."""
+        return self.spread < WORST * self.range
 
 
-def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: TableOracle) -> Imitation | None:
-    """An imitation held against the model on training rows and rows near them; None if it is no help."""
+def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: Oracle) -> Imitation:
+    """An imitation held against the model on training rows and rows near them."""
     task, generator = space.task, np.random.default_rng(0)
     usual = task.sample[generator.permutation(len(task.sample))[:NEAR]]
     rows, movable = np.arange(len(usual)), np.flatnonzero(space.movable)
@@ -48,4 +63,21 @@ def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: TableOracl
         seen.append(np.clip(own, -FAR, FAR))
     apart = (off[1] - off[0])[near]
     spread = 1.4826 * float(np.median(np.abs(apart))) if len(apart) else np.inf
-    return Imitation(oracle, max(spread, 1e-3)) if spread < WORST * float(np.std(seen)) else None
+    error = float(np.sqrt(np.mean(off[:, near] ** 2))) if near.any() else np.inf
+    return Imitation(oracle, max(spread, LEAST), max(error, LEAST), float(np.std(seen)))
+
+
+class ScreenedOracle(CodeOracle):
+    """A model that was read but takes long: candidates that an imitation finds hopeless are not shown to it."""
+
+    def __init__(self, space: SearchSpace, model: CodeModel, imitation: Imitation, *, rounding: float) -> None:
+        super().__init__(space, model, rounding=rounding)
+        self.imitation = imitation
+
+    def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
+        """How far candidates are from the outcome wanted; of hopeless ones, about how far."""
+        margin = self.imitation.oracle.margins(present, row, codes)
+        near = np.flatnonzero(margin > -HOPELESS * self.imitation.error)
+        margin = np.minimum(margin, self.least)
+        margin[near] = super().margins(present, row[near], codes[near])
+        return margin
