@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch
-from ..candidates import REPAIR, Candidates, Found, joined
+from ..candidates import REPAIR, Candidates, Found, joined, within
 from ..space import Bools, Codes, Floats, SearchSpace
 from .single import SingleChanges
 
@@ -215,13 +215,8 @@ def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
     same = _same(ladders)
     price = np.where(_clash(same, sets), np.inf, price)
     lacks = need[:, None] + BEYOND - gain
-    more, cost, move = _ended(
-        ladders, lacks, price, _highest_worth(price, lacks, most), _used(same, sets, ladders.categories)
-    )
-    shape = (len(need), move.shape[1] * len(sets))
-    gains = np.concatenate([gain, (gain[:, None] + more).reshape(shape)], axis=1)
-    prices = np.concatenate([price, (price[:, None] + cost).reshape(shape)], axis=1)
-    return _best(points, sets, move, gains, prices, need, most)
+    worth, used = _highest_worth(price, lacks, most), _used(same, sets, ladders.categories)
+    return _best(points, sets, gain, price, _ended(ladders, lacks, price, worth, used), need, most)
 
 
 def _highest_worth(price: Floats, lacks: Floats, most: int) -> Floats:
@@ -232,14 +227,23 @@ def _highest_worth(price: Floats, lacks: Floats, most: int) -> Floats:
     return np.asarray(np.partition(enough, most - 1, axis=1)[:, most - 1 : most])
 
 
-def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> tuple[Floats, Floats, Codes]:
-    """Gain, price and move of the first rung of each number that makes up for what each set lacks.
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Rungs of numbers that make up for what sets lack: of which row, for which set, and what they add to it."""
 
-    All are `rows x numbers x sets`. Looked up only where there is such a rung and the whole does not cost too much;
-    elsewhere the price is infinite.
+    row: Codes
+    which: Codes
+    gain: Floats
+    price: Floats
+    move: Codes
+
+
+def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> _Ends:
+    """The first rung of each number that makes up for what each set lacks.
+
+    Only where there is such a rung and the whole does not cost too much.
     """
     first = ladders.categories
-    gain, cost, move = np.zeros(used.shape), np.full(used.shape, np.inf), np.full(used.shape, -1)
     reach, lowest = ladders.gain[:, first:, -1:], ladders.price[:, first:, :1]
     useful = (lacks > 0) & np.isfinite(price)
     row, number, which = np.nonzero(
@@ -248,26 +252,42 @@ def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: 
     slot, length = first + number, ladders.gain.shape[2]
     line = row * ladders.gain.shape[1] + slot
     rung = first_reached(ladders.gain.reshape(-1, length), line, lacks[row, which])
-    gain[row, number, which], cost[row, number, which] = ladders.gain[row, slot, rung], ladders.price[row, slot, rung]
-    move[row, number, which] = ladders.move[row, slot, rung]
-    return gain, cost, move
+    place = row, slot, rung
+    return _Ends(row, which, ladders.gain[place], ladders.price[place], ladders.move[place])
 
 
 def _best(
-    points: _Points, sets: _Sets, ends: Codes, gain: Floats, price: Floats, need: Floats, most: int
+    points: _Points, sets: _Sets, gain: Floats, price: Floats, ends: _Ends, need: Floats, most: int
 ) -> Combinations:
-    # Where nothing reaches far enough, what comes nearest is the best start for whatever follows.
-    short = np.where(np.isfinite(gain), np.maximum(need[:, None] - gain, 0.0), np.inf)
-    key = np.where(gain >= need[:, None] + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
-    rows, chosen = np.arange(len(need))[:, None], least(key, min(most, key.shape[1]))
-    last, which = np.divmod(chosen, len(sets))
-    lines = points.move[rows[:, :, None], sets.points[which]]
-    # Those without an end come first, so that the others count from one.
-    end = np.full(which.shape, -1)
-    ended = np.nonzero(last > 0)
-    end[ended] = ends[ended[0], last[ended] - 1, which[ended]]
-    picked = np.where(np.isfinite(key[rows, chosen]), price[rows, chosen], np.inf)
-    return Combinations(np.concatenate([lines, end[:, :, None]], axis=2), gain[rows, chosen], picked)
+    """So many sets of each row, by themselves or ended by a rung of a number; among equals, the former come first."""
+    kept = least(_rank(gain, price, need[:, None]), min(most, len(sets)))
+    alone = np.repeat(np.arange(len(need)), kept.shape[1])
+    row, which = np.append(alone, ends.row), np.append(kept.ravel(), ends.which)
+    gains, prices, end = gain[row, which], price[row, which], np.append(np.full(kept.size, -1), ends.move)
+    gains[kept.size :] += ends.gain
+    prices[kept.size :] += ends.price
+    rank = _rank(gains, prices, need[row])
+    order = np.lexsort((rank, row))
+    turn = within(row[order])
+    order, turn = order[turn < most], turn[turn < most]
+    place = row[order], turn
+    found = Combinations(
+        np.full((len(need), most, sets.points.shape[1] + 1), -1),
+        np.full((len(need), most), -np.inf),
+        np.full((len(need), most), np.inf),
+    )
+    found.lines[place] = np.column_stack([points.move[row[order, None], sets.points[which[order]]], end[order]])
+    found.gain[place], found.price[place] = gains[order], np.where(np.isfinite(rank), prices, np.inf)[order]
+    return found
+
+
+def _rank(gain: Floats, price: Floats, need: Floats) -> Floats:
+    """What combinations are chosen by: the price of those that reach far enough.
+
+    Where nothing does, what comes nearest is the best start for whatever follows.
+    """
+    short = np.where(np.isfinite(gain), np.maximum(need - gain, 0.0), np.inf)
+    return np.where(gain >= need + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
 
 
 def least(key: Floats, most: int) -> Codes:
