@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fcxplain import Feature, Schema, Task, as_classifier
 from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.rules import holds
-from fcxplain.search import Search
+from fcxplain.search import Search, imitation_of
 from fcxplain.search.oracles.code_models import WalkedCodes, read_code_model
 from fcxplain.search.oracles.codes import CodeOracle, seen_rounding
 from fcxplain.search.oracles.tables import TableOracle
@@ -150,7 +150,7 @@ def test_a_tree_too_large_for_one_table_is_cut_in_pieces(monkeypatch):
     monkeypatch.setattr("fcxplain.search.oracles.trees.MOST_ENTRIES", 64)
     model = read_code_model(SearchSpace(whole))
     assert model.pieces > 1
-    assert np.array_equal(by_codes(whole, table, 1), before)
+    assert np.allclose(by_codes(whole, table, 1), before, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -162,6 +162,35 @@ def test_a_forest_too_large_for_tables_is_walked_by_its_own_library(monkeypatch,
     assert isinstance(read_code_model(SearchSpace(problem)), WalkedCodes)
     walked = [by_codes(problem, table, wanted) for wanted in range(count)]
     assert np.allclose(tables, walked, atol=1e-9)
+
+
+def test_small_trees_share_a_table_and_add_up_as_before(monkeypatch):
+    problem, table = task(MODELS["xgboost"]()), rows(200, seed=3)
+    trees = len(read_code_model(SearchSpace(problem)).trees.roots)
+    assert read_code_model(SearchSpace(problem)).pieces < trees
+    together = by_codes(problem, table, 1)
+    monkeypatch.setattr("fcxplain.search.oracles.trees.MOST_ENTRIES", 16)
+    assert read_code_model(SearchSpace(problem)).pieces > trees
+    assert np.allclose(by_codes(problem, table, 1), together, rtol=0, atol=1e-12)
+
+
+def test_a_large_forest_is_walked_for_promising_candidates_alone(monkeypatch):
+    problem, walked, refused = task(MODELS["forest"]()), [], rows(60, seed=4)
+    with monkeypatch.context() as small:
+        small.setattr("fcxplain.search.oracles.trees.MOST_LEAVES", 8)
+        whole = Search(problem)
+    # What was read is kept.
+    search = Search(problem, imitation=imitation_of(problem))
+    assert isinstance(search.context.oracle.model, WalkedCodes)
+    logits = WalkedCodes.logits
+    monkeypatch.setattr(
+        WalkedCodes, "logits", lambda self, *given: (walked.append(len(given[1])), logits(self, *given))[1]
+    )
+    quick, few = search.explain(refused), sum(walked)
+    walked.clear()
+    slow = whole.explain(refused)
+    assert few < sum(walked) / 2
+    assert quick.counts == slow.counts
 
 
 class Squashed(LogisticRegression):

@@ -185,18 +185,106 @@ def _gaps(feature: Feature) -> NDArray[Any]:
     return gap[: int(feature.missing in ("kept", "may_be_filled"))]
 
 
-def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
-    """Every tree, or its parts, as tables of at most so many entries."""
-    everywhere = [np.ones(len(grid), dtype=bool) for grid in sides.grids]
-    for root in trees.roots.tolist():
-        waiting = [(root, everywhere)]
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A part of a tree: where it begins, and the cells of each feature that lead there."""
+
+    node: int
+    alive: list[Bools]
+    cuts: Bools
+    """Which of all cuts tell its leaves apart, and it from the rest of the tree."""
+    classes: Bools
+    """Which of them its leaves speak of."""
+
+
+class _Cuts:
+    """All cuts of all features in a line, and the cells that some of them tell apart."""
+
+    def __init__(self, trees: Trees, sides: CellSides) -> None:
+        self.trees, self.sides = trees, sides
+        self.ends = np.cumsum([0, *map(len, sides.cuts)])
+        self.of_question = np.where(sides.feature >= 0, self.ends[sides.feature] + sides.cut, -1)
+
+    def below(self, node: int) -> tuple[Bools, Bools]:
+        """The cuts that are asked about from a node on, and the classes that its leaves speak of."""
+        waiting, found, asked = [node], np.zeros(self.ends[-1], dtype=bool), self.trees.asked
+        classes = np.zeros(self.trees.scores.shape[1], dtype=bool)
         while waiting:
-            node, alive = waiting.pop()
-            places, size = _local(trees, sides, node, alive)
-            if size <= MOST_ENTRIES or trees.asked[node] < 0:
-                yield from _tabled(trees, sides, scores, node, alive, places)
-            else:
-                waiting += _halves(trees, sides, node, alive)
+            here = waiting.pop()
+            if asked[here] < 0:
+                classes |= self.trees.scores[here] != 0
+                continue
+            waiting += [int(self.trees.left[here]), int(self.trees.right[here])]
+            if self.of_question[asked[here]] >= 0:
+                found[self.of_question[asked[here]]] = True
+        return found, classes
+
+    def sizes(self, cuts: Bools) -> Floats:
+        """How many entries a table for some cuts has, `n`, if each cut makes one more cell."""
+        before = np.concatenate([np.zeros((len(cuts), 1), dtype=np.int64), cuts.cumsum(axis=1)], axis=1)
+        return np.asarray((np.diff(before[:, self.ends], axis=1) + 1.0).prod(axis=1))
+
+    def numbers(self, cuts: Bools) -> dict[int, Codes]:
+        """The cells that some cuts tell apart, numbered by feature."""
+        found = {}
+        for i, (start, end) in enumerate(itertools.pairwise(self.ends.tolist())):
+            if cuts[start:end].any():
+                keys = np.packbits(self.sides.cuts[i][cuts[start:end]], axis=0).T
+                found[i] = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
+        return found
+
+
+def _size(numbers: dict[int, Codes]) -> int:
+    return math.prod(int(own.max()) + 1 for own in numbers.values())
+
+
+def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
+    """All trees, or parts of them, as tables of at most so many entries. Small ones share a table."""
+    cuts = _Cuts(trees, sides)
+    for together in _sharing(cuts, _parts(cuts)):
+        numbers = cuts.numbers(np.any([part.cuts for part in together], axis=0))
+        if _size(numbers) <= MOST_ENTRIES:
+            yield from _tabled(trees, sides, scores, together, numbers)
+        else:
+            for part in together:
+                yield from _tabled(trees, sides, scores, [part], cuts.numbers(part.cuts))
+
+
+def _parts(cuts: _Cuts) -> list[_Part]:
+    """Every tree, or its parts where its table would be too large."""
+    found, everywhere = [], [np.ones(len(grid), dtype=bool) for grid in cuts.sides.grids]
+    nowhere = np.zeros(cuts.ends[-1], dtype=bool)
+    for root in cuts.trees.roots.tolist():
+        waiting = [(root, everywhere, nowhere)]
+        while waiting:
+            node, alive, above = waiting.pop()
+            below, classes = cuts.below(node)
+            part = _Part(node, alive, above | below, classes)
+            if cuts.trees.asked[node] < 0 or _size(cuts.numbers(part.cuts)) <= MOST_ENTRIES:
+                found.append(part)
+                if len(found) > 4 * MOST_PIECES:
+                    raise ClassifierError(f"its trees need more than {4 * MOST_PIECES:,} tables")
+                continue
+            here = cuts.of_question[cuts.trees.asked[node]]
+            above = above | (np.arange(len(above)) == here)
+            waiting += [(child, cells, above) for child, cells in _halves(cuts.trees, cuts.sides, node, alive)]
+    return found
+
+
+def _sharing(cuts: _Cuts, parts: list[_Part]) -> list[list[_Part]]:
+    """Parts that share a table, large ones first: each joins the table that grows the least by it, if it may."""
+    size = cuts.sizes(np.array([part.cuts for part in parts]).reshape(len(parts), -1))
+    tables, used = np.zeros((len(parts), cuts.ends[-1]), dtype=bool), np.zeros(len(parts))
+    classes, found = np.zeros((len(parts), cuts.trees.scores.shape[1]), dtype=bool), list[list[_Part]]()
+    for part in (parts[i] for i in np.argsort(-size, kind="stable")):
+        n = len(found)
+        joint = cuts.sizes(tables[:n] | part.cuts)
+        fits = (joint <= MOST_ENTRIES) & (classes[:n] == part.classes).all(axis=1)
+        place = int(np.where(fits, joint - used[:n], np.inf).argmin()) if fits.any() else n
+        found[place : place + 1] = [[*(found[place] if place < n else []), part]]
+        tables[place], classes[place] = tables[place] | part.cuts, part.classes
+        used[place] = joint[place] if place < n else cuts.sizes(part.cuts[None])[0]
+    return found
 
 
 def _halves(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> list[tuple[int, list[Bools]]]:
@@ -213,45 +301,23 @@ def _halves(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> li
     return found
 
 
-def _local(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> tuple[dict[int, Codes], int]:
-    """Cells that a part of a tree tells apart, numbered by feature; those that do not lead to it come last."""
-    waiting, asked = [node], []
-    while waiting:
-        here = waiting.pop()
-        if trees.asked[here] >= 0:
-            asked.append(int(trees.asked[here]))
-            waiting += [int(trees.left[here]), int(trees.right[here])]
-    questions = np.unique(np.asarray(asked, dtype=np.int64))
-    numbers, size = {}, 1
-    for i, cells in enumerate(alive):
-        own = questions[sides.feature[questions] == i]
-        if not len(own) and cells.all():
-            continue
-        keys = np.packbits(sides.cuts[i][np.unique(sides.cut[own])], axis=0).T
-        marks = np.column_stack([~cells, keys * cells[:, None]])
-        _, back = np.unique(marks, axis=0, return_inverse=True)
-        numbers[i] = back.ravel()
-        size *= int(numbers[i].max()) + 1
-    return numbers, size
-
-
 def _tabled(
-    trees: Trees, sides: CellSides, scores: list[Floats], node: int, alive: list[Bools], numbers: dict[int, Codes]
+    trees: Trees, sides: CellSides, scores: list[Floats], parts: list[_Part], numbers: dict[int, Codes]
 ) -> Iterator[_Piece]:
-    """A part of a tree as a table for each class that it speaks of."""
+    """Parts of trees as one table for each class that they speak of."""
     # The feature with the most cells comes last: its values then lie side by side.
     features = tuple(sorted(numbers, key=lambda i: int(numbers[i].max())))
     sizes = [int(numbers[i].max()) + 1 for i in features]
     first = [np.unique(numbers[i], return_index=True)[1] for i in features]
     tables = [np.zeros(sizes) for _ in scores]
-    waiting = [(node, [alive[i][cells] for i, cells in zip(features, first, strict=True)])]
+    waiting = [(part.node, [part.alive[i][cells] for i, cells in zip(features, first, strict=True)]) for part in parts]
     while waiting:
         here, masks = waiting.pop()
         question = trees.asked[here]
         if question < 0:
             where = np.ix_(*masks)
             for table, own in zip(tables, scores, strict=True):
-                table[where] = own[here]
+                table[where] += own[here]
             continue
         i, left, right = sides.feature[question], int(trees.left[here]), int(trees.right[here])
         if i < 0:
