@@ -28,7 +28,7 @@ from .propose.donors import donors, usual_profiles
 from .propose.draws import drawn, draws, first_good
 from .propose.few import far_with_many, few_changes, few_first
 from .propose.last_resort import random_changes, uphill
-from .propose.pairs import has_start, look_around, pairs, without_few_changes
+from .propose.pairs import has_start, look_around, pairs
 from .propose.single import (
     STARTS,
     SingleChanges,
@@ -181,7 +181,7 @@ STEPS = (
         SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
         for t in range(STARTS)
     ),
-    SearchStep(pairs, (unsettled, without_few_changes), depth=2),
+    SearchStep(pairs, (unsettled, unanswered), depth=2),
     SearchStep(usual_profiles, (unsettled, data_counts)),
     SearchStep(legal_values, (possible, unanswered, has_odd_values)),
     SearchStep(donors, (possible, unanswered, in_time)),

@@ -1,4 +1,6 @@
-"""Pairs of changes for rows that no few changes helped, then a second look from the most promising single change."""
+"""A second look from the most promising single changes of rows that no few changes helped; then pairs of changes, for
+rows that have no answer.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ def look_around(batch: Batch, found: Found, turn: int) -> Candidates:
     return joined([good_singles(part, singles), combined(part, singles)])
 
 
-def without_few_changes(batch: Batch, found: Found) -> Bools:
+def _without_few_changes(batch: Batch, found: Found) -> Bools:
     """Rows that have no answer of few changes."""
     # Where gains add up, what the combinations found is the best there is.
     most = len(batch.space.names) if batch.oracle.additive else FEW
@@ -91,7 +93,7 @@ def without_few_changes(batch: Batch, found: Found) -> Bools:
 
 def has_start(batch: Batch, found: Found, turn: int) -> Bools:
     """Of these, rows that have another single change to look around from."""
-    wanted = without_few_changes(batch, found)
+    wanted = _without_few_changes(batch, found)
     rows = np.flatnonzero(wanted)
     if len(rows):
         wanted[rows] = found.of(rows).singles.starts[:, turn] >= 0
