@@ -142,7 +142,7 @@ class Search:
         parts = self._in_parts(runner, self._question(inquiry, natural), count, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
-        calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
+        calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts) + self.context.measuring()
         return replace(made, effort=Effort.since(wall, cpu, calls), costs=self.context.costs)
 
     def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
