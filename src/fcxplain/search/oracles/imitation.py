@@ -13,8 +13,8 @@ from .codes import CodeOracle
 from .oracle import FAR
 from .tables import TableOracle
 
-# Training rows, and the same with some features changed, that say how far an imitation is off; and how many queries each
-# of them takes.
+# Training rows, and the same with some features changed, that say how far an imitation is off; and how many queries
+# each of them takes.
 NEAR, QUERIES = 512, 3
 # An imitation that is off by more than this part of how far margins differ from row to row costs more in the quality of
 # answers than it saves in queries.
