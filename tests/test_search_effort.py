@@ -11,6 +11,8 @@ import pytest
 
 import loans
 from fcxplain import Task
+from fcxplain.classifier import differentiable
+from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.search import Budget, Search, as_budget
 from fcxplain.search.search import CHUNK_ASKING
@@ -308,3 +310,15 @@ def test_a_search_for_other_bounds_shares_nothing_it_should_not():
     answer = search.narrowed(wider).explain(refused(task, 6))
     assert search.narrowed(wider).context.shared is not search.context.shared
     assert answer.checks.passed.all()
+
+
+@pytest.mark.parametrize("kind", ["surrogate", "imitation"])
+def test_queries_that_measure_an_imitation_are_counted_in_the_effort_that_they_belong_to(kind):
+    task, rows = problem(chance), people(3)
+    if kind == "surrogate":
+        nobody = lambda codes, wanted, count: np.repeat(codes[:, None], count, axis=1)  # noqa: E731
+        search = Search(task, draws=nobody, surrogate=differentiable(task.classifier, task), oracle="model")
+    else:
+        search = Search(task, imitation=imitating_trees(task))
+    first, again = (search.explain(rows).effort.calls for _ in range(2))
+    assert first == again + 3 * len(task.train)

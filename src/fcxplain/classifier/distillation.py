@@ -29,9 +29,10 @@ from .torch_modules import fixed_linear
 
 # Rows of each sort that the real model is asked about, 26,000 at most in all.
 REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 8_000, 2_000, 12_000, 4_000
-RAMPS = 16
+# Ramps of each number: as many as make so many in all, within these bounds.
+RAMPS, FEWEST_RAMPS, MOST_RAMPS = 1_024, 4, 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
+FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=150, decay=1.0)
 # Teachers that are certain would ask for infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9
@@ -164,7 +165,9 @@ def _distilled(classifier: Classifier, task: Problem, seed: int) -> Differentiab
     answers = np.concatenate([real_answers[: len(real)], made_answers])
     y = torch.from_numpy(_targets(answers, classifier.threshold)).to(encoder.dtype_)
     taught = Examples(torch.cat([encoder.encode(real), encoder.encode(made)]), y)
-    ramps = Ramps.at_quantiles(taught.x, [encoder.spans_[n].start for n in encoder.schema_.numbers], RAMPS)
+    numbers = [encoder.spans_[n].start for n in encoder.schema_.numbers]
+    count = min(MOST_RAMPS, max(FEWEST_RAMPS, RAMPS // max(1, len(numbers))))
+    ramps = Ramps.at_quantiles(taught.x, numbers, count)
     layers = mlp(encoder.width_ + ramps.count, y.shape[1], generator, encoder.dtype_, HIDDEN)
     model = nn.Sequential(ramps, *layers)
     order = torch.randperm(len(taught), generator=generator)

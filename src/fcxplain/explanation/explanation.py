@@ -145,7 +145,9 @@ class Explanation:
     def __post_init__(self) -> None:
         # Objects, since numpy cuts a text that is longer than those an array was made of.
         for name in ("row_status", "found_by"):
-            object.__setattr__(self, name, np.array([str(text) for text in getattr(self, name)], dtype=object))
+            texts = list(getattr(self, name))
+            known = {text: str(text) for text in set(texts)}
+            object.__setattr__(self, name, np.array([known[text] for text in texts], dtype=object))
 
     @classmethod
     def of(

@@ -107,7 +107,7 @@ def _generated(
 
 Codes = NDArray[np.int64]
 # Draws that go through the network at a time, so that they stay in the processor's cache.
-PROPOSED_TOGETHER = 4_096
+PROPOSED_TOGETHER = 8_192
 TINY = 2.0**-40
 # By how much the noise on choices is enlarged, draw after draw: a well trained generator is sure of itself, and what
 # it would do next best shows under more noise than it was trained with.
@@ -185,12 +185,13 @@ class Proposer:
             width = latent + (heads.width if heads is not None else 0)
             plain = min(n, 1 if heads is None else len(REACH))
             uniform = _sobol(n - plain, width, self.seed)
-            noise = np.vstack([np.zeros((plain, latent)), ndtri(uniform[:, :latent])])
-            jitter = np.zeros((n, width - latent))
+            noise = np.vstack([np.zeros((1, latent)), ndtri(uniform[:, :latent])])
+            jitter = np.zeros((len(noise), width - latent))
             if heads is not None:
                 drawn = heads.jitter(torch.from_numpy(uniform[:, latent:])).numpy()
-                jitter[plain:] = np.resize(LOUDNESS, n - plain)[:, None] * drawn
-            self._noises[n] = Noise(noise, jitter, np.resize(REACH, n))
+                jitter[1:] = np.resize(LOUDNESS, n - plain)[:, None] * drawn
+            line = np.maximum(np.arange(n) - plain + 1, 0)
+            self._noises[n] = Noise(noise, jitter, line, np.resize(REACH, n))
         return self._noises[n]
 
 

@@ -36,29 +36,30 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """What the draws of every row differ by, a line for each.
+    """What the draws of every row differ by.
 
-    Noise on the latent point, `lines x latent`, noise on the heads' scores, `lines x outputs`, and how far numbers go
-    in comparison with where the scores put them, `lines`.
+    Noise on the latent point, `lines x latent`, noise on the heads' scores, `lines x outputs`; and for each draw which
+    of these lines it has, and how far numbers go in comparison with where the scores put them.
     """
 
     latent: Floats
     jitter: Floats
+    line: Places
     reach: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows as they are: levels `r x k x l`, numbers `r x m`; and which of them each draw is for, `n`."""
+    """The rows as they are, each once for all its draws: levels, `r x 1 x k x l` and by number; numbers `r x 1 x m`."""
 
     levels: Bools
+    codes: Places
     numbers: Floats
-    of_draw: Places
 
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """What draws may become, see `heads.Choices`; forced gates of categories and of numbers, `n x (k + m)`."""
+    """What draws may become, see `heads.Choices`; forced gates of categories and of numbers, `r x n x (k + m)`."""
 
     levels: Bools
     low: Floats
@@ -79,21 +80,24 @@ class Inference:
         self.choose = _Heads(model.heads)
 
     def draws(self, x: Floats, y_target: Places, noise: Noise, allowed: Allowed) -> Decisions:
-        """Decisions for rows `r x d`, one for each line of the noise: `r * lines` of them, row by row."""
+        """Decisions for rows `r x d`, one for each draw of the noise: `r * draws` of them, row by row."""
         condition = (y_target[:, None] == np.arange(1, self.classes)).astype(np.float64)
-        mean, deviation = self._encoded(x, condition)
         row = np.repeat(np.arange(len(x)), len(noise.latent))
-        z = (mean[:, None] + deviation[:, None] * noise.latent).reshape(len(row), -1)
+        z = self._latent(x, condition, noise.latent)
         seen = [z, condition[row], *([x[row]] if self.architecture.skip else [])]
         outputs = _through([*self.decoder, self.output], np.concatenate(seen, axis=1))
-        return self.choose(outputs + np.tile(noise.jitter, (len(x), 1)), np.tile(noise.reach, len(x)), x, row, allowed)
+        scores = (outputs.reshape(len(x), *noise.jitter.shape) + noise.jitter)[:, noise.line]
+        return self.choose(scores, noise.reach, x, allowed)
 
-    def _encoded(self, x: Floats, condition: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the latent point, `r x latent` each."""
+    def _latent(self, x: Floats, condition: Floats, noise: Floats) -> Floats:
+        """Latent points, `(r * lines) x latent`."""
         hidden = np.maximum(_through(self.encoder, np.concatenate([x[:, self.columns], condition], axis=1)), 0.0)
-        mean, raw = _through([self.mean], hidden), _through([self.spread], hidden)
-        is_published = self.architecture.variance == "sigmoid"
-        return mean, np.sqrt(0.5 + expit(raw) if is_published else np.logaddexp(0.0, raw) + SMALLEST_VARIANCE)
+        mean = _through([self.mean], hidden)[:, None]
+        if noise.any():
+            raw, is_published = _through([self.spread], hidden), self.architecture.variance == "sigmoid"
+            variance = 0.5 + expit(raw) if is_published else np.logaddexp(0.0, raw) + SMALLEST_VARIANCE
+            mean = mean + np.sqrt(variance)[:, None] * noise
+        return mean.reshape(-1, mean.shape[2])
 
 
 class _Heads:
@@ -107,59 +111,58 @@ class _Heads:
         self.slot_of_column, self.number_of_column = _numpy(heads.slot_of_column), _numpy(heads.number_of_column)
         self.low, self.high, self.step = _numpy(heads.ranges)
 
-    def __call__(self, scores: Floats, reach: Floats, x: Floats, row: Places, allowed: Allowed) -> Decisions:
-        """Decisions by scores `n x outputs`, for the rows `x`, `r x d`, that `row`, `n`, names.
+    def __call__(self, scores: Floats, reach: Floats, x: Floats, allowed: Allowed) -> Decisions:
+        """Decisions by scores `r x n x outputs` for rows `x`, `r x d`: `r * n` of them, row by row.
 
         A number's score of 0 means its present value, so that `reach`, `n`, times the score goes farther the same way.
         """
-        columns = scores[:, self.features :]
-        gates, values = scores[:, self.gates] > 0, columns[:, self.number_outputs] * reach[:, None]
-        levels = columns[:, self.level_outputs].reshape(len(row), *self.real.shape)
-        present = x[:, self.level_columns].reshape(len(x), *self.real.shape) > 0.5
-        rows = _Rows(present & self.real, x[:, self.number_columns], row)
-        choices = self._free(rows)
-        drawn = self._decided(gates, levels, values, choices, rows)
-        if not allowed.groups:
-            return drawn
-        return self._decided(gates, levels, values, self._within(rows, drawn, allowed), rows)
+        columns = scores[:, :, self.features :]
+        gates, values = scores[:, :, self.gates] > 0, columns[:, :, self.number_outputs] * reach[:, None]
+        levels = columns[:, :, self.level_outputs].reshape(*scores.shape[:2], *self.real.shape)
+        present = (x[:, self.level_columns].reshape(len(x), 1, *self.real.shape) > 0.5) & self.real
+        codes = np.where(present.any(axis=3), present @ np.arange(self.real.shape[1]), -1)
+        rows = _Rows(present, codes, x[:, None, self.number_columns])
+        free = self._free(rows)
+        drawn = self._decided(gates, levels, values, free, rows)
+        if allowed.groups:
+            drawn = self._decided(gates, levels, values, self._within(rows, free, drawn, allowed), rows)
+        return Decisions(*(part.reshape(-1, part.shape[2]) for part in vars(drawn).values()))
 
     def _free(self, rows: _Rows) -> _Choices:
         """What each draw may become where no rule forbids anything."""
-        low, high = (np.broadcast_to(end, rows.numbers.shape) for end in (self.low, self.high))
         others = self.real & ~rows.levels
-        closed = _moveless(others, low, high, rows.numbers)[rows.of_draw]
-        draw = rows.of_draw
-        return _Choices(others[draw], low[draw], high[draw], np.zeros_like(closed), closed)
+        closed = _moveless(others, self.low, self.high, rows.numbers)
+        return _Choices(others, self.low, self.high, np.zeros_like(closed), closed)
 
-    def _within(self, rows: _Rows, draft: Decisions, allowed: Allowed) -> _Choices:
-        """What is left inside the box of each group of rules that the draft is nearest to."""
-        draw = rows.of_draw
-        present, numbers = rows.levels[draw], rows.numbers[draw]
-        levels = np.where(
-            draft.new_level[:, :, None], np.arange(self.real.shape[1]) == draft.level[:, :, None], present
-        )
-        values = np.where(draft.new_value, draft.value, numbers)
-        may, keeps = np.ones((len(draw), self.real.size), dtype=bool), np.ones(numbers.shape, dtype=bool)
-        low, high = (np.tile(end, (len(draw), 1)) for end in (self.low, self.high))
+    def _within(self, rows: _Rows, free: _Choices, draft: Decisions, allowed: Allowed) -> _Choices:
+        """What is left of free choices inside the box of each group of rules that the draft is nearest to."""
+        shape, count = draft.new_value.shape, len(self.real)
+        values = np.where(draft.new_value, draft.value, rows.numbers)
+        others = np.broadcast_to(free.levels, (*shape[:2], *self.real.shape)).copy()
+        low, high = (np.tile(end, (*shape[:2], 1)) for end in (self.low, self.high))
+        stays, closed = np.ones((*shape[:2], len(self.gates)), dtype=bool), np.tile(free.must_close, (1, shape[1], 1))
         for boxes in allowed.groups:
-            slots = self.slot_of_column[_numpy(boxes.level_columns)]
+            category, level = np.divmod(self.slot_of_column[_numpy(boxes.level_columns)], max(1, self.real.shape[1]))
             own = self.number_of_column[_numpy(boxes.number_columns)]
-            drawn = levels.reshape(len(draw), -1)[:, slots]
-            box = _nearest(boxes, draw, drawn, values[:, own], numbers[:, own])
-            may[:, slots], low[:, own], high[:, own], keeps[:, own] = box
-        permitted = may.reshape(present.shape)
-        others = permitted & self.real & ~present
-        stays = np.concatenate([(permitted & present).any(axis=2), keeps], axis=1)
-        closed = _moveless(others, low, high, numbers)
+            drawn = np.where(draft.new_level, draft.level, rows.codes)[..., category] == level
+            box = _nearest(boxes, drawn, values[..., own], rows.numbers[..., own])
+            others[..., category, level] &= box.levels
+            low[..., own], high[..., own], stays[..., count + own] = box.low, box.high, box.keeps
+            for one in np.unique(category):
+                its = category == one
+                stays[..., one] = (box.levels[..., its] & (rows.codes[..., [one]] == level[its])).any(axis=2)
+                closed[..., one] = ~others[..., one, :].any(axis=2)
+            closed[..., count + own] = _fixed(box.low, box.high, rows.numbers[..., own])
         return _Choices(others, low, high, ~stays & ~closed, closed)
 
     def _decided(self, gates: Bools, levels: Floats, values: Floats, choices: _Choices, rows: _Rows) -> Decisions:
         opened = (gates & ~choices.must_close) | choices.must_open
         count = self.real.shape[0]
-        # Without a category there is no level to be the best.
-        best = np.where(choices.levels, levels, NEVER).argmax(axis=2) if count else np.zeros((len(gates), 0), np.int64)
-        value = self._value(values, choices, rows.numbers[rows.of_draw])
-        return Decisions(opened[:, :count], best, opened[:, count:], value)
+        best, which = np.zeros(levels.shape[:3], dtype=np.int64), np.nonzero(opened[..., :count])
+        allowed = np.broadcast_to(choices.levels, levels.shape)[which]
+        best[which] = np.where(allowed, levels[which], NEVER).argmax(axis=1) if len(allowed) else 0
+        value = self._value(values, choices, rows.numbers)
+        return Decisions(opened[..., :count], best, opened[..., count:], value)
 
     def _value(self, scores: Floats, choices: _Choices, present: Floats) -> Floats:
         """See `Heads`."""
@@ -171,31 +174,45 @@ class _Heads:
 
 def _moveless(others: Bools, low: Floats, high: Floats, present: Floats) -> Bools:
     """Where there is nothing to change to, categories and then numbers."""
-    fixed = (low > high) | ((low == high) & (low == present))
-    return np.concatenate([~others.any(axis=2), fixed], axis=1)
+    return np.concatenate([~others.any(axis=3), _fixed(low, high, present)], axis=2)
 
 
-def _nearest(
-    boxes: Boxes, row: Places, drawn: Bools, values: Floats, present: Floats
-) -> tuple[Bools, Floats, Floats, Bools]:
-    """Levels, low, high and keeps of the possible box that each draft is nearest to; see `rule_layer.nearest_box`."""
+def _fixed(low: Floats, high: Floats, present: Floats) -> Bools:
+    """Which numbers have nothing to change to."""
+    return np.asarray((low > high) | ((low == high) & (low == present)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Box:
+    """What a box leaves to draws: see `rule_layer.Boxes`, of which it is one for each draw."""
+
+    levels: Bools
+    low: Floats
+    high: Floats
+    keeps: Bools
+
+
+def _nearest(boxes: Boxes, drawn: Bools, values: Floats, present: Floats) -> _Box:
+    """The possible box that each draft is nearest to; see `rule_layer.nearest_box`."""
     possible, levels, low, high, keeps = (
         _numpy(part) for part in (boxes.possible, boxes.levels, boxes.low, boxes.high, boxes.keeps)
     )
-    cost = (drawn[:, None] & ~levels[row]).sum(axis=2) + _number_cost(low[row], high[row], keeps[row], values, present)
-    best = np.where(possible[row], cost, np.inf).argmin(axis=1)
-    some = possible[row, best][:, None]
+    # How many levels that are drawn are not allowed, as a product of whole numbers.
+    cost = drawn.astype(np.float64) @ (~levels).astype(np.float64).swapaxes(1, 2)
+    cost = cost + _number_cost(low[:, None], high[:, None], keeps[:, None], values, present)
+    best, row = np.where(possible[:, None], cost, np.inf).argmin(axis=2), np.arange(len(low))[:, None]
+    some = possible[row, best][..., None]
     first = low[row, best]
-    return levels[row, best] & some, first, np.where(some, high[row, best], first - 1), keeps[row, best] & some
+    return _Box(levels[row, best] & some, first, np.where(some, high[row, best], first - 1), keeps[row, best] & some)
 
 
 def _number_cost(low: Floats, high: Floats, keeps: Bools, values: Floats, present: Floats) -> Floats:
-    """How far drafts are from what each box allows, `n x boxes`."""
-    drawn = values[:, None]
+    """How far drafts are from what each box allows, `r x n x boxes`."""
+    drawn = values[:, :, None]
     outside = np.maximum(low - drawn, 0.0) + np.maximum(drawn - high, 0.0)
     outside = np.where(low <= high, outside, np.inf)
-    staying = np.where(keeps, np.abs(present - values)[:, None], np.inf)
-    return np.asarray(np.minimum(outside, staying).sum(axis=2))
+    staying = np.where(keeps, np.abs(present - values)[:, :, None], np.inf)
+    return np.asarray(np.minimum(outside, staying).sum(axis=3))
 
 
 Linear = tuple[Tensor, Tensor]

@@ -25,7 +25,7 @@ TERMS = TermSettings(
 WEIGHTS = LossWeights(
     proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01, imitation=5.0
 )
-SCHEDULE = Schedule(epochs=8, batch=256, learning_rate=1e-2, steps=120, patience=4, decay=0.2)
+SCHEDULE = Schedule(epochs=8, batch=256, learning_rate=1e-2, steps=100, patience=4, decay=0.2)
 # What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
 # sets together, one set for all of them. See docs/reproduction.md.
 PUBLISHED_WEIGHTS = LossWeights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)

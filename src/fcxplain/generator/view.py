@@ -32,8 +32,9 @@ from .training import TrainingRows
 
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
 MAX_BOXES = 64
-# The most refused rows that a generator learns from which imitates the search: more of them bring it little.
-TAUGHT = 2_000
+# The most refused rows that a generator learns from which imitates the search: more of them bring it little. And about
+# how many values they have together, since answers take longer the more features there are, but for so many rows.
+TAUGHT, TAUGHT_VALUES, TAUGHT_AT_LEAST = 2_000, 40_000, 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +180,10 @@ def refused_rows(
 
 
 def taught_rows(task: Task, seed: int) -> pd.DataFrame:
-    """Training rows that are refused, at most `TAUGHT` of them."""
+    """Training rows that are refused, at most `TAUGHT` of them, and fewer of a wide table."""
     refused = np.flatnonzero(task.refused(task.train))
-    return task.train.iloc[np.sort(np.random.default_rng(seed).permutation(refused)[:TAUGHT])]
+    most = min(TAUGHT, max(TAUGHT_AT_LEAST, TAUGHT_VALUES // len(task.schema)))
+    return task.train.iloc[np.sort(np.random.default_rng(seed).permutation(refused)[:most])]
 
 
 def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain) -> Tensor:

@@ -23,7 +23,7 @@ from .cost import CostWeights, effects_of
 from .density import Density
 from .oracles.code_models import CodeModel, WalkedCodes, imitating_code_model, is_readable, read_code_model
 from .oracles.codes import CodeOracle, seen_rounding
-from .oracles.imitation import Imitation, ScreenedOracle, measured_imitation
+from .oracles.imitation import NEAR, QUERIES, Imitation, ScreenedOracle, measured_imitation
 from .oracles.oracle import Oracle
 from .oracles.tables import TableOracle
 from .propose.donors import ASKED, ASKED_IN_HASTE, Donors
@@ -88,6 +88,8 @@ class SharedContext:
         self._surrogate = settings.surrogate
         self.model = TableOracle(space)
         """The user's own model, by tables: it has the last word on every answer."""
+        self.measuring = 0
+        """Rows that the user's model was shown to measure an imitation; taken by the explanation that caused it."""
         own = self._network() or self._read()
         self.imitation = _if_close(self._imitated(self.model)) if own is None else None
         """What is searched where the model cannot be read."""
@@ -144,8 +146,13 @@ class SharedContext:
 
     @cached_property
     def density(self) -> Density:
-        """How lonely candidates are."""
-        return Density(self.space, self.train, self.settings.seed)
+        """How lonely candidates are. What it has learnt of the training rows is there for later searches."""
+        task, key = self.space.task, (self.space.task.schema, self.settings.seed)
+        known = task.readings.setdefault("density", {})
+        if known.get(key, (None,))[0] is not task.train:
+            known[key] = task.train, Density(self.space, self.train, self.settings.seed)
+        density: Density = known[key][1]
+        return density
 
     @cached_property
     def donors(self) -> Donors:
@@ -159,8 +166,7 @@ class SharedContext:
         if found is None or self.settings.oracle == "model" or classifier.parts:
             return None
         try:
-            oracle = CodeOracle(self.space, imitating_code_model(self.space, found))
-            return measured_imitation(self.space, oracle, model)
+            return self._measured(CodeOracle(self.space, imitating_code_model(self.space, found)), model)
         except ClassifierError:
             return None
 
@@ -173,9 +179,14 @@ class SharedContext:
 
         try:
             oracle = CodeOracle(self.space, NetworkCodes(self.space, self._surrogate.module))
-            return _if_close(measured_imitation(self.space, oracle, self.model))
+            return _if_close(self._measured(oracle, self.model))
         except ClassifierError:
             return None
+
+    def _measured(self, oracle: CodeOracle, model: Oracle) -> Imitation:
+        if model is self.model:
+            self.measuring += QUERIES * min(NEAR, len(self.train))
+        return measured_imitation(self.space, oracle, model)
 
 
 def _if_close(imitation: Imitation | None) -> Imitation | None:
@@ -243,6 +254,11 @@ class Context:
     def is_read(self) -> bool:
         """Whether the user's own model was read, and has a say in the end only."""
         return not self.oracle.is_own and self.oracle is not self.shared.model and self.imitation is None
+
+    def measuring(self) -> int:
+        """Rows that the user's model was shown to measure an imitation, since this was last asked."""
+        asked, self.shared.measuring = self.shared.measuring, 0
+        return asked
 
     @cached_property
     def by_model(self) -> Context:

@@ -55,25 +55,28 @@ def _bisected(batch: Batch, row: Codes, codes: Codes, feature: Codes, lacking: C
 FEW = 8
 
 
-def sparsified(batch: Batch, pool: Candidates, few: int = FEW) -> Candidates:
-    """Good candidates with fewer changes than the given ones; their repair may cost changes of its own."""
+def sparsified(batch: Batch, pool: Candidates, few: int = FEW, only: Bools | None = None) -> Candidates:
+    """Good candidates with fewer changes than the given ones; their repair may cost changes of its own.
+
+    With `only`, `n x features`, those of a few changes that have none of these are left out.
+    """
     changed = batch.changed(pool)
     count = changed.sum(axis=1)
-    found = [_subsets(batch, pool.take(count == size), size) for size in range(2, few + 1) if (count == size).any()]
+    only = changed if only is None else only
+    sizes = {size: np.flatnonzero(count == size) for size in range(2, few + 1)}
+    found = [_subsets(batch, pool.take(own), size, only[own]) for size, own in sizes.items() if len(own)]
     many = np.flatnonzero(count > few)
     if len(many):
         found.append(_eliminated(batch, pool.take(many), few))
     return joined(found) if found else batch.nothing()
 
 
-def _subsets(batch: Batch, pool: Candidates, size: int) -> Candidates:
+def _subsets(batch: Batch, pool: Candidates, size: int, only: Bools) -> Candidates:
     masks = _masks(size)
-    changed = batch.changed(pool)
-    places = np.argsort(~changed, axis=1, kind="stable")[:, :size]
-    row = np.repeat(pool.row, len(masks))
+    places = np.nonzero(batch.changed(pool))[1].reshape(-1, size)
+    line, mask = np.nonzero(only[np.arange(len(pool))[:, None], places] @ masks.T)
+    row, keep = pool.row[line], masks[mask]
     codes = batch.rows.codes[row]
-    line = np.repeat(np.arange(len(pool)), len(masks))
-    keep = np.tile(masks, (len(pool), 1))
     for part in range(size):
         feature, kept = places[line, part], keep[:, part]
         codes[kept, feature[kept]] = pool.codes[line[kept], feature[kept]]

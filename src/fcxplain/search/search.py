@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
 CHUNK, CHUNKS = 1_024, 8
+# The same in one pass: how many times as many rows are searched for together, and checked.
+QUICKLY = 4
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
 # An imitation leaves few questions, which take as long to begin with as to answer.
 CHUNK_IMITATED = 2_048
@@ -140,7 +142,7 @@ class Search:
         parts = self._in_parts(runner, self._question(inquiry, natural), count, best_effort=best_effort)
         drawn = 0 if self.settings.draws is None else self.settings.n_draws
         made = reported(self.task, inquiry, parts, draws=drawn)
-        calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts)
+        calls = len(rows) + sum(found.calls + answers.calls for found, answers in parts) + self.context.measuring()
         return replace(made, effort=Effort.since(wall, cpu, calls), costs=self.context.costs)
 
     def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
@@ -165,6 +167,8 @@ class Search:
         """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
         cheap = self.context.oracle.cheap
         size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
+        # Few rows are left to the search, which takes as long to begin with as to answer them.
+        size *= QUICKLY if cheap and self.settings.is_quick(runner.k) else 1
         parts = []
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
@@ -209,7 +213,9 @@ class Search:
         if not self.settings.is_quick(runner.k):
             found = self._in_batches(runner, present, count)
         else:
-            found = found_by_halves(runner.quick, present)
+            size, features = CHUNK * CHUNKS, present.codes.shape[1]
+            parts = [present.take(slice(i, i + size)) for i in range(0, max(len(present), 1), size)]
+            found = one_after_the_other([found_by_halves(runner.quick, part) for part in parts], features)
             left = np.flatnonzero(~found.pool.has(len(present)))
             count.add(len(present) - len(left))
             found = found.completed(self._in_batches(runner, present.take(left), count), left)

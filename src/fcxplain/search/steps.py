@@ -17,7 +17,7 @@ from ..explanation import Status
 from ..proof.proof import LIMIT, prove
 from ..proof.tree_search import ASKED
 from .batch import Batch
-from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated
+from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated, within
 from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
 from .improve import improve, improved, sparsified
@@ -50,8 +50,9 @@ SPARE = 2
 DEEPEST = 3
 # Rows of a cheap model are looked at as far as can be, but with this depth: neither proofs nor last resorts are tried.
 UNPROVED = 0
-# Draws of each row that are looked at first where no search follows, and how many of them are made sparser.
-DRAWN_FIRST, SPARSIFIED = 2, 2
+# Draws of each row that are looked at where no search follows, turn after turn until one is good, before all of them
+# are; and how many of the good ones are made sparser.
+DRAWN_FIRST, SPARSIFIED = (2, 8), 2
 # Draws that a model is asked about one after the other where nothing can guess its answers.
 DRAWN_BLINDLY = 4
 # Where something can: how far beyond the border of a class candidates are looked for by it, in standard deviations, how
@@ -292,11 +293,11 @@ class StepRunner:
             present = replace(present, border=np.full(len(present), imitation.spread))
         batch = self.batch(present)
         pool, rows, free = batch.nothing(), np.arange(len(batch)), self.context.oracle.cheap
-        for count in (min(most, DRAWN_FIRST), most) if free else (1,):
+        for count in (*(n for n in DRAWN_FIRST if n < most), most) if free else (1,):
             part = batch.of(rows)
-            best = self.shortlisted(part, drawn(part, count)).cheapest(SPARSIFIED)
-            fewer = sparsified(part, best) if free and most > 1 else part.nothing()
-            pool = joined([pool, part.priced(best.row, best.codes, best.how).at(rows), fewer.at(rows)])
+            best, new = self._best_draws(part, drawn(part, count))
+            fewer = sparsified(part, best, only=new) if free and most > 1 else part.nothing()
+            pool = joined([pool, best.at(rows), fewer.at(rows)])
             rows = np.flatnonzero(~pool.has(len(batch)))
             if not len(rows):
                 break
@@ -304,7 +305,20 @@ class StepRunner:
             # What an oracle said that costs nothing is no query; what it chose will be one.
             batch.spending.account.spent[:] = pool.has(len(batch)) & (not self.context.is_read)
         # One candidate is enough where the model was read; an imitation may be wrong about it.
-        return self._result(batch, self.shortlisted(batch, pool).cheapest(1 if imitation is None else 2))
+        best = self.shortlisted(batch, pool)
+        return self._result(batch, best.take(within(best.row) < (1 if imitation is None else 2)))
+
+    def _best_draws(self, batch: Batch, pool: Candidates) -> tuple[Candidates, Bools]:
+        """A few good draws of each row that differ, and which features each has otherwise than the one before it."""
+        if len(pool) > SPARSIFIED * len(batch):
+            best = self.shortlisted(batch, pool)
+            best = best.take(within(best.row) < SPARSIFIED)
+            pool = batch.priced(best.row, best.codes, best.how)
+        new, follows = batch.changed(pool), np.flatnonzero(pool.row[1:] == pool.row[:-1]) + 1
+        moves = new.any(axis=1)
+        new[follows] &= pool.codes[follows] != pool.codes[follows - 1]
+        kept = np.flatnonzero(moves & new.any(axis=1))
+        return pool.take(kept), new[kept]
 
     def batch(self, present: Rows) -> Batch:
         """Rows made ready for the steps, with nothing spent."""

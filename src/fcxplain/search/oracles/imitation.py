@@ -15,8 +15,9 @@ from .code_models import CodeModel
 from .codes import CodeOracle
 from .oracle import FAR, Oracle
 
-# Training rows, and the same with some features changed, that say how far an imitation is off.
-NEAR = 512
+# Training rows, and the same with some features changed, that say how far an imitation is off; and how many queries
+# each of them takes.
+NEAR, QUERIES = 512, 3
 # An imitation that is off by more than this part of how far margins differ from row to row costs more in the quality of
 # answers than it saves in queries.
 WORST = 0.18

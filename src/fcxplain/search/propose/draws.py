@@ -25,8 +25,11 @@ def drawn(batch: Batch, count: int) -> Candidates:
     if propose is None or not count:
         return batch.nothing()
     proposals = np.asarray(propose(batch.rows.near, batch.rows.wanted.places, count), dtype=np.int64)
-    row = np.repeat(np.arange(len(batch)), proposals.shape[1])
-    return batch.tried(row, batch.rows.unmoved(row, proposals.reshape(len(row), -1)), DRAW)
+    # Two in a row are often the same.
+    new = np.ones(proposals.shape[:2], dtype=bool)
+    new[:, 1:] = (proposals[:, 1:] != proposals[:, :-1]).any(axis=2)
+    row = np.nonzero(new)[0]
+    return batch.tried(row, batch.rows.unmoved(row, proposals[new]), DRAW)
 
 
 def first_good(batch: Batch, count: int) -> Candidates:

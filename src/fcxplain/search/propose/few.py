@@ -44,10 +44,11 @@ def few_first(batch: Batch, pool: Candidates) -> Candidates:
     times = batch.weights.times
     if not times:
         return pool
-    many = ~_is_few(batch, pool)
+    many, doubt = ~_is_few(batch, pool), np.zeros(len(batch), dtype=bool)
+    doubt[pool.row[many]] = True
     way = {is_many: np.full(len(batch), np.inf) for is_many in (False, True)}
     for is_many, shortest in way.items():
-        best = pool.take(many == is_many).cheapest(1)
+        best = pool.take((many == is_many) & doubt[pool.row]).cheapest(1)
         shortest[best.row] = _way(batch, best)
     behind = many & (way[False] <= times * way[True])[pool.row]
     return replace(pool, price=np.where(behind, pool.price + MOST, pool.price))
