@@ -459,3 +459,75 @@ def test_methods_for_classes_refuse_a_regressor():
     task = Task(table(), points, schema=schema(), target=">= 700")
     with pytest.raises(DataError, match="answers numbers, and this is for models with classes"):
         METHODS["face"](seed=0).fit(task).explain(table(4, seed=3))
+
+
+# Outcomes that are asked for when rows are explained
+
+
+def grading(**asked) -> Task:
+    train = table()
+    model = RandomForestClassifier(8, max_depth=5, random_state=0).fit(train, grade(train))
+    return Task(train, model, schema=schema(), rules=RULES, **({"target": 3} | asked))
+
+
+@pytest.fixture(scope="module")
+def graded() -> FCx:
+    """Fitted for the highest of four grades."""
+    return FCx(generator=False).fit(grading())
+
+
+ASKED = (
+    {"target": 2},
+    {"target": "1, 2"},
+    {"target": [0, 1]},
+    {"target_probability": 0.7},
+    {"target": [2, 3], "target_probability": 0.8},
+)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_explain_answers_what_it_is_asked_for_as_a_task_for_that_does(graded, asked, tmp_path):
+    rows, task, file = table(20, seed=7), grading(**asked), tmp_path / "answers.parquet"
+    found, known = graded.explain(rows, **asked), FCx(generator=False).fit(task).explain(rows)
+    pd.testing.assert_frame_equal(found.frame, known.frame)
+    assert [c.to_dict() for c in found.certificates] == [c.to_dict() for c in known.certificates]
+    found.to_parquet(file)
+    pd.testing.assert_frame_equal(read_answers(file, graded).frame, known.frame)
+    held = verify(graded.task_, rows, file)
+    assert held.passed and held.asked == task.outcome_words
+    assert verify(graded.task_, rows, file, **asked).passed
+
+
+def test_a_file_that_was_asked_for_another_outcome_is_not_what_verify_was_told(graded, tmp_path):
+    rows = table(20, seed=7)
+    graded.explain(rows, target=2, target_probability=0.6).to_parquet(tmp_path / "answers.parquet")
+    found = verify(graded.task_, rows, tmp_path / "answers.parquet", target=1, target_probability=0.9)
+    assert {d.field for d in found.differences} == {"target", "target_probability"}
+
+
+def test_a_row_with_a_target_of_its_own_keeps_it_whatever_all_rows_are_asked_for(graded):
+    rows = table(20, seed=7)
+    told = graded.explain(rows, target=2, overrides={3: {"target": 1}})
+    assert told.wanted[3] == 1 and set(told.wanted[:3]) == {2}
+
+
+def test_a_range_can_be_asked_for_anew_in_a_file_too(tmp_path):
+    train, rows = table(), table(24, seed=7)
+    model = RandomForestRegressor(6, max_depth=4, random_state=0).fit(train, points(train))
+    fcx = FCx(generator=False).fit(Task(train, model, schema=schema(), rules=RULES, target=">= 600"))
+    rows.to_parquet(tmp_path / "rows.parquet")
+    done = fcx.explain_file(tmp_path / "rows.parquet", tmp_path / "a.parquet", chunk=5, target="<= 560")
+    again = done.explanation(fcx.task_)
+    pd.testing.assert_frame_equal(again.frame, fcx.explain(rows, target="<= 560").frame)
+    assert again.counts["verified"] and (model.predict(again.answers) <= 560).all()
+    assert "&lt;= 560" in again.to_html() or "<= 560" in again.to_html()
+
+
+def test_an_outcome_that_makes_no_sense_is_refused_by_explain_and_verify(graded, tmp_path):
+    rows = table(5, seed=7)
+    for asked, message in [({"target": "gold"}, "gold"), ({"target_probability": 2}, "target_probability=2")]:
+        with pytest.raises(DataError, match=message):
+            graded.explain(rows, **asked)
+    graded.explain(rows).to_parquet(tmp_path / "answers.parquet")
+    with pytest.raises(DataError, match="gold"):
+        verify(graded.task_, rows, tmp_path / "answers.parquet", target="gold")
