@@ -549,8 +549,8 @@ class FCx(BaseEstimator):
         k : int, default=1
             How many answers a row gets at most; they differ from each other.
         target : optional
-            What is wanted of these rows, in place of the task's own: a class, a list of classes, or of a regressor a range
-            such as ">= 700"; see `Task`. An override's own target comes before it.
+            What is wanted of these rows, in place of the task's own: a class, a list of classes, or of a regressor a
+            range such as ">= 700"; see `Task`. An override's own target comes before it.
         target_probability : float, optional
             The probability that it needs at least, in place of the task's own.
         prefer : {"fewest", "sparse", "balanced", "plausible"}, optional
