@@ -442,6 +442,22 @@ def test_methods_for_classes_refuse_a_regressor():
         METHODS["face"](seed=0).fit(task).explain(table(4, seed=3))
 
 
+SHARES = {
+    "the threshold": ({"target": 1, "threshold": 0.5}, lambda p: p[:, 1] >= 0.5),
+    "the probability asked for": ({"target": 1, "target_probability": 0.75}, lambda p: p[:, 1] >= 0.75),
+    "the middle, where the first class is the answer": ({"target": 0}, lambda p: p[:, 0] >= 0.5),
+}
+
+
+@pytest.mark.parametrize("border", SHARES)
+def test_a_share_of_trees_that_lies_on_the_border_is_as_good_as_the_model_says(border):
+    train = table()
+    asked, met = SHARES[border]
+    model = RandomForestClassifier(4, random_state=0).fit(train, grade(train) > 1)
+    task = Task(train, model, schema=schema(), rules=RULES, classes=(0, 1), **asked)
+    assert agrees(task, lambda rows, _: met(model.predict_proba(rows)))["verified"] > 3
+
+
 # Outcomes that are asked for when rows are explained
 
 
