@@ -30,6 +30,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from fcxplain import Explanation, FCx
+from fcxplain.options import Options, answered
+from fcxplain.progress import nobody
 from fcxplain.proof.proof import prove
 from fcxplain.search import Search
 from fcxplain.training_loop import Schedule
@@ -93,13 +95,13 @@ def _try(own: Problem, done: Tried) -> None:
     judge = Judge(own)
     rows, before, train = own.rows, own.rows.copy(deep=True), own.train.copy(deep=True)
     with tempfile.TemporaryDirectory() as folder:
-        whole = own.number % WHOLE == 0 and own.task.refused(own.train).sum() >= 8
+        whole = own.number % WHOLE == 0 and own.task.refused(own.task.train).sum() >= 8
         forms = _Whole(own, Path(folder)) if whole else _Alone(own)
         answer = forms.explain(rows)
         done.rows += len(rows)
         verdict = judge.judge(answer)
         # Where the search has answers, no proof is asked for: here it is, and without trying all legal rows.
-        refused = np.flatnonzero(judge.now != judge.wanted)
+        refused = judge.refused
         names = pd.Index(judge.wanted[refused].tolist(), tupleize_cols=False).to_numpy()
         judge.judge_proof(prove(own.task, rows.iloc[refused], names, limit=0), refused)
         done.claims += verdict.claims
@@ -133,11 +135,11 @@ class _Alone:
 
     def __init__(self, own: Problem) -> None:
         self.own = own
-        self.rng = np.random.default_rng([own.seed, own.number, 1])
+        self.rng = np.random.default_rng([own.seed, abs(own.number), 1])
 
     def search(self) -> Explain:
         search = Search(self.own.task, prefer=self.own.prefer, seed=1)
-        return lambda rows: search.explain(rows, self.own.k)
+        return lambda rows: answered(search, rows, Options(self.own.k), nobody)
 
     def explain(self, rows: pd.DataFrame) -> Explanation:
         self.asked = self.search()
@@ -206,7 +208,8 @@ def _work(seed: int, first: int, until: float, results: Any) -> None:
     for number in range(first, sys.maxsize, PROCESSES):
         if time.monotonic() >= until:
             break
-        results.put(tried(seed, number))
+        # Every other problem has a twist.
+        results.put(tried(seed, -number if number // PROCESSES % 2 else number))
     results.put(None)
 
 
@@ -242,7 +245,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, help="by default a new one each time")
-    parser.add_argument("--number", type=int, help="try this problem alone, and show it")
+    parser.add_argument("--number", type=int, help="try this problem alone, and show it; below zero with a twist")
     chosen = parser.parse_args()
     seed = secrets.randbelow(2**31) if chosen.seed is None else chosen.seed
     print(f"seed {seed}", flush=True)

@@ -17,9 +17,9 @@ import pandas as pd
 from fcxplain import Explanation
 from fcxplain.proof.proof import Proof
 from random_problems import SHORT, Problem, count
-from second_reading import Columns, changes, grid, kept, legal, nudged, read, repeated, take
+from second_reading import GAP, UNSEEN, Columns, changes, grid, kept, legal, nudged, read, repeated, take
 
-STATUSES = {"verified", "not_found", "impossible", "timed_out", "already"}
+STATUSES = {"verified", "not_found", "impossible", "timed_out", "already", "unreadable"}
 # Answers of each problem that the model is asked about alone: such questions are most of what judging costs.
 ALONE = 24
 
@@ -57,7 +57,11 @@ class Judge:
         sizes = [len(values) for values in problem.values.values()]
         self._strides = np.cumprod([1, *sizes[:0:-1]])[::-1]
         self._on_grid = {f.name: np.isin(problem.domain[f.name], grid(f)) for f in problem.schema}
-        self.now = self.classes[self.places(problem.now)]
+        self.common = problem.task.target is not None
+        """Whether all rows want the same; else each wants the other of two classes."""
+        self.good = problem.meets(problem.domain) if self.common else np.zeros(len(self.classes), dtype=bool)
+        # Rows that cannot be read stand anywhere.
+        self.now = self.classes[self.places(problem.now) * ~problem.unreadable]
 
     def places(self, columns: Columns) -> np.ndarray:
         """Where rows stand in the domain."""
@@ -67,17 +71,31 @@ class Judge:
     @cached_property
     def wanted(self) -> np.ndarray:
         """The class that each row wants: the target, or the other of two."""
-        if self.problem.task.target is not None:
+        if self.common:
             wanted = np.empty(len(self.now), dtype=object)
-            wanted[:] = self.problem.task.target
+            wanted[:] = [self.problem.task.target] * len(wanted)
             return wanted
         first, second = self.problem.model.classes
         return np.array([first if c == second else second for c in self.now], dtype=object)
 
+    def meets(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Whether what stands at places of the domain is what each of these rows wants."""
+        return np.asarray(self.good[places] if self.common else self.classes[places] == self.wanted[rows], dtype=bool)
+
+    @cached_property
+    def has(self) -> np.ndarray:
+        """Which rows have what they want."""
+        return self.meets(self.places(self.problem.now) * ~self.problem.unreadable, np.arange(len(self.now)))
+
+    @property
+    def refused(self) -> np.ndarray:
+        """The rows that want something, and can be read."""
+        return np.flatnonzero(~self.has & ~self.problem.unreadable)
+
     def judge(self, answer: Explanation) -> Verdict:
         """Every claim of an answer to the problem's rows."""
         status = answer.row_status.tolist()
-        if self.problem.task.target is None:
+        if not self.common:
             # Of a row whose own class rounding decides, the other class may be either.
             near = self.problem.unsure(self.problem.now)
             self.wanted[near] = answer.wanted[near]
@@ -103,7 +121,11 @@ class Judge:
                 1 <= len(ranks) <= self.problem.k if said == "verified" else not ranks
             ):
                 self.found(f"{said}, with answers of the ranks {ranks}", row)
-            if (said == "already") != (self.now[row] == wanted[row]) or answer.wanted[row] != wanted[row]:
+            if (said == "unreadable") != self.problem.unreadable[row]:
+                self.found(f"{said}, and it has {'a gap' if self.problem.unreadable[row] else 'no fault'}", row)
+            if said == "unreadable":
+                continue
+            if (said == "already") != self.has[row] or answer.wanted[row] != wanted[row]:
                 unsure = self.problem.unsure(self.problem.now) if unsure is None else unsure
                 if not unsure[row]:
                     told = f"{_shown(self.problem, self.problem.now, row)} has {self.now[row]!r}, wants {wanted[row]!r}"
@@ -123,12 +145,14 @@ class Judge:
         wanted = self.wanted[answer.place]
         inside = legal(problem.schema, now, then)
         given = np.full(len(inside), None, dtype=object)
-        given[inside] = self.classes[self.places(take(then, np.flatnonzero(inside)))]
+        places = self.places(take(then, np.flatnonzero(inside)))
+        given[inside], right = self.classes[places], inside.copy()
+        right[inside] = self.meets(places, answer.place[inside])
         lines = pd.DataFrame(then).assign(**{"the row": answer.place})
         wrong = {
             "verified, but not legal": ~inside,
             "verified, but breaks a rule": ~kept(problem.sentences, now, then),
-            "verified, but the model gives another class": inside & (given != wanted),
+            "verified, but the model gives another class": inside & ~right,
             "verified twice": lines.duplicated().to_numpy(),
             "verified, but nothing is changed": changes(now, then) == 0,
             "verified, but the certificate fails": ~np.array([c.passed for c in answer.certificates], dtype=bool),
@@ -143,11 +167,12 @@ class Judge:
         """The model is asked about answers one by one: first about those next to its boundary."""
         _, first = np.unique(self.places(then), return_index=True)
         near = self.problem.unsure(take(then, first))
-        mixed = np.random.default_rng(self.problem.number).permutation(len(first))
+        mixed = np.random.default_rng(abs(self.problem.number)).permutation(len(first))
         order = mixed[np.argsort(~near[mixed], kind="stable")]
         for i in first[order[:ALONE]]:
-            given, row = self.problem.answers(take(then, np.array([i])))[0], int(answer.place[which[i]])
-            if given != self.wanted[row]:
+            alone, row = take(then, np.array([i])), int(answer.place[which[i]])
+            given = self.problem.answers(alone)[0]
+            if not (self.problem.meets(alone)[0] if self.common else given == self.wanted[row]):
                 told = f"{_shown(self.problem, then, i)}: {given!r}, not {self.wanted[row]!r}"
                 self.found("verified, but the model gives another class when it is asked alone", row, told)
 
@@ -155,10 +180,11 @@ class Judge:
         """Places in the domain of all rows that one row may legally become to get the class that it wants."""
         problem = self.problem
         here = {name: values[row] for name, values in problem.now.items()}
-        right = self.classes == self.wanted[row]
+        right = self.good.copy() if self.common else self.classes == self.wanted[row]
         for f in problem.schema:
             same = problem.domain[f.name] == here[f.name]
-            right &= (self._on_grid[f.name] | same) if f.mutable else same
+            free = f.mutable and (here[f.name] != GAP or f.missing == "may_be_filled")
+            right &= (self._on_grid[f.name] | same) if free else same
         left = np.flatnonzero(right)
         then = take(problem.domain, left)
         return left[kept(problem.sentences, repeated(problem.now, row, len(left)), then)]
@@ -186,7 +212,7 @@ class Judge:
             read(self.problem.schema, proof.witness.iloc[which], self.short),
         )
         good = legal(self.problem.schema, now, then) & kept(self.problem.sentences, now, then)
-        good[good] = self.classes[self.places(take(then, np.flatnonzero(good)))] == self.wanted[rows[which[good]]]
+        good[good] = self.meets(self.places(take(then, np.flatnonzero(good))), rows[which[good]])
         for i in np.flatnonzero(~good):
             told = f"{_shown(self.problem, now, i)} -> {_shown(self.problem, then, i)}"
             self.found("possible, but the witness is none", int(rows[which[i]]), told)
@@ -212,7 +238,5 @@ class Judge:
 
 def _shown(problem: Problem, columns: Columns, row: int) -> list[Any]:
     """A row as people write it."""
-    return [
-        float(columns[f.name][row]) / 10**4 if f.is_number else f.levels[int(columns[f.name][row])]
-        for f in problem.schema
-    ]
+    codes = [(f, int(columns[f.name][row])) for f in problem.schema]
+    return [None if c == GAP else c / 10**4 if f.is_number else [*f.levels, UNSEEN][c] for f, c in codes]

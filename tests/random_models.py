@@ -16,15 +16,19 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 from torch import nn
 
 from fcxplain import Schema, TableEncoder
@@ -62,6 +66,8 @@ class Model:
         if self.decide is not None and self.threshold is None:
             return np.asarray(self.decide(table)).tolist()
         p = np.asarray(self.ask(table), dtype=np.float64)
+        if not self.classes:
+            return p.tolist()
         place = p.argmax(axis=1) if self.threshold is None else (p[:, 1] >= self.threshold).astype(int)
         return [self.classes[i] for i in place]
 
@@ -305,6 +311,25 @@ def estimator_model(
     )
 
 
+REGRESSORS: dict[str, Callable[[], Any]] = {
+    "number by a line": LinearRegression,
+    "number by a tree": lambda: DecisionTreeRegressor(max_depth=4, random_state=0),
+    "number by a forest": lambda: RandomForestRegressor(4, max_depth=4, random_state=0),
+    "number by boosting": lambda: GradientBoostingRegressor(n_estimators=6, random_state=0),
+    "number by histogram": lambda: HistGradientBoostingRegressor(max_iter=6, min_samples_leaf=3, random_state=0),
+}
+
+
+def regressor_model(
+    kind: str, schema: Schema, train: pd.DataFrame, labels: np.ndarray, rng: np.random.Generator
+) -> Model:
+    """A fitted regressor in a pipeline, which says how much the classes of rows are worth."""
+    worth = {name: float(rng.normal()) * 100 for name in dict.fromkeys(labels.tolist())}
+    model = make_pipeline(_prepared(schema, rng), REGRESSORS[kind]())
+    model.fit(train, np.array([worth[name] for name in labels.tolist()]) + rng.normal(size=len(train)))
+    return Model(model, model.predict, (), None, about=kind)
+
+
 def _texts(train: pd.DataFrame) -> bool:
     return any(pd.api.types.is_object_dtype(d) or pd.api.types.is_string_dtype(d) for d in train.dtypes)
 
@@ -312,9 +337,11 @@ def _texts(train: pd.DataFrame) -> bool:
 def _prepared(schema: Schema, rng: np.random.Generator) -> Any:
     """Categories as columns of 0 and 1, or as numbers; numbers as they are, or scaled."""
     numbers, categories = list(schema.numbers), list(schema.categories)
-    unknown = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
+    unknown = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
     encoder = OneHotEncoder(handle_unknown="ignore") if rng.random() < 0.6 else OrdinalEncoder(**unknown)
     scaled = StandardScaler() if rng.random() < 0.4 else "passthrough"
+    if any(f.missing in ("kept", "may_be_filled") for f in schema):
+        scaled = make_pipeline(SimpleImputer(strategy=one_of(rng, ["mean", "median"])), scaled)
     return ColumnTransformer([("c", encoder, categories), ("n", scaled, numbers)], sparse_threshold=0)
 
 

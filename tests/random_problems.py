@@ -2,6 +2,9 @@
 
 All values are counted in whole units (see `second_reading`). Beside its grid, a number has up to two off-grid values that
 present rows may have, so that every legal row of every row asked about is among a few thousand.
+
+A number below zero tells a problem with a twist: gaps, values outside of bounds that were guessed, levels never seen, several
+classes that will do, a probability that is asked for, or a model that answers numbers.
 """
 
 from __future__ import annotations
@@ -24,15 +27,17 @@ from fcxplain.schema import Feature
 from random_models import (
     CLASSES,
     ESTIMATORS,
+    REGRESSORS,
     Model,
     estimator_model,
     model_of,
     onnx_model,
     points_model,
+    regressor_model,
     spelled_model,
     torch_model,
 )
-from second_reading import UNITS, Columns, Comparison, Logic, Sentence, grid, take, units
+from second_reading import GAP, UNITS, UNSEEN, Columns, Comparison, Logic, Sentence, grid, take, units
 from sentences import one_of, some_rules
 
 NAMES = ("row", "status", "fcx_row", "and", "in", "a'b", "x y", "Ω", "1st", "age", "income", "job")
@@ -66,6 +71,12 @@ class Problem:
     kind: str
     k: int
     prefer: str
+    targets: tuple[Any, ...] = ()
+    """The classes that will do; none where it is the other of two, or a range."""
+    least: float | None = None
+    """The probability that they need at least."""
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    """Where a number has to lie."""
 
     def __repr__(self) -> str:
         rules = [s.text for s in self.sentences]
@@ -89,11 +100,35 @@ class Problem:
         """The model's own answers to rows in a batch; a row is shown in the dtypes in which it is shown alone."""
         return self._shown(columns, lambda table: _objects(self.model.answers(table)))
 
+    def meets(self, columns: Columns) -> np.ndarray:
+        """Whether rows have what is wanted of all of them."""
+        said = self.answers(columns)
+        if not self.model.classes:
+            return (self.bounds[0] <= said) & (said <= self.bounds[1])
+        found = np.isin(np.array([self.model.classes.index(c) for c in said]), self._accepted)
+        return found if self.least is None else found & (self._shown(columns, self._score) >= self.least)
+
+    @property
+    def _accepted(self) -> list[int]:
+        return [self.model.classes.index(c) for c in self.targets]
+
+    def _score(self, table: pd.DataFrame) -> np.ndarray:
+        return np.asarray(self.model.ask(table), dtype=np.float64)[:, self._accepted].sum(axis=1)
+
+    @cached_property
+    def unreadable(self) -> np.ndarray:
+        """Which of the rows asked about have a gap that nobody may have."""
+        return np.logical_or.reduce([(self.now[f.name] == GAP) & (f.missing == "never") for f in self.schema])
+
     def unsure(self, columns: Columns) -> np.ndarray:
         """Rows so near to the model's boundary that its own rounding decides."""
-        if self.model.unsure is None:
-            return np.zeros(count(columns), dtype=bool)
-        return self._shown(columns, self.model.unsure).astype(bool)
+        near = np.zeros(count(columns), dtype=bool)
+        if self.least is not None:
+            near |= np.abs(self._shown(columns, self._score).astype(float) - self.least) < 1e-5
+        if not self.model.classes:
+            said = self.answers(columns).astype(float)
+            near |= np.min([np.abs(said - b) for b in self.bounds], axis=0) <= 1e-9 * (1 + np.abs(said))
+        return near if self.model.unsure is None else near | self._shown(columns, self.model.unsure).astype(bool)
 
     def _shown(self, columns: Columns, ask: Callable[[pd.DataFrame], np.ndarray]) -> np.ndarray:
         found = np.empty(count(columns), dtype=object)
@@ -133,7 +168,11 @@ def table_of(schema: Schema, columns: Columns, dtypes: Mapping[str, Any]) -> pd.
 
 def _column(feature: Feature, own: np.ndarray, dtype: Any) -> pd.Series:
     if feature.is_category:
-        return pd.Series(_objects([feature.levels[int(v)] for v in own]), dtype=object).astype(dtype)
+        levels = [*feature.levels, UNSEEN]
+        values = pd.Series(_objects([None if v == GAP else levels[int(v)] for v in own]), dtype=object)
+        return values if dtype == "object" else values.astype(dtype)
+    if (own == GAP).any():
+        return pd.Series([np.nan if v == GAP else int(v) / UNITS for v in own], dtype="float64")
     if feature.kind == "integer" and dtype == "object":
         return pd.Series(_objects([int(v) // UNITS for v in own]), dtype=object)
     values = pd.Series([int(v) / UNITS for v in own], dtype="float64")
@@ -142,16 +181,17 @@ def _column(feature: Feature, own: np.ndarray, dtype: Any) -> pd.Series:
 
 def problem(seed: int, number: int, kind: str | None = None) -> Problem:
     """The problem of a seed and a number; always the same one."""
-    rng = np.random.default_rng([seed, number])
+    rng = np.random.default_rng([seed, abs(number)] + [1] * (number < 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _made(seed, number, kind or one_of(rng, KINDS), rng)
+        return _made(seed, number, kind or one_of(rng, KINDS if number >= 0 else (*KINDS, *REGRESSORS)), rng)
 
 
 def _made(seed: int, number: int, kind: str, rng: np.random.Generator) -> Problem:
     # Tools that make ONNX files rename inputs that begin with a digit.
     schema = _schema(rng, [n for n in NAMES if kind != "onnx" or n.isidentifier()])
     rules = some_rules(schema, rng)
+    schema = _twisted(schema, kind, rules, rng) if number < 0 else schema
     classes = _classes(kind, rng)
     dtypes = {f.name: one_of(rng, _dtypes(f)) for f in schema}
     if rng.random() < 0.3:
@@ -160,19 +200,31 @@ def _made(seed: int, number: int, kind: str, rng: np.random.Generator) -> Proble
         # Without a pipeline, they take categories as pandas has them.
         dtypes |= {f.name: pd.CategoricalDtype(list(f.levels), f.kind == "ordinal") for f in schema if f.is_category}
         dtypes |= {f.name: "float64" for f in schema if f.is_number and dtypes[f.name] == "object"}
+    # What has gaps, or more values than the bounds say, arrives in what can hold them.
+    wide = {f.name: "float64" if f.is_number else "object" for f in schema if f.missing or f.guessed}
+    dtypes |= {n: d for n, d in wide.items() if not isinstance(dtypes[n], pd.CategoricalDtype) or schema[n].guessed}
     off = {f.name: _off_grid(f, dtypes[f.name], rules, kind, rng) for f in schema}
-    values = {f.name: np.union1d(grid(f), off[f.name]) for f in schema}
+    values = {f.name: np.union1d(grid(f), np.concatenate([off[f.name], _beyond(f)])) for f in schema}
     legal = {name: grid(schema[name]) for name in values}
     train = _rows({n: values[n] if rng.random() < 0.1 else legal[n] for n in values}, TRAIN, rng)
+    if number < 0:
+        # Of training rows only what the schema knows, and gaps; a few of the rows asked about have any gap.
+        train = {
+            f.name: np.where(np.isin(v, grid(f)), v, grid(f)[0]) for f, v in zip(schema, train.values(), strict=True)
+        }
+        train = {f.name: _gappy(f, train[f.name], (GAP in values[f.name]) * 0.2, rng) for f in schema}
     share = one_of(rng, [0.0, 0.1, 0.5])
     asked, strange = (_rows(own, 4 * ASKED, rng) for own in (legal, values))
     now = {n: np.where(rng.random(4 * ASKED) < share, strange[n], asked[n]) for n in values}
+    now = {f.name: _gappy(f, now[f.name], 0.15 * (f.missing is not None), rng) for f in schema}
     every = domain_of(legal)
     some = take(every, rng.permutation(count(every))[:300])
     table, model, dtypes = _fitted(kind, schema, train, some, classes, dtypes, rng)
-    target = one_of(rng, [model.classes[-1], model.classes[-1], model.classes[0], *[None] * (len(classes) == 2)])
+    outcome = _outcome(model, table_of(schema, some, dtypes), number < 0, rng)
+    target = outcome.pop("target")
     more = {"classes": model.classes} if model.named else {}
     more |= {} if model.threshold is None else {"threshold": model.threshold}
+    more |= {} if outcome.get("least") is None else {"target_probability": outcome["least"]}
     try:
         task = Task(table, model.given, schema=schema, rules=[s.text for s in rules], target=target, **more)
     except RuleError as error:
@@ -182,13 +234,14 @@ def _made(seed: int, number: int, kind: str, rng: np.random.Generator) -> Proble
         rules = ()
         task = Task(table, model.given, schema=schema, target=target, **more)
     k, prefer = one_of(rng, [1, 1, 3]), one_of(rng, PREFER)
-    made = Problem(seed, number, schema, rules, dtypes, values, table, now, model, task, kind, k, prefer)
+    made = Problem(seed, number, schema, rules, dtypes, values, table, now, model, task, kind, k, prefer, **outcome)
     return replace(made, now=take(now, _refused_first(made, rng)))
 
 
 def _refused_first(made: Problem, rng: np.random.Generator) -> np.ndarray:
     """Places of rows to ask about, in any order: of those that have the class wanted only a few, if there are others."""
-    has = made.answers(made.now) == made.task.target
+    has = made.unreadable | (rng.random(count(made.now)) < 0.02)
+    has[~has] |= made.meets(take(made.now, np.flatnonzero(~has))) if made.task.target is not None else False
     later = has & (rng.random(len(has)) < 0.95)
     rows = ASKED_SLOWLY if any(_is_wide(s) for s in made.sentences) else ASKED
     return rng.permutation(np.argsort(later, kind="stable")[:rows])
@@ -244,6 +297,8 @@ def _model(
         return torch_model(schema, train, classes, legal, rng)
     if kind in ESTIMATORS:
         return estimator_model(kind, schema, train, labels, legal, rng)
+    if kind in REGRESSORS:
+        return regressor_model(kind, schema, train, labels, rng)
     if kind == "onnx":
         return onnx_model(schema, train, labels, rng)
     if kind in ("points", "spelled"):
@@ -278,7 +333,52 @@ def _rows(values: Mapping[str, np.ndarray], rows: int, rng: np.random.Generator)
     return {name: rng.choice(own, size=rows) for name, own in values.items()}
 
 
+def _outcome(model: Model, legal: pd.DataFrame, twisted: bool, rng: np.random.Generator) -> dict[str, Any]:
+    """What is wanted, as the task is told it and as the judge reads it."""
+    if not model.classes:
+        low, high = np.sort(rng.choice(np.asarray(model.ask(legal)), 2)).tolist()
+        bounds = one_of(rng, [(low, np.inf), (high, np.inf), (-np.inf, low), (low, high)])
+        text = f"{low!r}..{high!r}" if np.isfinite(bounds).all() else f">= {bounds[0]!r}"
+        return {"target": text if bounds[0] > -np.inf else f"<= {bounds[1]!r}", "bounds": bounds}
+    classes = model.classes
+    target = one_of(rng, [classes[-1], classes[-1], classes[0], *[None] * (len(classes) == 2)])
+    if twisted and len(classes) > 2 and rng.random() < 0.7:
+        target = [classes[i] for i in rng.permutation(len(classes))[:2]]
+    least = one_of(rng, [None, 0.5, 0.6, 0.75, 0.9]) if twisted and target is not None else None
+    targets = () if target is None else tuple(target) if isinstance(target, list) else (target,)
+    return {"target": target, "targets": targets, "least": least}
+
+
+def _gappy(feature: Feature, values: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.random(len(values)) < share, GAP, values) if share else values
+
+
 # Features
+
+
+def _twisted(schema: Schema, kind: str, rules: tuple[Sentence, ...], rng: np.random.Generator) -> Schema:
+    """The same features with gaps, with bounds that are only guessed, or with levels that are."""
+    found = []
+    for f in schema:
+        piped = kind in ESTIMATORS or kind in REGRESSORS
+        if piped and rng.random() < 0.5:
+            f = f.replace(missing=one_of(rng, ["kept", "may_be_filled", "never"]))
+        if f.is_number and rng.random() < 0.5:
+            f = f.replace(guessed=("low", "high"))
+        in_rules = any(f"`{f.name}`" in s.text for s in rules)
+        if kind in REGRESSORS and f.is_category and isinstance(f.levels[0], str) and not in_rules:
+            f = f.replace(guessed=("levels",))
+        found.append(f)
+    return Schema(tuple(found))
+
+
+def _beyond(feature: Feature) -> np.ndarray:
+    """What rows may have that no change may lead to: gaps, numbers outside of guessed bounds, a level never seen."""
+    beyond = [GAP] * (feature.missing in ("kept", "may_be_filled"))
+    if feature.is_category:
+        return np.array(beyond + [len(feature.levels)] * ("levels" in feature.guessed), dtype=np.int64)
+    outside = [units(feature.low) - 2 * units(feature.step), units(feature.high) + 3 * units(feature.step)]
+    return np.array(beyond + outside * ("low" in feature.guessed), dtype=np.int64)
 
 
 def _schema(rng: np.random.Generator, known: list[str]) -> Schema:
@@ -337,7 +437,12 @@ def _dtypes(feature: Feature) -> list[Any]:
 def plain(schema: Schema) -> dict[str, Any]:
     """The dtypes that reading a file of text gives."""
     given = {"integer": "int64", "continuous": "float64"}
-    return {f.name: given.get(f.kind) or ("str" if isinstance(f.levels[0], str) else "object") for f in schema}
+    wide = {f.name: "float64" if f.is_number else "object" for f in schema if f.missing or f.guessed}
+    return wide | {
+        f.name: given.get(f.kind) or ("str" if isinstance(f.levels[0], str) else "object")
+        for f in schema
+        if f.name not in wide
+    }
 
 
 def _off_grid(

@@ -21,6 +21,8 @@ from fcxplain.schema import Feature, Schema
 UNITS = 10**4
 OPS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt}
 Columns = Mapping[str, np.ndarray]
+# What stands for a missing value, and what a level is called that the schema does not know: its place is the last.
+GAP, UNSEEN = -(2**60), "never seen"
 
 
 def units(number: float) -> int:
@@ -41,9 +43,11 @@ def read(schema: Schema, table: pd.DataFrame, short: Collection[str] = ()) -> di
 def _read(feature: Feature, column: pd.Series, short: bool) -> np.ndarray:
     if feature.kind not in ("integer", "continuous"):
         place = {(type(level) is bool, level): i for i, level in enumerate(feature.levels)}
-        values = [(isinstance(v, bool | np.bool_), v) for v in column.tolist()]
-        return np.array([place[v] for v in values], dtype=np.int64)
-    values = column.to_numpy(dtype=np.float64)
+        place |= {(False, UNSEEN): len(feature.levels)} if "levels" in feature.guessed else {}
+        values = [None if pd.isna(v) else (isinstance(v, bool | np.bool_), v) for v in column.tolist()]
+        return np.array([GAP if v is None else place[v] for v in values], dtype=np.int64)
+    given = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.nan_to_num(given)
     kinds = (np.float64, np.float32, np.float16) if short else (np.float64,)
     whole, found = np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
     # Half precision cannot tell most ten-thousandths apart, but hundredths and sixteenths it can.
@@ -52,7 +56,7 @@ def _read(feature: Feature, column: pd.Series, short: bool) -> np.ndarray:
         same = np.logical_or.reduce([(near / UNITS).astype(kind).astype(np.float64) == values for kind in kinds])
         whole, found = np.where(same & ~found, near, whole), found | same
     assert found.all(), f"{feature.name}: {values[~found][:3]} are numbers of more than four decimals"
-    return whole
+    return np.where(np.isnan(given), GAP, whole)
 
 
 def take(columns: Columns, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -67,8 +71,11 @@ def grid(feature: Feature) -> np.ndarray:
 
 
 def legal(schema: Schema, now: Columns, then: Columns) -> np.ndarray:
-    """On the grid or as it was, and what may not change as it was."""
-    kept = [(np.isin(then[f.name], grid(f)) & bool(f.mutable)) | (then[f.name] == now[f.name]) for f in schema.features]
+    """On the grid or as it was, and what may not change as it was; so is a gap, unless it may be filled."""
+    kept = []
+    for f in schema.features:
+        free = bool(f.mutable) & ((now[f.name] != GAP) | (f.missing == "may_be_filled"))
+        kept.append((np.isin(then[f.name], grid(f)) & free) | (then[f.name] == now[f.name]))
     return np.logical_and.reduce(kept)
 
 
@@ -250,9 +257,58 @@ Sentence = Comparison | Ranks | Level | Among | Alike | Logic
 
 
 def kept(sentences: tuple[Sentence, ...], now: Columns, then: Columns) -> np.ndarray:
-    """Whether every rule is kept, row by row."""
+    """Whether every rule is surely kept, row by row: what a gap leaves undecided is not."""
     rows = len(next(iter(then.values())))
     result = np.ones(rows, dtype=bool)
     for sentence in sentences:
-        result &= sentence.truth(now, then, top=True)
+        result &= _sure(sentence, now, then, True)[0]
     return result
+
+
+def _sure(sentence: Sentence, now: Columns, then: Columns, top: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where a sentence surely holds, and where it surely does not."""
+    if isinstance(sentence, Logic):
+        inner = [_sure(item, now, then, top and sentence.word == "and") for item in sentence.items]
+        if sentence.word in ("not", "=>"):
+            inner[0] = inner[0][::-1]
+        joins = (np.logical_and, np.logical_or) if sentence.word == "and" else (np.logical_or, np.logical_and)
+        return reduce(joins[0], [t for t, _ in inner]), reduce(joins[1], [f for _, f in inner])
+    names = _names(sentence)
+    gaps = np.logical_or.reduce([n.codes(now, then) == GAP for n in names]) if names else np.zeros(1, dtype=bool)
+    if not gaps.any():
+        found = sentence.truth(now, then, top)
+        return found, ~found
+    found = sentence.truth(*({n: np.where(v == GAP, 0, v) for n, v in side.items()} for side in (now, then)), top)
+    yes, no = found & ~gaps, ~found & ~gaps
+    if _is_identity(sentence):
+        both = np.logical_and.reduce([n.codes(now, then) == GAP for n in names])
+        negated = sentence.negated if isinstance(sentence, Alike) else sentence.op == "!="
+        yes, no = (yes, no | both) if negated else (yes | both, no)
+    return yes, no
+
+
+def _terms(sentence: Comparison) -> list[tuple[int, Name]]:
+    """What each value counts for in the difference of both sides."""
+    every = [(sign * w, n) for sign, side in ((1, sentence.left), (-1, sentence.right)) for w, n in side.terms]
+    names = {n.text: n for _, n in every}
+    return [(sum(w for w, other in every if other.text == text), name) for text, name in names.items()]
+
+
+def _names(sentence: Any) -> list[Name]:
+    """The values that the truth of a comparison hangs on."""
+    if isinstance(sentence, Comparison):
+        absolute = sentence.left.absolute or sentence.right.absolute
+        return [name for weight, name in _terms(sentence) if weight or absolute]
+    return [sentence.name] if isinstance(sentence, Level | Among) else [sentence.left, sentence.right]
+
+
+def _is_identity(sentence: Any) -> bool:
+    """Whether it says that a value stays, or does not, and nothing else."""
+    names = _names(sentence)
+    if len(names) != 2 or names[0].feature.name != names[1].feature.name or names[0].primed == names[1].primed:
+        return False
+    if not isinstance(sentence, Comparison):
+        return isinstance(sentence, Alike) or sentence.op in ("==", "!=")
+    weight, constant = sum(w for w, _ in _terms(sentence)), sentence.left.constant - sentence.right.constant
+    absolute = sentence.left.absolute or sentence.right.absolute
+    return sentence.op in ("==", "!=") and not (weight or constant or absolute)

@@ -117,6 +117,21 @@ def test_a_threshold_decides_from_where_on_the_answer_is_the_second_class(desk: 
     ).tolist()
 
 
+def test_another_outcome_can_be_asked_for_when_rows_are_explained(desk: Path, tmp_path: Path):
+    own, answers = ("--classifier", "credit_model:model"), tmp_path / "a.parquet"
+    asked = ("--target", "rejected", "--at-least", 0.8)
+    done = run("explain", "m", "rows.parquet", *own, *asked, "--out", answers, folder=desk)
+    assert done.code == 0, done.err
+    found = pd.read_parquet(answers).query("status == 'verified'")
+    assert set(found["wanted"]) == {"rejected"}
+    assert (found["probability"] >= 0.8).all()
+    held = run("verify", "m", "rows.parquet", answers, *own, folder=desk)
+    assert (held.code, "'rejected', with a probability of 0.8 or more" in held.words) == (0, True)
+    assert run("verify", "m", "rows.parquet", answers, *own, *asked[:2], "--at-least", 0.9, folder=desk).code == 1
+    wrong = run("explain", "m", "rows.csv", *own, "--target", "gold", folder=desk)
+    assert (wrong.code, "target 'gold': is not one of the classes" in wrong.words) == (2, True)
+
+
 def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp_path: Path):
     grades = credit().assign(grade=lambda table: np.resize(["low", "middle", "high"], len(table)))
     grades.to_csv(tmp_path / "grades.csv", index=False)

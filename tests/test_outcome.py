@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingRegressor,
@@ -430,24 +429,6 @@ def test_a_torch_module_with_one_output_agrees_with_every_legal_row():
         Task(wide, two, target=">= 1000")
 
 
-class Session:
-    """Behaves like an ONNX session with one input for each feature."""
-
-    def get_inputs(self):
-        return [SimpleNamespace(name=n, type="tensor(float)", shape=[None, 1]) for n in RANGES]
-
-    def get_outputs(self):
-        return [SimpleNamespace(name="variable", type="tensor(float)", shape=[None, 1])]
-
-    def run(self, names, feed):
-        return [points({n: pd.Series(v[:, 0]) for n, v in feed.items()})[:, None].astype(np.float32)]
-
-
-def test_an_onnx_regressor_agrees_with_every_legal_row():
-    task = Task(table(), Session(), schema=schema(), rules=RULES, target="<= 560")
-    agrees(task, lambda rows, _: points(rows) <= 560)
-
-
 def test_a_pipeline_and_a_transformed_target_are_queried():
     model = TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp)
     model = make_pipeline(StandardScaler(), model).fit(table(), points(table()))
@@ -459,3 +440,127 @@ def test_methods_for_classes_refuse_a_regressor():
     task = Task(table(), points, schema=schema(), target=">= 700")
     with pytest.raises(DataError, match="answers numbers, and this is for models with classes"):
         METHODS["face"](seed=0).fit(task).explain(table(4, seed=3))
+
+
+SHARES = {
+    "the threshold": ({"target": 1, "threshold": 0.5}, lambda p: p[:, 1] >= 0.5),
+    "the probability asked for": ({"target": 1, "target_probability": 0.75}, lambda p: p[:, 1] >= 0.75),
+    "the middle, where the first class is the answer": ({"target": 0}, lambda p: p[:, 0] >= 0.5),
+}
+
+
+@pytest.mark.parametrize("border", SHARES)
+def test_a_share_of_trees_that_lies_on_the_border_is_as_good_as_the_model_says(border):
+    train = table()
+    asked, met = SHARES[border]
+    model = RandomForestClassifier(4, random_state=0).fit(train, grade(train) > 1)
+    task = Task(train, model, schema=schema(), rules=RULES, classes=(0, 1), **asked)
+    assert agrees(task, lambda rows, _: met(model.predict_proba(rows)))["verified"] > 3
+
+
+# Outcomes that are asked for when rows are explained
+
+
+def grading(**asked) -> Task:
+    train = table()
+    model = RandomForestClassifier(8, max_depth=5, random_state=0).fit(train, grade(train))
+    return Task(train, model, schema=schema(), rules=RULES, **({"target": 3} | asked))
+
+
+@pytest.fixture(scope="module")
+def graded() -> FCx:
+    """Fitted for the highest of four grades."""
+    return FCx(generator=False).fit(grading())
+
+
+ASKED = (
+    {"target": 2},
+    {"target": "1, 2"},
+    {"target": [0, 1]},
+    {"target_probability": 0.7},
+    {"target": [2, 3], "target_probability": 0.8},
+)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_explain_answers_what_it_is_asked_for_as_a_task_for_that_does(graded, asked, tmp_path):
+    rows, task, file = table(20, seed=7), grading(**asked), tmp_path / "answers.parquet"
+    found, known = graded.explain(rows, **asked), FCx(generator=False).fit(task).explain(rows)
+    pd.testing.assert_frame_equal(found.frame, known.frame)
+    assert [c.to_dict() for c in found.certificates] == [c.to_dict() for c in known.certificates]
+    found.to_parquet(file)
+    pd.testing.assert_frame_equal(read_answers(file, graded).frame, known.frame)
+    held = verify(graded.task_, rows, file)
+    assert (held.passed, held.asked) == (True, task.outcome_words)
+    assert verify(graded.task_, rows, file, **asked).passed
+
+
+def test_a_file_that_was_asked_for_another_outcome_is_not_what_verify_was_told(graded, tmp_path):
+    rows = table(20, seed=7)
+    graded.explain(rows, target=2, target_probability=0.6).to_parquet(tmp_path / "answers.parquet")
+    found = verify(graded.task_, rows, tmp_path / "answers.parquet", target=1, target_probability=0.9)
+    assert {d.field for d in found.differences} == {"target", "target_probability"}
+
+
+def test_a_row_with_a_target_of_its_own_keeps_it_whatever_all_rows_are_asked_for(graded):
+    rows = table(20, seed=7)
+    told = graded.explain(rows, target=2, overrides={3: {"target": 1}})
+    assert told.wanted[:4].tolist() == [2, 2, 2, 1]
+
+
+def test_a_range_can_be_asked_for_anew_in_a_file_too(tmp_path):
+    train, rows = table(), table(24, seed=7)
+    model = RandomForestRegressor(6, max_depth=4, random_state=0).fit(train, points(train))
+    fcx = FCx(generator=False).fit(Task(train, model, schema=schema(), rules=RULES, target=">= 600"))
+    rows.to_parquet(tmp_path / "rows.parquet")
+    done = fcx.explain_file(tmp_path / "rows.parquet", tmp_path / "a.parquet", chunk=5, target="<= 560")
+    again = done.explanation(fcx.task_)
+    pd.testing.assert_frame_equal(again.frame, fcx.explain(rows, target="<= 560").frame)
+    assert again.counts["verified"] == len(again.answers)
+    assert (model.predict(again.answers) <= 560).all()
+    assert "&lt;= 560" in again.to_html() or "<= 560" in again.to_html()
+
+
+def test_an_outcome_that_makes_no_sense_is_refused_by_explain_and_verify(graded, tmp_path):
+    rows = table(5, seed=7)
+    for asked, message in [({"target": "gold"}, "gold"), ({"target_probability": 2}, "target_probability=2")]:
+        with pytest.raises(DataError, match=message):
+            graded.explain(rows, **asked)
+    graded.explain(rows).to_parquet(tmp_path / "answers.parquet")
+    with pytest.raises(DataError, match="gold"):
+        verify(graded.task_, rows, tmp_path / "answers.parquet", target="gold")
+
+
+# ONNX, as onnxruntime itself answers
+
+
+def session_of(model, *, each: bool):
+    """A regressor as skl2onnx converts it: an input for each feature, or one for whole rows. It answers a column."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    skl2onnx = pytest.importorskip("skl2onnx")
+    kind = skl2onnx.common.data_types.FloatTensorType
+    kinds = [(name, kind([None, 1])) for name in RANGES] if each else [("rows", kind([None, len(RANGES)]))]
+    made = skl2onnx.to_onnx(model, initial_types=kinds).SerializeToString()
+    return onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+
+
+def run_onnx(session, rows: pd.DataFrame) -> np.ndarray:
+    values = rows.to_numpy(dtype=np.float32)
+    inputs = session.get_inputs()
+    fed = {inputs[0].name: values}
+    if len(inputs) > 1:
+        fed = {one.name: values[:, [i]] for i, one in enumerate(inputs)}
+    answer = session.run(None, fed)[0]
+    assert answer.shape == (len(rows), 1)
+    return answer[:, 0]
+
+
+@pytest.mark.parametrize(("kind", "each"), [("forest", True), ("linear", False)])
+def test_an_onnx_regressor_agrees_with_every_legal_row(kind, each):
+    train = table()
+    through = ColumnTransformer([("n", "passthrough", list(RANGES))])
+    model = make_pipeline(through, REGRESSORS[kind]) if each else REGRESSORS[kind]
+    session = session_of(model.fit(train if each else train.to_numpy(), points(train)), each=each)
+    task = Task(train, session, schema=schema(), rules=RULES, target=">= 655.5")
+    counts = agrees(task, at_least(lambda rows: run_onnx(session, rows), 655.5))
+    assert counts["verified"] > 3

@@ -44,6 +44,7 @@ from .generator.presets import (
 from .generator.settings import Architecture, Hard, LossWeights, TermSettings
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart, with_unreadable
+from .outcome import as_target, checked_probability
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
@@ -520,6 +521,8 @@ class FCx(BaseEstimator):
         rows: pd.DataFrame,
         k: int = 1,
         *,
+        target: Any = None,
+        target_probability: float | None = None,
         prefer: str | None = None,
         budget: Budget | Mapping[str, Any] | int | None = None,
         overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
@@ -545,6 +548,11 @@ class FCx(BaseEstimator):
             The rows to explain. For a file of rows there is `explain_file`.
         k : int, default=1
             How many answers a row gets at most; they differ from each other.
+        target : optional
+            What is wanted of these rows, in place of the task's own: a class, a list of classes, or of a regressor a
+            range such as ">= 700"; see `Task`. An override's own target comes before it.
+        target_probability : float, optional
+            The probability that it needs at least, in place of the task's own.
         prefer : {"fewest", "sparse", "balanced", "plausible"}, optional
             What answers are to be: with the fewest changes, however large; with few changes, none of them large;
             balanced; or like rows that there are. By default what the constructor says.
@@ -602,7 +610,8 @@ class FCx(BaseEstimator):
         >>> answers = fcx.explain(rows, k=3, prefer="sparse", why_not=True)  # doctest: +SKIP
         >>> answers.frame  # doctest: +SKIP
         """
-        options = self._options(k, prefer, budget, why_not, cost, difficulty, draws, quick, best_effort)
+        asked = (prefer, budget, why_not, cost, difficulty, draws, quick, best_effort, target, target_probability)
+        options = self._options(k, *asked)
         if isinstance(rows, str | Path):
             remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
             raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
@@ -623,11 +632,11 @@ class FCx(BaseEstimator):
             return answered(self._search(options), rows, options, on_progress)
         return answered_apart(self._search(options), rows, options, own, on_progress)
 
-    @renamed(**RENAMED_ASKING, out="target")
+    @renamed(**RENAMED_ASKING)
     def explain_file(
         self,
         source: str | Path,
-        target: str | Path,
+        out: str | Path,
         k: int = 1,
         *,
         overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
@@ -649,9 +658,9 @@ class FCx(BaseEstimator):
         ----------
         source : str or Path
             A parquet or CSV file of rows.
-        target : str or Path
+        out : str or Path
             The parquet file for the answers. It is there when all of them are; until then parts lie in the folder
-            `<target>.parts`.
+            `<out>.parts`.
         k : int, default=1
             How many answers a row gets at most.
         overrides : DataFrame or mapping, optional
@@ -674,8 +683,8 @@ class FCx(BaseEstimator):
         progress : bool, default=False
             Say on standard error how far it is, in a line every few seconds.
         **options
-            `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws`, `quick` and `best_effort`, as in
-            `explain`.
+            `target`, `target_probability`, `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws`, `quick` and
+            `best_effort`, as in `explain`.
 
         Returns
         -------
@@ -691,7 +700,7 @@ class FCx(BaseEstimator):
         SchemaError
             If a column is not there or, with `strict`, if a row does not fit the schema.
         DataError
-            If an option or an override makes no sense, or the target cannot be written.
+            If an option or an override makes no sense, or the answers cannot be written.
 
         Examples
         --------
@@ -713,7 +722,7 @@ class FCx(BaseEstimator):
         return stream(
             explain,
             source,
-            target,
+            out,
             task=self.task_,
             identity=fingerprint(self._settings(), given, model_id(self.task_), weights),
             chunk=chunk,
@@ -735,6 +744,8 @@ class FCx(BaseEstimator):
         draws: int | None = None,
         quick: bool = False,
         best_effort: bool = False,
+        target: Any = None,
+        target_probability: float | None = None,
         **others: Any,
     ) -> Options:
         """What a fitted explainer is asked for."""
@@ -747,7 +758,9 @@ class FCx(BaseEstimator):
             raise DataError("explain", [_needs_generator(f"draws={draws}" if draws else "quick=True")])
         n_draws = (0 if self.model_ is None else DRAWS) if draws is None else draws
         chosen, budget = prefer or self.prefer, as_budget(budget)
-        return Options(k, chosen, budget, cost, difficulty, n_draws, quick, why_not, best_effort)
+        wanted = None if target is None else as_target(target, self.task_.classes)
+        least = checked_probability(target_probability, self.task_.classes)
+        return Options(k, chosen, budget, cost, difficulty, n_draws, quick, why_not, best_effort, wanted, least)
 
     def _search(self, options: Options) -> Search:
         """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
@@ -760,7 +773,7 @@ class FCx(BaseEstimator):
 
                 draws = Proposer(self.model_, self.task_, seed=self.seed).draws
             made = Search(
-                self.task_,
+                self.task_.relaxed(target=options.target, target_probability=options.target_probability),
                 prefer=options.prefer,
                 weights=options.cost,
                 difficulty=options.difficulty,

@@ -41,6 +41,8 @@ class Options:
     quick: bool = False
     why_not: bool | Literal["all"] = False
     best_effort: bool = False
+    target: Any = None
+    target_probability: float | None = None
 
     def __post_init__(self) -> None:
         if self.why_not not in (False, True, "all"):
@@ -51,7 +53,8 @@ class Options:
     def key(self) -> tuple[Any, ...]:
         """Equal for options that the same search serves."""
         difficulty = tuple(sorted((self.difficulty or {}).items()))
-        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws, self.quick)
+        wanted = (self.target, self.target_probability)
+        return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws, self.quick, wanted)
 
     def refuse_without_search(self, prefer: str, overrides: pd.DataFrame | None) -> None:
         """Refuse what only the search can do, all of it at once; `prefer` is what nobody asked for."""

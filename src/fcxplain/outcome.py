@@ -224,6 +224,11 @@ class Outcomes:
         return self._bounds[self.code]
 
     @property
+    def closed(self) -> Bools:
+        """Whether what lies on the border meets each row's outcome, as far as one can tell without the model."""
+        return self._closed[self.code]
+
+    @property
     def is_one_sided(self) -> bool:
         """Whether more of a score is always better, or always worse, for every row; asked of two classes and ranges."""
         return not np.isfinite(self._bounds[self.code]).all(axis=1).any()
@@ -257,6 +262,15 @@ class Outcomes:
         edge, least = 0.5 if self.threshold is None else self.threshold, 0.0 if self.least is None else self.least
         sides = {(False, True): (max(edge, least), np.inf), (True, False): (-np.inf, min(edge, 1 - least))}
         return np.array([sides.get(tuple(own), (-np.inf, np.inf)) for own in self._accepted.tolist()])
+
+    @cached_property
+    def _closed(self) -> Bools:
+        if not self.classes:
+            return np.ones(len(self.names), dtype=bool)
+        least, edge = self.least or 0.0, 0.5 if self.threshold is None else self.threshold
+        # Of equal classes the first is the answer; from the threshold on, the second.
+        wins = self._accepted[:, 0 if self.threshold is None else 1]
+        return np.asarray(wins | (least > np.where(self._accepted[:, -1], edge, 1 - edge)))
 
     @cached_property
     def _lead_bounds(self) -> Floats:

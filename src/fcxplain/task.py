@@ -211,7 +211,7 @@ class Task:
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
-        return f"Task({self._about}, {self.classifier!r}, {rules}, target {self._wanted})"
+        return f"Task({self._about}, {self.classifier!r}, {rules}, target {self.outcome_words})"
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -227,7 +227,7 @@ class Task:
         facts = (
             ("model", getattr(self.classifier, "name", repr(self.classifier))),
             ("classes", some(self.classes) + from_here_on if self.classes else "none; it answers numbers"),
-            ("target", self._wanted),
+            ("target", self.outcome_words),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
         return Glance(f"Task: {self._about}", facts=facts, grids=(rules_grid(self.rules),))
@@ -237,7 +237,8 @@ class Task:
         return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*self.frozen).summary}"
 
     @property
-    def _wanted(self) -> str:
+    def outcome_words(self) -> str:
+        """What is wanted, in words."""
         wanted = "the other class" if self.target is None else repr(self.target)
         wanted = str(self.target) if isinstance(self.target, Outcome) else wanted
         least = self.target_probability
@@ -577,8 +578,15 @@ class Task:
         """
         self.schema.validate(rows)
 
-    def relaxed(self, *, rules: Iterable[Rule] | None = None, schema: Schema | None = None, target: Any = None) -> Task:
-        """The same problem with some of its rules, with looser features, or for another target.
+    def relaxed(
+        self,
+        *,
+        rules: Iterable[Rule] | None = None,
+        schema: Schema | None = None,
+        target: Any = None,
+        target_probability: float | None = None,
+    ) -> Task:
+        """The same problem with some of its rules, with looser features, or for another outcome.
 
         Nothing is fitted or checked anew, and the model is the same: a torch module gets an encoder that lets the wider
         values pass.
@@ -591,6 +599,8 @@ class Task:
             The same features and levels, some of them mutable or with wider bounds.
         target : optional
             Another class, or `Outcome`.
+        target_probability : float, optional
+            The probability that it needs at least, in place of the task's.
 
         Returns
         -------
@@ -608,6 +618,8 @@ class Task:
             for fact in ("frozen", "repairer"):
                 other.__dict__.pop(fact, None)
         other.target = self.target if target is None else as_target(target, self.classes)
+        if target_probability is not None:
+            other.target_probability = checked_probability(target_probability, self.classes)
         return other
 
     def _on(self, schema: Schema) -> Task:

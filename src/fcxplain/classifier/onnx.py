@@ -127,10 +127,11 @@ def _check_inputs(inputs: Any, name: str) -> None:
 def _whole_rows(given: Any, name: str, schema: Schema, encoder: TableEncoder | None) -> Callable[[pd.DataFrame], Feed]:
     width = given.shape[1] if len(given.shape) == 2 and isinstance(given.shape[1], int) else None
     dtype = _DTYPES[given.type]
+    # As many columns as features, all of them numbers: those of the table itself, as scikit-learn's models are fitted.
+    if not schema.categories and (width == len(schema.names) or (encoder is None and width is None)):
+        return lambda rows: {given.name: rows[list(schema.names)].to_numpy(dtype=np.float64).astype(dtype)}
     if encoder is not None and given.type in _FLOATS and width in (None, encoder.width_):
         return lambda rows: {given.name: encoded(rows, encoder, name).numpy().astype(dtype)}
-    if encoder is None and not schema.categories and width in (None, len(schema.names)):
-        return lambda rows: {given.name: rows.to_numpy(dtype=np.float64).astype(dtype)}
     columns = f"{width or 'any number of'} columns of {given.type}"
     has = f"{len(schema.names)} features" + ("" if encoder is None else f" in {encoder.width_} encoded columns")
     remedy = "Give the encoder its columns come from, or convert the model with an input per feature."

@@ -155,6 +155,11 @@ def written(*paths: Path | None) -> None:
             out.print(f"written to {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
+def as_given(target: list[str] | None) -> str | list[str] | None:
+    """What is wanted, as it was given: one name or range, several names, or nothing."""
+    return target[0] if target and len(target) == 1 else target or None
+
+
 def split(given: list[str] | None) -> list[str]:
     """Names that were given one by one, or several with commas between them."""
     return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]

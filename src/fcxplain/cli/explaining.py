@@ -14,7 +14,7 @@ from ..files import check_output
 from ..progress import EXPLAINING
 from ..text import counted
 from . import console
-from .console import ANSWERS, Json, SkipMissing, note, one_line, out, print_json, table_of, written
+from .console import ANSWERS, Json, SkipMissing, as_given, note, one_line, out, print_json, table_of, written
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .progress import working
 
@@ -138,6 +138,17 @@ Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read 
 Group = Annotated[
     str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
 ]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="What is wanted, in place of what the model was fitted for: a class; several, repeated or with commas; of "
+        "a regressor a range, such as '>= 700'. The threshold belongs to the model: it is set by fit."
+    ),
+]
+AtLeast = Annotated[
+    float | None,
+    typer.Option(help="The probability that it must have at least, e.g. 0.8, in place of what fit was told."),
+]
 Many = Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")]
 Prefer = Annotated[
     str | None,
@@ -211,6 +222,8 @@ def explain(
     output: Output = None,
     html: Page = None,
     group: Group = None,
+    target: Target = None,
+    at_least: AtLeast = None,
     k: Many = 1,
     prefer: Prefer = None,
     why_not: WhyNot = False,
@@ -253,6 +266,7 @@ def explain(
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
+    asked |= {"target": as_given(target), "target_probability": at_least}
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})

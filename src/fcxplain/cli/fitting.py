@@ -14,7 +14,22 @@ from rich.markup import escape
 from ..errors import DataError, Fault
 from ..files import check_output, only_run
 from . import console
-from .console import PICTURES, Data, Ignore, Index, Json, Label, SchemaFile, Seed, err, note, out, print_json, split
+from .console import (
+    PICTURES,
+    Data,
+    Ignore,
+    Index,
+    Json,
+    Label,
+    SchemaFile,
+    Seed,
+    as_given,
+    err,
+    note,
+    out,
+    print_json,
+    split,
+)
 from .progress import working
 
 if TYPE_CHECKING:
@@ -168,7 +183,7 @@ def fit(
         fcx.set_params(generator=not no_generator)
         _set(fcx, epochs, learning_rate, setting or [])
         own = _own_classifier(classifier, classes)
-        wanted = target[0] if target and len(target) == 1 else target or None
+        wanted = as_given(target)
         loaded = _loaded(source, own, wanted, ignore or [], immutable or [])
         asked = replace(_asked(loaded, rules, wanted, classes, threshold, graph), at_least=at_least)
         _introduce(loaded, source, asked, write_schema)

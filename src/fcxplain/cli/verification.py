@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from ..text import counted
-from .console import Json, SkipMissing, out, print_json, table_of
+from .console import Json, SkipMissing, as_given, out, print_json, table_of
 from .models import CalledBy, Model, OwnClassifier, Rows
 from .progress import working
 
@@ -28,6 +28,12 @@ def verify(
     overrides: Annotated[
         Path | None,
         typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="The --target that `explain` was given; the file must have the same.")
+    ] = None,
+    at_least: Annotated[
+        float | None, typer.Option(help="The --at-least that `explain` was given; the file must have the same.")
     ] = None,
     key: Annotated[
         Path | None, typer.Option("--key", help="The key that `explain` was given: only it proves who wrote the file.")
@@ -60,7 +66,8 @@ def verify(
         task, source = fcx.task_, Source.remembered(fcx.source_)
         table = read_rows(rows, task, source, index=index, skip_missing=skip_missing, strict=False)
     with working("checking answers", len(table)) as work:
-        found = verified(task, table, answers, overrides=own, key=secret, on_progress=work.tell)
+        asked: dict[str, Any] = {"target": as_given(target), "target_probability": at_least}
+        found = verified(task, table, answers, overrides=own, key=secret, on_progress=work.tell, **asked)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -139,8 +139,7 @@ def _model_untouched(task: Task, rows: pd.DataFrame) -> Item:
 
 def _wanted(task: Task, rows: pd.DataFrame) -> Item:
     have = int((~task.refused(rows.copy(deep=True))).sum())
-    wanted = "the other class" if task.target is None else repr(task.target)
-    return noted(f"the target is {wanted}; {have:,} of {len(rows):,} training rows have it already")
+    return noted(f"the target is {task.outcome_words}; {have:,} of {len(rows):,} training rows have it already")
 
 
 def _accepts(task: Task, count: int, seed: int) -> Item:

@@ -79,11 +79,10 @@ def glance(
 
 
 def _facts(task: Task, graph: CausalGraph, history: History, preference: str) -> tuple[tuple[str, str], ...]:
-    wanted = "the other class" if task.target is None else repr(task.target)
     edges = counted(len(graph.directed) + len(graph.undirected), "edge")
     return (
         ("fitted to", f"{counted(len(task.train), 'row')}, {task.schema.summary}"),
-        ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
+        ("wanted", f"{task.outcome_words} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),
         *((("training", history.summary),) if history.epochs else ()),

@@ -25,11 +25,11 @@ def out_of_reach(context: Context, rows: Rows, *, whatever_rounding: bool = Fals
     region = context.legal.region(rows)
     if region is None or any(rows.off_grid_features) or not rows.wanted.is_one_sided:
         return found
-    limit = -oracle.rounding if whatever_rounding else oracle.least
+    limit = np.full(len(rows), -oracle.rounding) if whatever_rounding else oracle.least(rows.wanted)
     size = max(1, HELD // (int(space.tops.max(initial=0)) + 1) // max([1, *(g.open.shape[1] for g in region.groups)]))
     for start in range(0, len(rows), size):
         part = np.arange(start, min(start + size, len(rows)))
-        found[part] = _most(context, oracle, rows.take(part), region.take(part)) <= limit
+        found[part] = _most(context, oracle, rows.take(part), region.take(part)) <= limit[part]
     return found
 
 

@@ -24,7 +24,7 @@ from ..explanation import Effort, Explanation
 from ..frame import as_trained, column_named
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck
-from .parquet import BESIDE, FORMAT, KEY, NOW, ROW_GROUP, about_columns, file_schema, is_json
+from .parquet import ASKED, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, about_columns, asked_for, file_schema, is_json
 
 # Certificates of format 2 call `lof` "density"; only `verify` compares it. Formats 2 and 3 have no present scores and
 # no outcomes but classes: those columns are left out. Format 1 has no digest and is refused.
@@ -151,7 +151,7 @@ class AnswerFile:
     """A file of answers for a task, opened: of a format that is known, and with the task's columns."""
 
     def __init__(self, path: Path, task: Task) -> None:
-        self.path, self.task = path, task
+        self.path, self.task, self.asked = path, task, ""
         check_file(path)
         with reading(path):
             self.file = pq.ParquetFile(path)
@@ -168,6 +168,19 @@ class AnswerFile:
         with reading(path):
             self._check_word()
         self._check_columns()
+        with reading(path):
+            self._ask_as_written()
+
+    def _ask_as_written(self) -> None:
+        """Take the task for what the file was asked for; files of before that was written have the task's own."""
+        asked, own = {name: self.about.get(name) for name in ASKED}, asked_for(self.task)
+        if all(value in (None, own[name]) for name, value in asked.items()):
+            return
+        try:
+            self.task = self.task.relaxed(**asked)
+            self.asked = self.task.outcome_words
+        except DataError as error:
+            raise FormatError(f"{self.path} holds answers for another table or model", error.faults) from error
 
     def _check_word(self) -> None:
         """What the file says of itself, read once so that nothing is missing later."""

@@ -68,6 +68,8 @@ BESIDE = {
     "why_not": TEXT,
     "own": TEXT,
 }
+# What was asked for, in the word on what a file is.
+ASKED = ("target", "target_probability")
 OF_CLASSES, OF_NUMBERS = ("predicted", "probability_now", "probability"), ("output_now", "output")
 
 
@@ -259,6 +261,12 @@ def _unwritable(field: pa.Field, reason: str) -> DataError:
     return DataError("these answers cannot be written as parquet", [fault])
 
 
+def asked_for(task: Task) -> dict[str, Any]:
+    """What is wanted of rows that have no target of their own, as it stands in a file."""
+    target = task.target.to_data() if isinstance(task.target, Outcome) else task.target
+    return dict(zip(ASKED, (json.loads(_as_text(target)), task.target_probability), strict=True))
+
+
 def _word(answer: Explanation) -> bytes:
     about = {
         "format": FORMAT,
@@ -272,6 +280,7 @@ def _word(answer: Explanation) -> bytes:
         "counts": answer.counts,
         "model": model_id(answer.task),
         "rules": rules_id(answer.task.schema, [rule.text for rule in answer.task.rules]),
+        **asked_for(answer.task),
     }
     return _as_text(about).encode()
 

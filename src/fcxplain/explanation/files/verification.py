@@ -27,7 +27,7 @@ from ..frame import column_named
 from ..reasons import Status
 from .digest import DigestCheck, checked_key
 from .loading import AnswerFile, AnswerLines, classes, explained, reading
-from .parquet import arrow_table, label_column
+from .parquet import ASKED, arrow_table, asked_for, label_column
 
 # Probabilities and LOFs of one model may differ by this much between machines, the latter in relation to their size.
 PROBABILITY, LOF = 1e-5, 1e-3
@@ -140,6 +140,8 @@ class Verification:
         Whether the file was edited.
     overrides : bool
         Whether the file was held against overrides that were given.
+    asked : str
+        What the file was asked for, if that is not what the task asks for.
     """
 
     path: Path
@@ -153,6 +155,7 @@ class Verification:
     without_lof: int
     digest: DigestCheck
     overrides: bool
+    asked: str = ""
 
     @property
     def passed(self) -> bool:
@@ -179,6 +182,8 @@ class Verification:
         notes = [
             f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
         ]
+        if self.asked:
+            notes.insert(0, f"asked for, in place of what the model was fitted for: {self.asked}")
         if self.unproved:
             notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
         if self.without_lof:
@@ -192,6 +197,8 @@ def verify(
     path: str | Path,
     *,
     overrides: pd.DataFrame | Mapping[Any, Mapping[str, Any]] | None = None,
+    target: Any = None,
+    target_probability: float | None = None,
     key: bytes | None = None,
     on_progress: OnProgress = nobody,
 ) -> Verification:
@@ -210,6 +217,9 @@ def verify(
         The file of answers (parquet).
     overrides : DataFrame or mapping, optional
         Those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
+    target, target_probability : optional
+        Those that `explain` was given; the file must have been asked for the same. By default what the file was asked
+        for is taken as written, and named in `notes` where the task asks for something else.
     key : bytes, optional
         What the file was written with. A digest without a key detects accidental damage and careless edits; only a key
         proves who wrote the file.
@@ -234,7 +244,9 @@ def verify(
     table, reasons = task.readable(rows)
     rows = table if reasons else task.read(rows)[0]
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
-    audit = _Audit(AnswerFile(Path(path), task), rows, own, frozenset(reasons))
+    given = task.relaxed(target=target, target_probability=target_probability)
+    asked = {n: v for n, v in asked_for(given).items() if (target, target_probability)[ASKED.index(n)] is not None}
+    audit = _Audit(AnswerFile(Path(path), task), rows, own, frozenset(reasons), asked)
     for table in audit.file.batches():
         audit.look_at(table)
         on_progress(Progress("checking answers", audit.done, len(rows)))
@@ -251,6 +263,8 @@ class _Audit:
     """The overrides that were given; None where the file's own are taken as written."""
     unreadable: frozenset[int]
     """Positions of rows that do not fit the schema."""
+    asked: Mapping[str, Any]
+    """What the file must have been asked for."""
     differences: list[Difference] = field(default_factory=list)
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -380,6 +394,7 @@ class _Audit:
             without_lof=self.without_lof,
             digest=self.file.check_digest(key),
             overrides=self.own is not None,
+            asked=self.file.asked,
         )
 
     def _compare_word(self) -> None:
@@ -390,10 +405,11 @@ class _Audit:
             "counts": dict(self.counts),
             "model": model_id(task),
             "rules": rules_id(task.schema, [rule.text for rule in task.rules]),
+            **self.asked,
         }
         for name, value in found.items():
-            if self.file.about[name] != value:
-                self._differ("(all)", None, name, self.file.about[name], value)
+            if self.file.about.get(name, ABSENT) != value:
+                self._differ("(all)", None, name, self.file.about.get(name, ABSENT), value)
 
 
 def _row_statuses(lines: AnswerLines) -> list[str]:

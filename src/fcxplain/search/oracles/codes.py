@@ -7,6 +7,7 @@ import pandas as pd
 
 from ...classifier.protocol import Predictions
 from ...classifier.rows import legal_codes
+from ...outcome import Outcomes
 from ...schema import Natural
 from ..space import Codes, Floats, Rows, SearchSpace
 from ..spending import Spending
@@ -17,6 +18,8 @@ from .tables import decisions_of
 # Margins by codes may differ from the model's own by so many times as much as they were seen to, and by no less than
 # this; a model that was read otherwise than this, near the border of a class, was not read rightly.
 MUCH, LEAST, WRONG = 16.0, 1e-6, 1e-3
+# What a sum of shares may be off by.
+TIE = 1e-9
 # Legal rows, and as many training rows, on which a model that was read is held against itself.
 PROBES = 256
 
@@ -37,8 +40,14 @@ class CodeOracle:
     ) -> None:
         self.space, self.model, self.additive, self.is_own = space, model, model.additive, is_own
         self.rounding, self.built_in = rounding, built_in
-        # A bound is met by what lies on it, and often does; the model itself has the last word.
-        self.least = rounding if space.task.classes else -rounding
+
+    def least(self, wanted: Outcomes) -> Floats:
+        """The margin that each row's candidates must be above to be shown to the model, which has the last word.
+
+        What lies on a border that belongs to the outcome, as shares of trees often do, is shown to it.
+        """
+        on_border = min(TIE, self.rounding) if self.space.task.classes else self.rounding
+        return np.where(wanted.closed, -on_border, self.rounding)
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
         """See `Oracle`."""
@@ -49,7 +58,7 @@ class CodeOracle:
             spending.count(row)
             spending.show(len(row))
         margin = self.margins(present, row, codes)
-        return Replies(margin, margin > self.least)
+        return Replies(margin, margin > self.least(present.wanted)[row])
 
     def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
         """See `Oracle`."""

@@ -79,6 +79,6 @@ class ScreenedOracle(CodeOracle):
         """How far candidates are from the outcome wanted; of hopeless ones, about how far."""
         margin = self.imitation.oracle.margins(present, row, codes)
         near = np.flatnonzero(margin > -HOPELESS * self.imitation.error)
-        margin = np.minimum(margin, self.least)
+        margin = np.minimum(margin, -self.rounding)
         margin[near] = super().margins(present, row[near], codes[near])
         return margin
