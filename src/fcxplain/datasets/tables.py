@@ -248,11 +248,12 @@ class TextRows:
         self.days = {f.name for f in schema if f.kind == "date"}
 
     @cached_property
-    def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool]:
-        """What the values of each column tell, the notation of each number, and whether the index holds numbers."""
-        found, labels = dict[str, numerals.Evidence](), set[Any]()
+    def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool, int]:
+        """What each column's values tell, the notation of each number, whether the index holds numbers; how many rows."""
+        found, labels, rows = dict[str, numerals.Evidence](), set[Any](), 0
         others = [n for n in self.file.header if self.file.header.count(n) == 1 and n not in self.schema]
         for text in self.file.chunks(BLOCK_ROWS, {*self.features, *others}):
+            rows += len(text)
             for name in text.columns:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
@@ -261,7 +262,12 @@ class TextRows:
             n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days
         }
         chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
-        return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
+        return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels), rows
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return self._found[3]
 
     def read(self) -> Reading:
         """All rows, and which texts were read as missing."""
@@ -275,7 +281,7 @@ class TextRows:
         return (table for _, table in self._chunks(size))
 
     def _chunks(self, size: int | None) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        evidence, chosen, _ = self._found
+        evidence, chosen, *_ = self._found
         for written in self.file.chunks(size, {*self.features, str(self.index)}):
             text = self._labelled(written)
             columns = {n: NumberColumn.of(_present(text[n]), ALLOWED, percent=evidence[n].percent) for n in chosen}

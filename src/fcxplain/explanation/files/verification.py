@@ -142,7 +142,7 @@ class Verification:
         Whether the file was held against overrides that were given.
     """
 
-    path: Path
+    path: Path | str
     rows: int
     answers: int
     counts: Mapping[str, int]
@@ -207,7 +207,7 @@ def verify(
     rows : DataFrame
         The rows that were asked.
     path : str or Path
-        The file of answers (parquet).
+        The file of answers (parquet), or the folder.
     overrides : DataFrame or mapping, optional
         Those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
     key : bytes, optional
@@ -234,7 +234,7 @@ def verify(
     table, reasons = task.readable(rows)
     rows = table if reasons else task.read(rows)[0]
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
-    audit = _Audit(AnswerFile(Path(path), task), rows, own, frozenset(reasons))
+    audit = _Audit(AnswerFile(path, task), rows, own, frozenset(reasons))
     for table in audit.file.batches():
         audit.look_at(table)
         on_progress(Progress("checking answers", audit.done, len(rows)))
