@@ -121,14 +121,14 @@ class Place:
             with replacing(self.path) as temporary, temporary.open("wb") as file:
                 yield file
             return
-        temporary = f"{self.path.rpartition('/')[0]}/.{self.name}.{uuid4().hex}"
+        beside = f"{self.path.rpartition('/')[0]}/.{self.name}.{uuid4().hex}"
         try:
-            with self.remote.open(temporary, "wb") as file:
+            with self.remote.open(beside, "wb") as file:
                 yield file
-            self.remote.mv(temporary, self.path)
+            self.remote.mv(beside, self.path)
         except BaseException:
-            if self.remote.exists(temporary):
-                self.remote.rm_file(temporary)
+            if self.remote.exists(beside):
+                self.remote.rm_file(beside)
             raise
 
     def make_folder(self) -> None:
@@ -163,7 +163,7 @@ def is_several(source: str | Path) -> bool:
 
 
 def table_files(source: str | Path) -> list[Place]:
-    """The files that a name means, numbers in their names counted as numbers: a file, those of a folder, or of a glob."""
+    """The files that a name means (a file, a folder, a glob), numbers in their names counted as numbers."""
     whole = Place.of(source)
     if whole.is_file:
         return [whole]

@@ -249,7 +249,7 @@ class TextRows:
 
     @cached_property
     def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool, int]:
-        """What each column's values tell, the notation of each number, whether the index holds numbers; how many rows."""
+        """What each column tells, the notation of each number, whether the index holds numbers, and how many rows."""
         found, labels, rows = dict[str, numerals.Evidence](), set[Any](), 0
         others = [n for n in self.file.header if self.file.header.count(n) == 1 and n not in self.schema]
         for text in self.file.chunks(BLOCK_ROWS, {*self.features, *others}):
@@ -348,7 +348,7 @@ def is_parquet(path: Path) -> bool:
 
 
 @contextmanager
-def reading_parquet(path: Path) -> Iterator[None]:
+def reading_parquet(path: Path | str) -> Iterator[None]:
     """What cannot be read is told of the file."""
     try:
         yield

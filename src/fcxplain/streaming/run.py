@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -93,7 +93,7 @@ class Part:
     digest: str = ""
     layout: str = ""
     """Its columns."""
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
     failure: str = ""
 
     def to_json(self) -> str:
@@ -115,7 +115,7 @@ class Part:
 class Mapped(Protocol):
     """A way of explaining partitions: in this process, or on a cluster. Parts come in any order."""
 
-    def __call__(self, partitions: Sequence[Partition], on_progress: OnProgress) -> Iterator[Part]:
+    def __call__(self, partitions: Sequence[Partition], on_progress: OnProgress) -> Generator[Part]:
         """Each partition's part; told as well of rows of a partition that are done."""
         ...
 
@@ -160,7 +160,7 @@ class InProcess:
     reader: SliceReader
     words: str = ""
 
-    def __call__(self, partitions: Sequence[Partition], on_progress: OnProgress) -> Iterator[Part]:
+    def __call__(self, partitions: Sequence[Partition], on_progress: OnProgress) -> Generator[Part]:
         """Each partition's part, in their order."""
         return (explain_partition(p, self.explain, self.reader, on_progress) for p in partitions)
 
@@ -297,7 +297,9 @@ class PartFolder:
         before = read_manifest(self.place)
         there = {p.name: p for p in self.place.content() if is_part(p.name)}
         known = {} if before is None else {entry["name"]: entry for entry in before["parts"]}
-        alike = {part_name(p.number) for p in partitions if known.get(part_name(p.number), {}).get("identity") == p.identity}
+        alike = {
+            part_name(p.number) for p in partitions if known.get(part_name(p.number), {}).get("identity") == p.identity
+        }
         if there and (before is None or before.get("identity") != self.identity or not alike):
             problem = "holds parts of another run: other rows, another model, or other options"
             remedy = "Delete that folder, or pass overwrite=True, to begin anew."
@@ -336,7 +338,9 @@ class PartFolder:
             entries = [part.entry(identities[number]) for number, part in sorted(self.parts.items())]
         else:
             planned = {n: {"name": part_name(n), "identity": identity} for n, identity in enumerate(identities)}
-            entries = [planned[n] if n not in self.parts else self.parts[n].entry(planned[n]["identity"]) for n in planned]
+            entries = [
+                planned[n] if n not in self.parts else self.parts[n].entry(planned[n]["identity"]) for n in planned
+            ]
         said = {name: value for name, value in self.about.items() if name != "partitions"}
         head = {"folder_format": FOLDER_FORMAT, "ended": ended, "identity": self.identity}
         return head | (self.together() if self.parts else {}) | said | {"failed": self.failed, "parts": entries}
@@ -574,9 +578,11 @@ def _explained(
             begin = f"going on after row {done:,}: the answers before it" if is_first else f"going on: {done:,} answers"
             on_progress(Progress(EXPLAINING, done, total, f"{begin} are kept from the run that was stopped"))
     told = _Told(total, on_progress, done, counts)
-    for part in mapped(left, told.within) if left else ():
-        folder.add(part)
-        told.add(part, mapped.words)
+    if left:
+        with closing(mapped(left, told.within)) as parts:
+            for part in parts:
+                folder.add(part)
+                told.add(part, mapped.words)
     folder.failed |= rows.failed
     if not folder.parts:
         raise DataError("; ".join(folder.failed.values()))

@@ -50,7 +50,10 @@ def ended_manifest(folder: Place) -> dict[str, Any]:
     """What the manifest says of a run that has ended; any other is refused."""
     about = read_manifest(folder)
     if about is None:
-        problem, remedy = f"is a folder without a {MANIFEST} that can be read", "Give what explain wrote, or explain again."
+        problem, remedy = (
+            f"is a folder without a {MANIFEST} that can be read",
+            "Give what explain wrote, or explain again.",
+        )
         raise FormatError("", [Fault(str(folder), problem, remedy)])
     if about.get("folder_format") != FOLDER_FORMAT:
         problem = f"has format {about.get('folder_format')}, this fcxplain reads {FOLDER_FORMAT}"
