@@ -731,7 +731,12 @@ class FCx(BaseEstimator):
         if engine is not None or workers is not None or scheduler is not None or classifier is not None:
             _check_engine(engine, workers, scheduler)
             model, named = self._for_workers(classifier)
-            sent: dict[str, Any] = {"model": model, "classifier": named, "identity": self._fingerprint(), "index": index}
+            sent: dict[str, Any] = {
+                "model": model,
+                "classifier": named,
+                "identity": self._fingerprint(),
+                "index": index,
+            }
             sent |= {"strict": strict, "k": k, "options": options, "overrides": None if own is None else _sent(own)}
             mapped = OnCluster(explain_on_worker, json.dumps(sent, default=_plain), workers, scheduler)
         return stream(

@@ -148,7 +148,7 @@ def note(text: str) -> None:
     err.print("[cyan]note:[/]", escape(text), highlight=False, soft_wrap=True)
 
 
-def written(*paths: Path | None) -> None:
+def written(*paths: Path | str | None) -> None:
     """Which files are there now."""
     for path in paths:
         if path is not None:

@@ -131,8 +131,11 @@ def explain_partition(
     """Read a partition's rows, answer them, and write the answers whole or not at all.
 
     The bytes written depend on the rows, the model and what was asked alone; the time that it took is told beside
-    them. Rows that cannot be read cost the partition, which says why.
+    them. A part that is there and whole is left as it is: whoever made it may have died before it could say so. Rows
+    that cannot be read cost the partition, which says why.
     """
+    if (there := _kept(partition.place, partition, {})) is not None:
+        return there
     try:
         rows = reader.read(partition.slices)
     except FcxError as error:
@@ -297,15 +300,13 @@ class PartFolder:
         before = read_manifest(self.place)
         there = {p.name: p for p in self.place.content() if is_part(p.name)}
         known = {} if before is None else {entry["name"]: entry for entry in before["parts"]}
-        alike = {
-            part_name(p.number) for p in partitions if known.get(part_name(p.number), {}).get("identity") == p.identity
-        }
+        planned = {part_name(p.number): p for p in partitions}
+        alike = {name for name, p in planned.items() if known.get(name, {}).get("identity") == p.identity}
         if there and (before is None or before.get("identity") != self.identity or not alike):
             problem = "holds parts of another run: other rows, another model, or other options"
             remedy = "Delete that folder, or pass overwrite=True, to begin anew."
             raise DataError("", [Fault(str(self.place), problem, remedy)])
-        for partition in partitions:
-            name = part_name(partition.number)
+        for name, partition in planned.items():
             part = _kept(there[name], partition, known[name]) if name in there and name in alike else None
             if part is not None:
                 self.parts[partition.number] = part
@@ -337,9 +338,9 @@ class PartFolder:
         if ended:
             entries = [part.entry(identities[number]) for number, part in sorted(self.parts.items())]
         else:
-            planned = {n: {"name": part_name(n), "identity": identity} for n, identity in enumerate(identities)}
             entries = [
-                planned[n] if n not in self.parts else self.parts[n].entry(planned[n]["identity"]) for n in planned
+                self.parts[n].entry(identity) if n in self.parts else {"name": part_name(n), "identity": identity}
+                for n, identity in enumerate(identities)
             ]
         said = {name: value for name, value in self.about.items() if name != "partitions"}
         head = {"folder_format": FOLDER_FORMAT, "ended": ended, "identity": self.identity}
