@@ -27,12 +27,9 @@ def table(rows: int, seed: int = 0) -> pd.DataFrame:
 
 
 def is_on_worker() -> bool:
-    if "distributed.worker" not in sys.modules:
-        return False
-    from distributed import get_worker
-
+    dask = sys.modules.get("distributed.worker")
     try:
-        return get_worker() is not None
+        return dask is not None and dask.get_worker() is not None
     except ValueError:
         return False
 

@@ -210,7 +210,7 @@ def test_a_part_that_is_half_written_is_made_again(folder: Path, cluster: Any, t
 
 
 def when(happened: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if happened():
             return
         assert process is None or process.poll() is None, process.communicate()
@@ -250,7 +250,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(folder: Path, cluster: Any, 
     target = tmp_path / "answers"
     with explaining(folder, target, cluster.scheduler_address) as process:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=200)
     (folder / "faults" / "slow").unlink()
     assert process.returncode == 130, said
     last = said.strip().splitlines()[-1]
@@ -280,7 +280,7 @@ def test_a_scheduler_that_is_killed_ends_the_run_and_one_process_goes_on(folder:
         ) as worker:
             with explaining(folder, target, where) as process:
                 scheduler.kill()
-                _, said = process.communicate(timeout=60)
+                _, said = process.communicate(timeout=200)
             worker.kill()
     (folder / "faults" / "slow").unlink()
     assert process.returncode == 2, said

@@ -25,7 +25,19 @@ METHODS = (
     *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
 )
 STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")
-SPEEDS = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick", "memory")
+SPEEDS = (
+    "tables",
+    "training",
+    "growth",
+    "explaining",
+    "streaming",
+    "compare",
+    "models",
+    "budget",
+    "quick",
+    "large",
+    "memory",
+)
 METRICS = (
     *("validity", "validity_soft", "feasibility", "success", "success_possible"),
     *("continuous_proximity", "categorical_proximity", "sparsity"),

@@ -141,9 +141,10 @@ class RowFile:
 
     def _batches(self, begin: int, columns: list[str]) -> Iterator[pa.Table]:
         with reading_parquet(self.path), self._opened() as file:
-            groups = range(self.starts.index(begin), file.metadata.num_row_groups)
-            for batch in file.iter_batches(batch_size=READ, row_groups=list(groups), columns=columns):
-                yield pa.Table.from_batches([batch])
+            # One after the other, so that a damaged one costs its own rows alone.
+            for group in range(self.starts.index(begin), file.metadata.num_row_groups):
+                for batch in file.iter_batches(batch_size=READ, row_groups=[group], columns=columns):
+                    yield pa.Table.from_batches([batch])
 
     def _labelled(self, table: pa.Table, done: int) -> pd.DataFrame:
         frame = table.unify_dictionaries().to_pandas()
