@@ -33,7 +33,8 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. Or large, memory.",
+        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. "
+        "Or large, or memory.",
         autocompletion=console.speeds,
     ),
 ]
