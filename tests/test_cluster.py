@@ -107,6 +107,13 @@ def test_any_number_of_workers_writes_the_bytes_of_one_process(workers: int, fol
     assert last.detail.endswith(f"; {workers} worker{'s' * (workers > 1)}")
 
 
+def test_overrides_reach_workers_as_they_are(folder: Path, cluster: Any, tmp_path: Path):
+    own = {3: {"freeze": "age", "income": "1000..3000"}, 41: {"rules": "debt' <= 5"}}
+    plain = loaded(folder).explain_file(folder / "rows", tmp_path / "plain", overrides=own, **ASKED)
+    done = run(folder, tmp_path / "answers", cluster, overrides=own)
+    assert content(done.path) == content(plain.path) != content(folder / "plain")
+
+
 def test_how_rows_are_spread_over_files_leaves_no_trace(folder: Path, tmp_path: Path):
     (tmp_path / "rows").mkdir()
     for number in range(12):

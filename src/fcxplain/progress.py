@@ -99,7 +99,7 @@ class ProgressLines:
     def tell(self, event: Progress) -> None:
         """So many rows are done. What is noted begins anew: rows before it took no time."""
         if event.note:
-            self._before = int(event.done)
+            self._before = self._before if event.total is None else int(event.done)
             self.say(event.note)
         elif event.stage == WHY_NOT and event.total:
             if self._clock() - self._told >= self.silence:

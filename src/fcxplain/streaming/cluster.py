@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +55,15 @@ class OnCluster:
             whose = {future.key: partition for future, partition in zip(futures, partitions, strict=True)}
             try:
                 for future in as_completed(futures):
-                    self._here = len(client.nthreads()) if future.status == "finished" else self._here
+                    with suppress(OSError, TimeoutError):
+                        self._here = len(client.nthreads()) if client.status == "running" else self._here
                     yield self._part(future, whose[future.key], client)
                     future.release()
             finally:
-                if client.status == "running":
-                    client.cancel(futures, force=True)
+                # A scheduler that is gone has forgotten them already.
+                with suppress(OSError, TimeoutError):
+                    if client.status == "running":
+                        client.cancel(futures, force=True)
 
     def _part(self, future: Future, partition: Partition, client: Client) -> Part:
         from distributed import KilledWorker
