@@ -15,7 +15,7 @@ import fcxplain
 ROOT = Path(fcxplain.__file__).parent
 # Each room may import from the rooms on its own line or above, never from below.
 ORDER = (
-    ("errors", "files", "hashing", "progress", "settings", "text"),
+    ("errors", "files", "hashing", "progress", "settings", "storage", "text"),
     ("schema", "training_loop"),
     ("outcome",),
     ("encoding", "rules", "causal", "classifier", "datasets"),
@@ -41,6 +41,8 @@ BESIDE = {
     ("files", "errors"),
     ("progress", "text"),
     ("settings", "errors"),
+    ("storage", "errors"),
+    ("storage", "files"),
     ("rules", "encoding"),
     ("classifier", "encoding"),
 }
@@ -53,6 +55,8 @@ ONLY_IN = {
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
     "pooch": {"datasets"},
+    "distributed": {"streaming"},
+    "fsspec": {"storage"},
 }
 NOT_IN = {"pandas": {"causal"}}
 

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from commands import run
 from fcxplain.benchmark.plan import METHODS
-from fcxplain.benchmark.speed.speed import ALONE, MEASURED
+from fcxplain.benchmark.speed.speed import ALONE, LARGE, MEASURED
 from fcxplain.benchmark.studies import STUDIES
 from fcxplain.classifier import KINDS
 from fcxplain.cli import app, console
@@ -343,7 +343,7 @@ def test_completed_values_are_those_that_there_are():
     assert set(console.CLASSIFIERS) == set(KINDS)
     assert set(console.PREFERENCES) == set(PREFERENCES)
     assert set(console.STUDIES) == set(STUDIES)
-    assert set(console.SPEEDS) == {*MEASURED, ALONE}
+    assert set(console.SPEEDS) == {*MEASURED, LARGE, ALONE}
 
 
 TYPED = {

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from dataclasses import asdict, fields, is_dataclass, replace
+from functools import lru_cache, partial
 from inspect import signature
 from operator import is_not
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import pandas as pd
 
 from .causal import CausalGraph, as_graph, discover
+from .classifier.named import is_onnx
 from .errors import (
+    ClassifierError,
     DataError,
     Fault,
     FcxWarning,
@@ -48,9 +52,10 @@ from .outcome import as_target, checked_probability
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
+from .schema.feature import plain
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
-from .streaming import Streamed, matched, stream
+from .streaming import OnCluster, Partition, SliceReader, Streamed, check_dask, explain_partition, matched, stream
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 from .training_loop import History, Schedule
@@ -645,11 +650,15 @@ class FCx(BaseEstimator):
         overwrite: bool = False,
         key: bytes | None = None,
         strict: bool = False,
+        engine: Literal["dask"] | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        classifier: str | Path | None = None,
         on_progress: OnProgress = nobody,
         progress: bool = False,
         **options: Any,
     ) -> Streamed:
-        """Explain the rows of a file into a file of answers, some rows at a time.
+        """Explain the rows of files into files of answers, some rows at a time, in this process or on a cluster.
 
         The answers are those of `explain`. Memory stays constant, however many rows there are, and a run that was cut
         off goes on where it stopped. A row that cannot be read costs that row alone: it is `unreadable`, and says why.
@@ -657,10 +666,12 @@ class FCx(BaseEstimator):
         Parameters
         ----------
         source : str or Path
-            A parquet or CSV file of rows.
+            A parquet or CSV file of rows, a folder of such files, a glob (`"rows/*.parquet"`), or any of these at an
+            address that fsspec knows (`"s3://..."`). Rows are counted through all files, in the order of their names.
         out : str or Path
-            The parquet file for the answers. It is there when all of them are; until then parts lie in the folder
-            `<out>.parts`.
+            A folder for the answers (a name without an ending): parquet files and a `manifest.json`, which say the same
+            byte for byte whoever explained them and however the rows were spread over files. Or one parquet file, which
+            is there when all answers are; until then parts lie in the folder `<out>.parts`.
         k : int, default=1
             How many answers a row gets at most.
         overrides : DataFrame or mapping, optional
@@ -669,13 +680,23 @@ class FCx(BaseEstimator):
             The column that rows are called by, such as an identifier. By default the file's own index, or the number of
             the row.
         chunk : int, optional
-            Rows that are answered and kept at a time; 20,000 if the model is a network, else 1,000.
+            Rows that are answered and kept at a time, and in each file of a folder; 20,000, or 1,000 if the model is
+            no network and answers go to one file.
         overwrite : bool, default=False
             Begin anew, whatever an earlier run has left.
         key : bytes, optional
             Secret bytes for the digest of the file; see `Explanation.to_parquet`.
         strict : bool, default=False
             Hold every row against the schema before the first is explained, and refuse the file if one does not fit.
+        engine : {"dask"}, optional
+            Explain on the workers of a Dask cluster. They load the model from the folder that it was saved to.
+        workers : int, optional
+            With Dask, so many processes of this machine; as many as it has cores by default.
+        scheduler : str, optional
+            With Dask, the address of a cluster's scheduler, e.g. `"tcp://10.0.0.1:8786"`.
+        classifier : str or Path, optional
+            With Dask, how workers find a model of your own: an ONNX file, or `module:attribute` of code that they can
+            import. By default as it was loaded. A Python object is never sent.
         on_progress : callable, optional
             Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
             earlier run has answered are in a stage of their own, and a note says that it goes on with that run. So is
@@ -689,7 +710,7 @@ class FCx(BaseEstimator):
         Returns
         -------
         Streamed
-            The path of the file, and how many rows fared how; `explanation(task)` reads the answers.
+            Where the answers are, how many rows fared how, and which partitions failed; `explanation(task)` reads them.
 
         Raises
         ------
@@ -700,38 +721,74 @@ class FCx(BaseEstimator):
         SchemaError
             If a column is not there or, with `strict`, if a row does not fit the schema.
         DataError
-            If an option or an override makes no sense, or the answers cannot be written.
+            If an option or an override makes no sense, the answers cannot be written, or the cluster cannot be used.
+        ClassifierError
+            If workers could not load the model.
 
         Examples
         --------
         >>> done = fcx.explain_file("rows.parquet", "answers.parquet", prefer="sparse")  # doctest: +SKIP
+        >>> done = fcx.explain_file("rows/*.parquet", "answers", engine="dask", workers=2)  # doctest: +SKIP
         >>> done.counts  # doctest: +SKIP
         """
         asked = self._options(k, **options)
         if progress:
             on_progress = both(ProgressLines("explain").tell, on_progress)
         table = None if overrides is None else as_table(overrides)
-        own = None if table is None else matched(table, Path(source), self.task_, index)
-
-        def explain(rows: pd.DataFrame, tell: OnProgress) -> Explanation:
-            here = None if own is None else own[own.index.isin(rows.index)]
-            return self.explain(rows, k, overrides=here, on_progress=tell, **options)
-
-        given = [repr(asked), "" if table is None else table.to_csv(), *(rule.text for rule in self.task_.rules)]
-        weights = [] if self.model_ is None else list(self.model_.state_dict().values())
+        own = None if table is None else matched(table, source, self.task_, index)
+        mapped = None
+        if engine is not None or workers is not None or scheduler is not None or classifier is not None:
+            _check_engine(engine, workers, scheduler)
+            model, named = self._for_workers(classifier)
+            sent: dict[str, Any] = {
+                "model": model,
+                "classifier": named,
+                "identity": self._fingerprint(),
+                "index": index,
+            }
+            sent |= {"strict": strict, "k": k, "options": options, "overrides": None if own is None else _sent(own)}
+            mapped = OnCluster(explain_on_worker, json.dumps(sent, default=_plain), workers, scheduler)
         return stream(
-            explain,
+            partial(_part_answers, self, k, own, options),
             source,
             out,
             task=self.task_,
-            identity=fingerprint(self._settings(), given, model_id(self.task_), weights),
+            identity=fingerprint(self._fingerprint(), repr(asked), "" if table is None else table.to_csv()),
             chunk=chunk,
             overwrite=overwrite,
             index=index,
             key=key,
             strict=strict,
             on_progress=on_progress,
+            options=asdict(asked) | {"index": index, "strict": strict, "overrides": table is not None},
+            mapped=mapped,
         )
+
+    def _fingerprint(self) -> str:
+        """A fingerprint of the explainer: its settings, rules, model and weights."""
+        weights = [] if self.model_ is None else list(self.model_.state_dict().values())
+        return fingerprint(self._settings(), [rule.text for rule in self.task_.rules], model_id(self.task_), weights)
+
+    def _for_workers(self, classifier: str | Path | None) -> tuple[str, str | None]:
+        """The folder and the name of the model that workers load; tried here, before any of them starts."""
+        folder, given = self.__dict__.get("_home", (None, None))
+        given = given if classifier is None else classifier
+        if folder is None:
+            problem, remedy = "is in memory only, and workers load it from a folder", "Save it first: fcx.save(folder)."
+            raise DataError("engine='dask'", [Fault("this explainer", problem, remedy)])
+        remedy = 'Name it: classifier="module:attribute" of code that workers can import, or "model.onnx".'
+        if not isinstance(given, str | Path | None):
+            problem = f"is a {type(given).__name__} in memory, which is not sent to workers"
+            raise ClassifierError("engine='dask'", [Fault("classifier", problem, remedy)])
+        name = str(Path(given).expanduser().absolute()) if given is not None and is_onnx(str(given)) else given
+        try:
+            again = FCx.load(folder, None if name is None else str(name))
+        except ClassifierError as error:
+            raise ClassifierError(f"workers could not load the model. {remedy} It was: {error}") from error
+        if again._fingerprint() != self._fingerprint():
+            problem, remedy = "holds another model than this one", "Save this one again: fcx.save(folder)."
+            raise DataError("engine='dask'", [Fault(str(folder), problem, remedy)])
+        return str(folder), None if name is None else str(name)
 
     def _options(
         self,
@@ -819,6 +876,7 @@ class FCx(BaseEstimator):
         params, kept = self.get_params(deep=False), self.source_ if source is None else source
         learnt = (self.task_, self.graph_, self.surrogate_, self.model_, self.history_)
         write_fitted(Fitted(params, *learnt, kept), folder, overwrite=overwrite)
+        self._home = (Path(folder).expanduser().absolute(), None)
 
     @classmethod
     def load(cls, folder: str | Path, classifier: Any = None, *, any_classifier: bool = False) -> FCx:
@@ -858,6 +916,7 @@ class FCx(BaseEstimator):
             raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
         imitation = fcx._imitated(found.task)
         fcx._learnt(found.task, found.graph, imitation, found.surrogate, found.model, found.history, found.source)
+        fcx._home = (Path(folder).expanduser().absolute(), classifier)
         return fcx
 
     def _settings(self) -> dict[str, Any]:
@@ -866,6 +925,80 @@ class FCx(BaseEstimator):
     def _fitted(self) -> None:
         if not hasattr(self, "task_"):
             raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
+
+
+# On workers
+
+# A worker explains one partition at a time, however many threads it has.
+_ALONE = Lock()
+
+
+def explain_on_worker(partition: str, *, asked: str) -> str:
+    """Explain a partition in whatever process this is; what it is given and what it returns is JSON."""
+    with _ALONE:
+        explain, reader = _prepared(asked)
+        return explain_partition(Partition.from_json(partition), explain, reader).to_json()
+
+
+@lru_cache(maxsize=1)
+def _prepared(asked: str) -> tuple[Callable[..., Explanation], SliceReader]:
+    """The model, loaded once, and a reader of rows."""
+    given = json.loads(asked)
+    fcx = FCx.load(given["model"], given["classifier"])
+    if fcx._fingerprint() != given["identity"]:
+        problem, remedy = "holds another model here than where the run was started", "Give workers the same folder."
+        raise DataError("a worker", [Fault(given["model"], problem, remedy)])
+    own = None
+    if given["overrides"] is not None:
+        labels, cells = zip(*given["overrides"], strict=True)
+        own = pd.DataFrame(list(cells), index=_labels(labels), dtype=object)
+    reader = SliceReader(fcx.task_, given["index"], strict=given["strict"])
+    return partial(_part_answers, fcx, given["k"], own, given["options"]), reader
+
+
+def _part_answers(
+    fcx: FCx, k: int, own: pd.DataFrame | None, options: Mapping[str, Any], rows: pd.DataFrame, tell: OnProgress
+) -> Explanation:
+    here = None if own is None else own[own.index.isin(rows.index)]
+    return fcx.explain(rows, k, overrides=here, on_progress=tell, **options)
+
+
+def _sent(own: pd.DataFrame) -> list[tuple[Any, dict[str, Any]]]:
+    """Overrides as plain data; a cell that is empty says nothing."""
+    return list(zip(own.index.tolist(), own.astype(object).where(own.notna(), None).to_dict("records"), strict=True))
+
+
+def _labels(labels: Iterable[Any]) -> pd.Index:
+    """Labels as they were before JSON made lists of tuples."""
+    return pd.Index([tuple(label) if isinstance(label, list) else label for label in labels])
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot hold as it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    found = plain(value)
+    if found is value:
+        problem = f"is a {type(value).__name__}, which is not sent to workers"
+        raise DataError("engine='dask'", [Fault(str(value), problem, "Give text, numbers, lists or mappings.")])
+    return found
+
+
+def _check_engine(engine: str | None, workers: int | None, scheduler: str | None) -> None:
+    """Refuse an engine that is not known or not installed, and what only the engine needs without it."""
+    if engine != "dask":
+        given = {"workers": workers, "scheduler": scheduler, "classifier": True}
+        name = next(name for name, value in given.items() if value is not None)
+        place, problem = (name, "is for a cluster") if engine is None else (f"engine {engine!r}", "is not known")
+        raise DataError("", [Fault(place, problem, "Pass engine='dask', or leave it out.")])
+    check_dask()
+    if workers is not None and scheduler is not None:
+        fault = Fault("workers", "is for a cluster of this machine, and a scheduler was given", "Leave one out.")
+        raise DataError("", [fault])
+    if workers is not None and workers < 1:
+        raise DataError("", [Fault(f"workers {workers}", "is no number of processes", "Give 1 or more.")])
 
 
 def _remedy(name: str, known: Iterable[str]) -> str:

@@ -22,13 +22,15 @@ class Progress:
     """How far a long work is: `done` of `total`, which is None where nobody knows.
 
     `stage` is what is being done, for people to read; what comes in another stage has a pace of its own. `note` is
-    something worth knowing that is told once. Where rows are worked on together, some of one may be done.
+    something worth knowing that is told once, `detail` what is known now, such as how many rows have which status.
+    Where rows are worked on together, some of one may be done.
     """
 
     stage: str
     done: float
     total: int | None = None
     note: str = ""
+    detail: str = ""
 
 
 OnProgress = Callable[[Progress], None]
@@ -97,27 +99,26 @@ class ProgressLines:
     def tell(self, event: Progress) -> None:
         """So many rows are done. What is noted begins anew: rows before it took no time."""
         if event.note:
-            self._before = int(event.done)
+            self._before = self._before if event.total is None else int(event.done)
             self.say(event.note)
         elif event.stage == WHY_NOT and event.total:
             if self._clock() - self._told >= self.silence:
                 self.say(f"{WHY_NOT} of {counted(event.total, 'row')}, {event.done / event.total:.0%} done")
         elif event.done != self._done:
             self._done = int(event.done)
-            self.move(self._done, event.total, "row")
+            self.move(self._done, event.total, "row", event.detail)
 
-    def move(self, done: int, total: int | None, unit: str) -> None:
+    def move(self, done: int, total: int | None, unit: str, detail: str = "") -> None:
         """So much is done of so much; the unit in the singular."""
-        passed = self._clock() - self._start
+        passed, detail = self._clock() - self._start, f" ({detail})" if detail else ""
         if total is not None and done >= total:
-            self.say(f"{counted(done, unit)} done in {clock_time(passed)}")
+            self.say(f"{counted(done, unit)} done in {clock_time(passed)}{detail}")
         elif self._clock() - self._told >= self.silence:
             if total is None or done <= self._before:
                 self.say(counted(done, unit))
             else:
-                self.say(
-                    f"{done:,} of {counted(total, unit)}{_left(passed, done - self._before, total - self._before)}"
-                )
+                left = _left(passed, done - self._before, total - self._before)
+                self.say(f"{done:,} of {counted(total, unit)}{left}{detail}")
 
 
 def _left(passed: float, done: int, total: int) -> str:

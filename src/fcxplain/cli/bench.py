@@ -33,12 +33,13 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. Or memory.",
+        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. "
+        "Or large, or memory.",
         autocompletion=console.speeds,
     ),
 ]
 Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
-UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth and streaming.")]
+UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth, streaming and large.")]
 Compared = Annotated[
     int | None,
     typer.Option("--rows", min=1, help="Rows that compare (30 by default), models and budget (300) explain."),
@@ -49,7 +50,9 @@ PicturePath = Annotated[
 ]
 SpeedPage = Annotated[
     Path | None,
-    typer.Option("--page", help="Put the tables of models and budget in their places on a page, as bench report does."),
+    typer.Option(
+        "--page", help="Put the tables of models, budget and large in their places on a page, as bench report does."
+    ),
 ]
 CurvePath = Annotated[
     Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
@@ -77,7 +80,9 @@ def bench_speed(
     against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
     of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
     about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
-    queried, with and without a generator. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
+    queried, with and without a generator. Large: from files to a folder with one process and with one and two workers
+    of Dask, 100,000 and a million rows, and with --up-to 10000000 as many in one pass. Memory: a fit of one epoch with
+    nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
     """

@@ -25,7 +25,19 @@ METHODS = (
     *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
 )
 STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")
-SPEEDS = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick", "memory")
+SPEEDS = (
+    "tables",
+    "training",
+    "growth",
+    "explaining",
+    "streaming",
+    "compare",
+    "models",
+    "budget",
+    "quick",
+    "large",
+    "memory",
+)
 METRICS = (
     *("validity", "validity_soft", "feasibility", "success", "success_possible"),
     *("continuous_proximity", "categorical_proximity", "sparsity"),
@@ -148,7 +160,7 @@ def note(text: str) -> None:
     err.print("[cyan]note:[/]", escape(text), highlight=False, soft_wrap=True)
 
 
-def written(*paths: Path | None) -> None:
+def written(*paths: Path | str | None) -> None:
     """Which files are there now."""
     for path in paths:
         if path is not None:

@@ -133,7 +133,22 @@ def _failures(c: Certificate) -> list[str]:
     return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
 
 
-Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        help="Write answers (.parquet, .csv, .json), or a folder of parquet files (a name without an ending).",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="dask: explain with several processes of this machine, or with a cluster (--scheduler)."),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="With --engine dask: so many processes [one for each core].")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="With --engine dask: the address of a cluster, e.g. tcp://10.0.0.1:8786.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever an earlier run has left.")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
 Group = Annotated[
     str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
@@ -200,8 +215,8 @@ Chunk = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="From parquet to parquet: keep answers after so many rows, from where a run that was stopped goes on "
-        "[20,000 if the model is a network, else 1,000].",
+        help="From files to parquet: keep answers after so many rows, from where a run that was stopped goes on "
+        "[20,000; 1,000 if the model is no network and --out is one file].",
     ),
 ]
 BestEffort = Annotated[
@@ -235,6 +250,10 @@ def explain(
     draws: Draws = 16,
     quick: Quick = False,
     chunk: Chunk = None,
+    engine: Engine = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    overwrite: Overwrite = False,
     best_effort: BestEffort = False,
     index: CalledBy = None,
     skip_missing: SkipMissing = False,
@@ -245,15 +264,19 @@ def explain(
     """Say for each row what could change for the model to give the answer wanted.
 
     Every answer is checked with the classifier itself, the rules and the schema, and only those that pass are handed
-    out; rows without one say whether that is proved. A parquet file of any size is explained into another in constant
-    memory, and goes on where it was cut off. A model fitted --as-published hands out every draw, and marks those that
-    fail a check best_effort. Columns that are no features are ignored.
+    out; rows without one say whether that is proved. Parquet files of any size are explained into another, or into a
+    folder, in constant memory, and a run goes on where it was cut off; with --engine dask by many processes or
+    machines, to the same bytes. What cannot be read of several files is told, and the command ends with code 1. A model
+    fitted --as-published hands out every draw, and marks those that fail a check best_effort. Columns that are no
+    features are ignored.
 
     Example: fcxplain explain model rows.csv --why-not --html report.html --out answers.parquet
+
+    Example: fcxplain explain model 'rows/*.parquet' --out answers/ --engine dask --workers 4
     """
-    from ..datasets.source import Source, index_in, read_rows
-    from ..datasets.tables import columns_of
+    from ..datasets.source import Source
     from ..explainer import FCx
+    from .models import index_of, rows_named
 
     secret = _checked(output, html, group, key)
     with working("loading the model"):
@@ -267,21 +290,27 @@ def explain(
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
     asked |= {"target": as_given(target), "target_probability": at_least}
-    if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
-        named = index_in(columns_of(Path(rows)), source, index)
-        found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
-        return _finish(found, fcx, as_json, strict=strict)
+    spread = {"engine": engine, "workers": workers, "scheduler": scheduler}
+    if _streams(rows, output, html, skip_missing=skip_missing, engine=engine is not None):
+        how = {"index": index_of(rows, fcx, index), "chunk": chunk, "key": secret, "overwrite": overwrite}
+        found = _streamed(fcx, rows, str(output), asked | how | spread)
+        if html is not None:
+            found.explanation(fcx.task_).to_html(html, group=group)
+        return _finish(found, fcx, html, as_json, strict=strict)
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
+    if any(given is not None for given in spread.values()):
+        raise DataError("", [Fault("--engine", "needs a place for the answers", "Name a folder: --out answers/.")])
     with working("loading the rows"):
-        table = read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing, strict=strict)
+        table = rows_named(rows, fcx, index, skip_missing=skip_missing, strict=strict)
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, on_progress=work.tell, **asked)
-    _write(answer, output, html, group, secret)
+    file = None if output is None else Path(output)
+    _write(answer, file, html, group, secret)
     if as_json:
-        print_json(answer.to_dict() if output is None else _counted(answer, output))
+        print_json(answer.to_dict() if file is None else _counted(answer, file))
     else:
-        print_answers(answer, output, html, asked_why=bool(why))
+        print_answers(answer, file, html, asked_why=bool(why))
     return _end(answer.counts, strict=strict)
 
 
@@ -295,15 +324,39 @@ def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
     note(f"{FREE} Rules to choose from: {command}; then fit again with --rules.")
 
 
-def _checked(output: Path | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
+def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: bool, engine: bool) -> bool:
+    """Whether rows go from files to files, some at a time: always to a folder, from several files, with an engine."""
+    from ..storage import is_several
+    from .models import is_built_in
+
+    if output is None or not (_is_folder(output) or _is_parquet(output)):
+        return False
+    if not (engine or _is_folder(output) or (not is_built_in(rows) and is_several(rows))):
+        return html is None and not skip_missing and _is_parquet(rows)
+    faults = [Fault("--skip-missing", "is for rows that are read whole", "Leave it out.")] if skip_missing else []
+    if is_built_in(rows):
+        faults.append(Fault(f"rows {rows!r}", "is a data set", "Name files of rows, or write to answers.parquet."))
+    if faults:
+        raise DataError(f"--out {output}", faults)
+    return True
+
+
+def _is_folder(output: str) -> bool:
+    from ..streaming import is_folder
+
+    return is_folder(output)
+
+
+def _checked(output: str | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
     """The secret bytes, if a file of them is named; what could not be written is refused before the work."""
-    for path, endings, option in ((output, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
+    file = None if output is None or _is_folder(output) else Path(output)
+    for path, endings, option in ((file, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
             check_output(path, endings, option)
     if group is not None and html is None:
         raise DataError("", [Fault(f"--group {group}", "is for a page", "Write one with --html report.html.")])
     secret = read_key(key)
-    if secret is not None and (output is None or not _is_parquet(str(output))):
+    if secret is not None and (output is None or not (_is_parquet(output) or _is_folder(output))):
         problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
         raise DataError("", [Fault(f"--key {key}", problem, remedy)])
     return secret
@@ -354,7 +407,7 @@ def _is_parquet(path: str) -> bool:
     return path.lower().endswith(".parquet")
 
 
-def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Streamed:
+def _streamed(fcx: FCx, rows: str, output: str, asked: dict[str, Any]) -> Streamed:
     with working(EXPLAINING) as work:
         try:
             return fcx.explain_file(rows, output, on_progress=work.tell, **asked)
@@ -362,25 +415,32 @@ def _streamed(fcx: FCx, rows: Path, output: Path, asked: dict[str, Any]) -> Stre
             raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
 
 
-def kept_so_far(fcx: FCx, output: Path, chunk: int | None) -> str:
+def kept_so_far(fcx: FCx, output: str | Path, chunk: int | None) -> str:
     """What to say of the parts of a run that was stopped."""
-    from ..streaming import chunk_for, kept_rows
+    from ..streaming import chunk_for, folder_of, is_folder, kept_rows
 
     rows = kept_rows(output)
     if rows:
-        return f"the answers to {counted(rows, 'row')} are kept in {output}.parts; the same command goes on from there"
-    size = counted(chunk_for(fcx.task_) if chunk is None else chunk, "row")
+        place = folder_of(output)
+        return f"the answers to {counted(rows, 'row')} are kept in {place}; the same command goes on from there"
+    size = counted(chunk_for(fcx.task_, stays=is_folder(output)) if chunk is None else chunk, "row")
     return f"nothing is kept yet, since answers are kept {size} at a time; fewer with --chunk"
 
 
-def _finish(found: Streamed, fcx: FCx, as_json: bool, *, strict: bool) -> None:
+def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, strict: bool) -> None:
     if as_json:
         told = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
-        print_json(told | {"out": str(found.path)})
+        print_json(told | {"failed": dict(found.failed), "out": str(found.path)})
     else:
-        out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s:", highlight=False)
+        out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s of work:", highlight=False)
         print_counts(dict(found.counts), found.notes, without_answer_in(found, fcx.task_))
-        written(found.path)
+        for what, reason in found.failed.items():
+            out.print(f"[bold red]failed:[/] {escape(f'{what}: {reason}')}", highlight=False, soft_wrap=True)
+        if found.failed:
+            out.print("Mend it, and the same command explains what failed alone.", highlight=False)
+        written(found.path, html)
+    if found.failed:
+        raise typer.Exit(1)
     _end(dict(found.counts), strict=strict)
 
 

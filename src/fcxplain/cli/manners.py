@@ -173,7 +173,7 @@ def end(error: BaseException) -> int:
 
 
 # An argument as the library's messages write it, and one that they name as the place of a mistake.
-_NAMES = "label|target|schema|rules|ignore|index|immutable|classes|classifier|skip_missing|overwrite|chunk"
+_NAMES = "label|target|schema|rules|ignore|index|immutable|classes|classifier|skip_missing|overwrite|chunk|engine"
 _ARGUMENT = re.compile(rf"\b({_NAMES})=(\[[^\]]*\]|'[^']*'|True)")
 _PLACE = re.compile(r"\b(ignore|index) '([^']*)'(?=: )|\b(setting) (?=[^ ]*:? )")
 

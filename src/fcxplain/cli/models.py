@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..causal import CausalGraph
     from ..datasets import Dataset
     from ..explainer import FCx
+    from ..explanation import Explanation
     from ..metrics import Evaluation
     from ..progress import OnProgress
 
@@ -30,7 +31,9 @@ Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `f
 Rows = Annotated[
     str,
     typer.Argument(
-        help="A CSV or parquet file, or a data set's name (its test part).", autocompletion=console.data_sets
+        help="A CSV or parquet file, a folder or 'glob' of such files, an address that fsspec knows (s3://...), or a "
+        "data set's name (its test part).",
+        autocompletion=console.data_sets,
     ),
 ]
 OwnClassifier = Annotated[
@@ -71,6 +74,10 @@ def evaluate(
         ),
     ] = "ours",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many refused rows.")] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(help="Measure the answers of this file or folder (see `fcxplain explain --out`) instead."),
+    ] = None,
     index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
@@ -79,6 +86,8 @@ def evaluate(
     """Measure the answers for refused rows: how many are valid and feasible, how near, how usual.
 
     Example: fcxplain evaluate model --metrics validity,feasibility,success
+
+    Example: fcxplain evaluate model --answers answers/
     """
     from ..explainer import FCx
     from ..metrics import evaluate as measure
@@ -88,10 +97,14 @@ def evaluate(
     checked(names or None, convention)
     with working("loading the model and the rows"):
         fcx = FCx.load(model, classifier)
-        table = _rows(fcx, model, rows, index, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
-        refused = table[fcx.task_.refused(table)].iloc[:limit]
-    with working("explaining rows", len(refused)) as work:
-        answer = fcx.explain(refused, on_progress=work.tell)
+        if answers is not None:
+            answer = _saved_answers(fcx, answers, {"--rows": rows, "--limit": limit, "--index": index})
+        else:
+            table = _rows(fcx, model, rows, index, skip_missing=skip_missing)[list(fcx.task_.schema.names)]
+            refused = table[fcx.task_.refused(table)].iloc[:limit]
+    if answers is None:
+        with working("explaining rows", len(refused)) as work:
+            answer = fcx.explain(refused, on_progress=work.tell)
     with working("measuring"):
         found = measure(answer, metrics=names or None, convention=convention)
     if as_json:
@@ -100,15 +113,58 @@ def evaluate(
         _print_evaluation(found)
 
 
+def _saved_answers(fcx: FCx, answers: str, others: Mapping[str, object]) -> Explanation:
+    """The answers of a file or folder; what chooses rows to explain is refused beside them."""
+    from ..explanation import read_answers
+
+    faults = [Fault(name, "is for rows to explain", "Leave it out.") for name, given in others.items() if given]
+    if faults:
+        raise DataError("--answers", faults)
+    return read_answers(answers, fcx)
+
+
+def rows_named(
+    rows: str, fcx: FCx, index: str | None, *, skip_missing: bool = False, strict: bool = True
+) -> pd.DataFrame:
+    """The rows of a file, of several, or of a data set, all at once."""
+    from ..datasets.source import Source, read_rows
+    from ..storage import is_several
+    from ..streaming import RowFiles
+
+    source = Source.remembered(fcx.source_)
+    if is_built_in(rows) or not is_several(rows):
+        return read_rows(rows, fcx.task_, source, index=index, skip_missing=skip_missing, strict=strict)
+    if skip_missing:
+        raise DataError("", [Fault("--skip-missing", "is for rows of one file", "Leave it out.")])
+    return RowFiles(rows, fcx.task_, index_of(rows, fcx, index), strict=strict).read()
+
+
+def is_built_in(rows: str) -> bool:
+    """Whether this is the name of a data set."""
+    from ..datasets import DATASETS
+
+    return rows in DATASETS
+
+
+def index_of(rows: str, fcx: FCx, index: str | None) -> str | None:
+    """The column that rows of files are called by."""
+    from ..datasets.source import Source, index_in
+    from ..datasets.tables import columns_of
+    from ..storage import is_several
+    from ..streaming import RowFiles
+
+    several = is_several(rows)
+    names = RowFiles(rows, fcx.task_, strict=False).files[0].names if several else columns_of(Path(rows))
+    return index_in(names, Source.remembered(fcx.source_), index)
+
+
 def _rows(fcx: FCx, folder: Path, rows: str | None, index: str | None, *, skip_missing: bool) -> pd.DataFrame:
     """The rows named, or the test part of the model's own data."""
-    from ..datasets.source import Source, read_rows
-
     if rows is None and index is not None:
         raise DataError("", [Fault(f"index {index!r}", "is for rows of your own", "Name their file with --rows.")])
     if rows is None:
         return _own_data(fcx, folder).test
-    return read_rows(rows, fcx.task_, Source.remembered(fcx.source_), index=index, skip_missing=skip_missing)
+    return rows_named(rows, fcx, index, skip_missing=skip_missing)
 
 
 def _print_evaluation(found: Evaluation) -> None:

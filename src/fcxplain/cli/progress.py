@@ -78,6 +78,8 @@ class Work:
         """How far it is, from whatever does it."""
         if event.note:
             note(event.note)
+        if event.detail:
+            self.describe(detail=event.detail)
         reasons = event.stage == WHY_NOT
         what = f"{WHY_NOT} of {counted(event.total or 0, 'row')}" if reasons else event.stage
         self.move(event.done, event.total, what=what, in_percent=reasons)

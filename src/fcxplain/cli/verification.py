@@ -24,7 +24,7 @@ SHOWN, LETTERS = 12, 60
 def verify(
     model: Model,
     rows: Rows,
-    answers: Annotated[Path, typer.Argument(help="The file that `fcxplain explain --out answers.parquet` wrote.")],
+    answers: Annotated[str, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")],
     overrides: Annotated[
         Path | None,
         typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
@@ -55,16 +55,15 @@ def verify(
 
     Example: fcxplain verify model rows.csv answers.parquet
     """
-    from ..datasets.source import Source, read_rows
     from ..explainer import FCx
     from ..explanation.files.verification import verify as verified
     from .explaining import given_overrides, read_key
+    from .models import rows_named
 
     own, secret = given_overrides(overrides), read_key(key)
     with working("loading the model and the rows"):
         fcx = FCx.load(model, classifier, any_classifier=True)
-        task, source = fcx.task_, Source.remembered(fcx.source_)
-        table = read_rows(rows, task, source, index=index, skip_missing=skip_missing, strict=False)
+        task, table = fcx.task_, rows_named(rows, fcx, index, skip_missing=skip_missing, strict=False)
     with working("checking answers", len(table)) as work:
         asked: dict[str, Any] = {"target": as_given(target), "target_probability": at_least}
         found = verified(task, table, answers, overrides=own, key=secret, on_progress=work.tell, **asked)

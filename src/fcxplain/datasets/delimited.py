@@ -397,7 +397,7 @@ TAKE_GAPS = "Models that take gaps would keep them: boosting, or a pipeline of y
 
 
 def without_missing(
-    path: Path, table: pd.DataFrame, label: str, marks: Marks, *, gaps: bool = False
+    path: str | Path, table: pd.DataFrame, label: str, marks: Marks, *, gaps: bool = False
 ) -> tuple[pd.DataFrame, list[str]]:
     """The rows in which nothing is missing, or with `gaps` nothing but features, and notes on the others."""
     absent = table.isna()

@@ -18,6 +18,7 @@ from ..schema import Schema
 from ..schema.inference import guess_feature
 from ..schema.roles import without_ignored
 from ..schema.validation import EMPTY
+from ..storage import is_address
 from . import DATASETS, base, load_dataset
 from .base import Dataset
 from .delimited import Marks, named_in
@@ -104,7 +105,8 @@ class Source:
         known = schema if schema is not None or self.schema is None else Path(self.schema)
         roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
         roles |= {"gaps": self.takes_gaps}
-        loaded = load_table(self.data, label=self.label, target=target, schema=known, seed=self.seed, **roles)
+        roles |= {"schema": known, "seed": self.seed, "rows": self.rows}
+        loaded = load_table(self.data, label=self.label, target=target, **roles)
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
 
     def load_again(self, schema: Schema | None = None) -> Dataset:
@@ -125,7 +127,7 @@ class Source:
 def located(data: str) -> str:
     """A data set's name as it is, a file by its whole path; what is neither is refused."""
     path = Path(data)
-    if data in DATASETS:
+    if data in DATASETS or is_address(data):
         return data
     if path.exists() or path.suffix or path.name != data:
         return _whole(path)
@@ -226,7 +228,7 @@ def load_features(
         loaded = load_dataset(where, seed=seed)
         return loaded.schema, pd.concat([loaded.train, loaded.validation, loaded.test])
     given = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
-    table = without_ignored(read_table(where, schema=given), tuple(ignore), (), label)
+    table = without_ignored(read_table(where, schema=given, seed=seed), tuple(ignore), (), label)
     if given is None:
         known = Schema.infer(table, label=label)
     else:

@@ -6,6 +6,7 @@ maximum, MAD) is the encoder's and comes from the training part.
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_error, some
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
+from ..storage import Place, is_address, is_several, table_files
 from . import base, numerals
 from .base import Dataset
 from .delimited import MISSING, DelimitedFile, Marks, marks_in, without_missing
@@ -32,6 +35,8 @@ from .numerals import Notation, NumberColumn
 MAX_CLASSES = 50
 # Rows at a time while it is told how numbers are written.
 BLOCK_ROWS = 100_000
+# Rows that are drawn from a folder of files where nobody says how many.
+SAMPLE = 500_000
 ALLOWED = numerals.notations(None, None)
 
 Rules = str | Path | Iterable[str]
@@ -54,15 +59,19 @@ def read_table(
     decimal: str | None = None,
     thousands: str | None = None,
     index: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """The rows of a file, such as rows to explain; no row is dropped.
 
     CSV and its kin (.csv, .tsv, .csv.gz) or parquet. Separator, encoding and the notation of numbers are told
     from the content unless given. With a `schema` (or the path of one), categories are read as its levels, so
     that a code such as '1' comes out as it was in training. `index` names the column by which rows are called, such as
-    an identifier: answers, pages, files and overrides name them so.
+    an identifier: answers, pages, files and overrides name them so. Of a folder or glob of parquet files, or of files
+    at an address that fsspec knows, it is a sample of `rows` by `seed`; see `load_table`.
     """
     how: dict[str, Any] = {"separator": separator, "decimal": decimal, "thousands": thousands, "index": index}
+    how |= {"rows": rows, "seed": seed}
     return read_marked(path, schema=schema, **how).table
 
 
@@ -74,10 +83,12 @@ def read_marked(
     decimal: str | None = None,
     thousands: str | None = None,
     index: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
 ) -> Reading:
     """As `read_table`, with notes and with the texts that were read as missing."""
     own, where = _schema(schema), _path(path)
-    reading = _read(where, own, separator, numerals.notations(decimal, thousands), index)
+    reading = _read(where, own, separator, numerals.notations(decimal, thousands), index, sample=(rows, seed))
     # A parquet file may have it as its index already.
     is_called = index is not None and reading.table.index.name == index
     return reading if is_called else replace(reading, table=called_by(reading.table, index, own, str(where)))
@@ -98,6 +109,7 @@ def load_table(
     decimal: str | None = None,
     thousands: str | None = None,
     gaps: bool = False,
+    rows: int | None = None,
 ) -> Dataset:
     """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
 
@@ -108,7 +120,8 @@ def load_table(
     Parameters
     ----------
     path : str or Path
-        A CSV or parquet file.
+        A CSV or parquet file; or a folder or glob of parquet files, or an address that fsspec knows, of which a sample
+        is read, so that the table need not fit in memory.
     label : str
         The column with the true classes.
     target : optional
@@ -130,6 +143,9 @@ def load_table(
         How the file is written, where that is not seen from the file; see `read_table`.
     gaps : bool, default=False
         Keep rows with missing values, for a model that takes them.
+    rows : int, optional
+        The size of the sample of a folder, glob or address, 500,000 by default: so many of all rows, each as likely as
+        any other and none twice, drawn by the seed. How rows are spread over files does not matter.
 
     Returns
     -------
@@ -144,7 +160,8 @@ def load_table(
         If the table does not fit the schema.
     """
     path, own = _path(path), _schema(schema)
-    reading = _read(path, own, separator, numerals.notations(decimal, thousands), index, named(ignore))
+    notation = numerals.notations(decimal, thousands)
+    reading = _read(path, own, separator, notation, index, named(ignore), (rows, seed))
     table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
     table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
     table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
@@ -160,7 +177,7 @@ def load_table(
         known.validate(whole[[n for n in known.names if n in table.columns]])
     parts = base.split(table, label, np.random.default_rng(seed))
     return Dataset(
-        name=path.name.split(".")[0] or path.name,
+        name=Place.of(path).name.split(".")[0] or Place.of(path).name,
         train=parts.train,
         validation=parts.validation,
         test=parts.test,
@@ -172,12 +189,12 @@ def load_table(
     )
 
 
-def _path(path: str | Path) -> Path:
-    """The path of a file; a table that is in memory already is sent where it can go."""
+def _path(path: str | Path) -> str | Path:
+    """The path of a file, or an address; a table that is in memory already is sent where it can go."""
     if isinstance(path, pd.DataFrame):
         remedy = "A table in memory needs no file: Task(table, model, label=..., target=...) takes it as it is."
         raise DataError("", [Fault("path", "is a DataFrame, not the path of a file", remedy)])
-    return Path(path)
+    return path if is_address(path) else Path(path)
 
 
 def existing(path: Path) -> Path:
@@ -201,15 +218,18 @@ def columns_of(path: Path, expected: Collection[str] = ()) -> list[str]:
 
 
 def _read(
-    path: Path,
+    path: str | Path,
     schema: Schema | None,
     separator: str | None,
     allowed: tuple[Notation, ...],
     index: str | None = None,
     unused: tuple[str, ...] = (),
+    sample: tuple[int | None, int] = (None, 0),
 ) -> Reading:
-    """The file; the text of columns that are `unused` is left alone."""
-    path = existing(path)
+    """The file, or a sample of several; the text of columns that are `unused` is left alone."""
+    if is_several(path):
+        return _sampled(path, *sample)
+    path = existing(Path(path))
     if is_parquet(path):
         return Reading(_parquet(path))
     expected = () if schema is None else schema.names
@@ -248,11 +268,12 @@ class TextRows:
         self.days = {f.name for f in schema if f.kind == "date"}
 
     @cached_property
-    def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool]:
-        """What the values of each column tell, the notation of each number, and whether the index holds numbers."""
-        found, labels = dict[str, numerals.Evidence](), set[Any]()
+    def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool, int]:
+        """What each column tells, the notation of each number, whether the index holds numbers, and how many rows."""
+        found, labels, rows = dict[str, numerals.Evidence](), set[Any](), 0
         others = [n for n in self.file.header if self.file.header.count(n) == 1 and n not in self.schema]
         for text in self.file.chunks(BLOCK_ROWS, {*self.features, *others}):
+            rows += len(text)
             for name in text.columns:
                 new = NumberColumn.of(_present(text[name]), ALLOWED).evidence
                 found[name] = found[name] + new if name in found else new
@@ -261,7 +282,12 @@ class TextRows:
             n: self.schema[n] for n in found if n in self.schema and self.schema[n].is_number and n not in self.days
         }
         chosen = numerals.decided(found, self.file.separator, ALLOWED, known)
-        return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels)
+        return found, chosen, len(labels) == 1 and pd.api.types.is_numeric_dtype(*labels), rows
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return self._found[3]
 
     def read(self) -> Reading:
         """All rows, and which texts were read as missing."""
@@ -275,7 +301,7 @@ class TextRows:
         return (table for _, table in self._chunks(size))
 
     def _chunks(self, size: int | None) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        evidence, chosen, _ = self._found
+        evidence, chosen, *_ = self._found
         for written in self.file.chunks(size, {*self.features, str(self.index)}):
             text = self._labelled(written)
             columns = {n: NumberColumn.of(_present(text[n]), ALLOWED, percent=evidence[n].percent) for n in chosen}
@@ -342,7 +368,7 @@ def is_parquet(path: Path) -> bool:
 
 
 @contextmanager
-def reading_parquet(path: Path) -> Iterator[None]:
+def reading_parquet(path: Path | str) -> Iterator[None]:
     """What cannot be read is told of the file."""
     try:
         yield
@@ -353,6 +379,54 @@ def reading_parquet(path: Path) -> Iterator[None]:
 def _parquet(path: Path) -> pd.DataFrame:
     with reading_parquet(path):
         table = pa.parquet.ParquetFile(path).read()
+    _check_columns(table, path)
+    return table.to_pandas()
+
+
+def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
+    """So many rows of parquet files, each as likely as any other, drawn by the seed and called by their numbers."""
+    places = table_files(source)
+    if text := [place.name for place in places if not place.name.lower().endswith((".parquet", ".pq"))]:
+        problem, remedy = f"has files that are no parquet ({some(text)})", "Convert them, or name one file."
+        raise DataError("", [Fault(str(source), problem, remedy)])
+    with reading_parquet(str(source)):
+        counts = [pa.parquet.read_metadata(p.path, filesystem=p.system).num_rows for p in places]
+    total = sum(counts)
+    if rows is not None and rows < 1:
+        raise DataError(f"rows is {rows}; ask for at least 1, or leave it out")
+    # A generator of its own, which needs memory for the sample alone, not for all rows.
+    chosen = np.sort(random.Random(seed).sample(range(total), min(rows or SAMPLE, total)))
+    taken, before = list[pa.Table](), 0
+    with reading_parquet(str(source)):
+        for place, count in zip(places, counts, strict=True):
+            here = chosen[(chosen >= before) & (chosen < before + count)] - before
+            taken += _taken(place, here) if len(here) else []
+            before += count
+    if not taken:
+        raise DataError(f"{source} has no rows")
+    table = pa.concat_tables(taken, promote_options="permissive").unify_dictionaries()
+    _check_columns(table, source)
+    frame = table.drop_columns([n for n in table.column_names if n.startswith("__index_level_")]).to_pandas()
+    note = f"A sample of {len(chosen):,} of {total:,} rows, drawn by seed {seed}."
+    return Reading(frame.set_axis(chosen, axis=0), () if len(chosen) == total else (note,))
+
+
+def _taken(place: Place, rows: NDArray[np.int64]) -> Iterator[pa.Table]:
+    """These rows of a file, which is never held as a whole."""
+    with pa.parquet.ParquetFile(place.path, filesystem=place.system) as file:
+        done = 0
+        for group in range(file.metadata.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if ((rows >= done) & (rows < done + count)).any():
+                at = done
+                for batch in file.iter_batches(batch_size=BLOCK_ROWS, row_groups=[group]):
+                    here = rows[(rows >= at) & (rows < at + len(batch))] - at
+                    yield pa.Table.from_batches([batch]).take(pa.array(here)).replace_schema_metadata(None)
+                    at += len(batch)
+            done += count
+
+
+def _check_columns(table: pa.Table, path: str | Path) -> None:
     faults = [
         Fault(f"column {field.name!r}", f"holds {field.type}, not single values", "Drop or flatten it.")
         for field in table.schema
@@ -367,7 +441,6 @@ def _parquet(path: Path) -> pd.DataFrame:
         raise DataError(f"{path} has columns that cannot be used", faults)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
-    return table.to_pandas()
 
 
 def _categories(schema: Schema | None, names: Iterable[str]) -> list[Feature]:
@@ -407,7 +480,7 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
 
 
 def _cleaned(
-    path: Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool
+    path: str | Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Rows with a label and without missing values, notes on columns, and notes on the rows that are dropped."""
     table, notes = reading.table, list[str]()

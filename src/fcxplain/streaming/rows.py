@@ -1,8 +1,11 @@
-"""The rows of a parquet or CSV file, some at a time: the features alone, labelled, in the dtypes of the task's rows."""
+"""The rows of parquet and CSV files, some at a time: the features alone, labelled, in the dtypes of the task's rows."""
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..datasets.delimited import in_chunks
 from ..datasets.tables import TextRows, existing, is_parquet, reading_parquet
+from ..errors import DataError, FcxError
 from ..hashing import fingerprint
 from ..overrides import Overrides
 from ..overrides.labels import as_written, positions
@@ -20,74 +24,127 @@ from ..schema import Feature
 from ..schema.column import is_numeric
 from ..schema.feature import plain
 from ..schema.roles import called_by
+from ..storage import Place, is_several, table_files
 from ..task import Task
+
+# Rows that are read at a time, labels that are, and how many of these are kept to show what a file's labels look like.
+READ, CHUNK, SHOWN = 20_000, 100_000, 1_000
+COUNTED = {"start": 0, "step": 1}
 
 
 class RowFile:
-    """A file of rows to explain. `total` is how many there are, None where only reading them would tell.
+    """A file of rows to explain; `total` is how many there are.
 
-    Rows are called by the column `index`; without one, by the file's own index or by their number.
+    Rows are called by the column `index`; without one, by the file's own index or by their number. Where rows are
+    numbered through several files, `first` is the number of this file's first row.
     """
 
-    def __init__(self, path: Path, task: Task, index: str | None = None, *, strict: bool = True) -> None:
-        self.path, self.task, self.index = existing(path), task, index
-        self.total: int | None = None
-        self.text = None if is_parquet(self.path) else TextRows(self.path, task.schema, index, strict=strict)
-        if self.text is not None:
-            layout = f"{self.text.file.encoding} {self.text.file.separator} {self.text.file.header}"
-        else:
+    def __init__(
+        self,
+        source: str | Path | Place,
+        task: Task,
+        index: str | None = None,
+        *,
+        strict: bool = True,
+        first: int | None = None,
+    ) -> None:
+        self.place = source if isinstance(source, Place) else Place.of(source)
+        self.path, self.task, self.index, self.first = self.place.given, task, index, first
+        if self.place.local is not None:
+            existing(self.place.local)
+        self.text: TextRows | None = None
+        self.starts, self.levels = [0], list[Any]()
+        """Where reading can begin, and what rows are called by: names of columns, or how they are counted."""
+        if _is_parquet(self.place):
             with reading_parquet(self.path):
                 layout = self._parquet()
-        state = self.path.stat()
-        self.identity = fingerprint(state.st_size, state.st_mtime_ns, layout)
+        else:
+            self.text = TextRows(self.place.on_this_machine(), task.schema, index, strict=strict)
+            self.total, self.names = self.text.total, self.text.file.header
+            self.levels = [dict(COUNTED) if index is None else index]
+            layout = f"{self.text.file.encoding} {self.text.file.separator} {self.names}"
+        if first is not None:
+            self.levels = [COUNTED | {"start": first}]
+        self.identity = fingerprint(self.place.identity(), layout)
+        self._at, self._held = 0, list[Any]()
+        self._coming: Iterator[Any] | None = None
+
+    def check_columns(self) -> None:
+        """Refuse a file that lacks columns, before any of its rows is read."""
+        self.task.schema.columns_of(pd.DataFrame(columns=list(dict.fromkeys(self.names))))
 
     def chunks(self, size: int) -> Iterator[pd.DataFrame]:
         """So many rows at a time; the last may be fewer."""
-        if self.text is not None:
-            yield from map(self._typed, self.text.chunks(size))
-            return
-        with reading_parquet(self.path):
-            names = pq.ParquetFile(self.path).schema_arrow.names
-        yield from self._tables(size, [n for n in names if n in self.task.schema or n in self.levels])
+        for start in range(0, self.total, size):
+            yield self.between(start, min(start + size, self.total))
+
+    def between(self, start: int, stop: int) -> pd.DataFrame:
+        """These rows. What follows the last ones is read on from there; else reading begins at their row group."""
+        coming, self._coming = self._coming, None
+        begin, end = self.starts[bisect(self.starts, start) - 1], self._at + sum(map(len, self._held))
+        if coming is None or start < self._at or begin > end:
+            self._at, self._held, coming = begin, [], self._pieces(begin)
+            end = begin
+        while end < stop:
+            piece = next(coming, None)
+            if piece is None:
+                raise DataError(f"{self.path} ends before row {stop:,}, though it says that it has {self.total:,}")
+            self._held.append(piece)
+            end += len(piece)
+            while self._at + len(self._held[0]) <= start:
+                self._at += len(self._held.pop(0))
+        whole = _joined(self._held)
+        found, rest = _cut(whole, start - self._at, stop - self._at), _cut(whole, stop - self._at, len(whole))
+        # Only where nothing went wrong can it be gone on with.
+        self._at, self._held, self._coming = stop, [rest], coming
+        return self._labelled(found, start) if self.text is None else self._typed(found)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
         """The labels of the rows, so many at a time, without reading the features."""
-        if self.text is not None:
-            yield from self.text.labels(size)
-        elif self.total is not None and all(isinstance(level, dict) for level in self.levels):
+        if all(isinstance(level, dict) for level in self.levels):
             for start in range(0, self.total, size):
                 rows = min(size, self.total - start)
                 yield _indexed([_range(level, start, rows) for level in self.levels])
+        elif self.text is not None:
+            yield from self.text.labels(size)
         else:
-            yield from (table.index for table in self._tables(size, self.levels))
+            columns, done = [name for name in self.levels if isinstance(name, str)], 0
+            for table in in_chunks(self._batches(0, columns), size):
+                yield self._labelled(table, done).index
+                done += table.num_rows
+
+    def _pieces(self, begin: int) -> Iterator[Any]:
+        """What is read from a row on where reading can begin, until the end."""
+        if self.text is not None:
+            return self.text.chunks(READ)
+        return self._batches(begin, [n for n in self.names if n in self.task.schema or n in self.levels])
 
     # Parquet
 
+    def _opened(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.place.path, filesystem=self.place.system)
+
     def _parquet(self) -> str:
-        file = pq.ParquetFile(self.path)
-        schema, names = file.schema_arrow, file.schema_arrow.names
-        self.total = file.metadata.num_rows
+        with self._opened() as file:
+            schema, about = file.schema_arrow, file.metadata
+        self.names, self.total = schema.names, about.num_rows
+        groups = (about.row_group(i).num_rows for i in range(about.num_row_groups))
+        self.starts = np.cumsum([0, *groups]).tolist()[:-1] or [0]
         described = (schema.pandas_metadata or {}).get("index_columns", [])
         # pandas keeps a level of an index as a column, or as the range that it is.
-        self.levels: list[Any] = [c for c in described if isinstance(c, dict) or c in names]
-        self.levels = self.levels or [{"start": 0, "step": 1}]
+        self.levels = [c for c in described if isinstance(c, dict) or c in self.names] or [dict(COUNTED)]
         if self.index is not None and self.levels != [self.index]:
             # A column that is not there is refused before any row is explained.
-            called_by(pd.DataFrame(columns=names), self.index, self.task.schema, str(self.path))
+            called_by(pd.DataFrame(columns=self.names), self.index, self.task.schema, str(self.path))
             self.levels = [self.index]
         return str(schema.remove_metadata())
 
-    def _tables(self, size: int, wanted: Sequence[Any]) -> Iterator[pd.DataFrame]:
-        done, columns = 0, [name for name in wanted if isinstance(name, str)]
-        # Batches end where row groups do, so that some are put together.
-        for table in in_chunks(self._batches(size, columns), size):
-            yield self._labelled(table, done)
-            done += table.num_rows
-
-    def _batches(self, size: int, columns: list[str]) -> Iterator[pa.Table]:
-        with reading_parquet(self.path):
-            for batch in pq.ParquetFile(self.path).iter_batches(batch_size=size, columns=columns):
-                yield pa.Table.from_batches([batch])
+    def _batches(self, begin: int, columns: list[str]) -> Iterator[pa.Table]:
+        with reading_parquet(self.path), self._opened() as file:
+            # One after the other, so that a damaged one costs its own rows alone.
+            for group in range(self.starts.index(begin), file.metadata.num_row_groups):
+                for batch in file.iter_batches(batch_size=READ, row_groups=[group], columns=columns):
+                    yield pa.Table.from_batches([batch])
 
     def _labelled(self, table: pa.Table, done: int) -> pd.DataFrame:
         frame = table.unify_dictionaries().to_pandas()
@@ -102,10 +159,127 @@ class RowFile:
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Text that was read, in the dtypes of the task's rows where they can hold it."""
-        dtypes = self.task.dtypes
-        return pd.DataFrame(
-            {name: _column(self.task.schema[name], table[name], dtypes[name]) for name in table.columns}, table.index
-        )
+        dtypes, index = self.task.dtypes, table.index if self.first is None else table.index + self.first
+        columns = {name: _column(self.task.schema[name], table[name], dtypes[name]) for name in table.columns}
+        return pd.DataFrame(columns, table.index).set_axis(index, axis=0)
+
+
+def _is_parquet(place: Place) -> bool:
+    if place.local is not None:
+        return is_parquet(place.local)
+    return place.name.lower().endswith((".parquet", ".pq"))
+
+
+def _cut(table: Any, start: int, stop: int) -> Any:
+    return table.slice(start, stop - start) if isinstance(table, pa.Table) else table.iloc[start:stop]
+
+
+def _joined(tables: Sequence[Any]) -> Any:
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables) if isinstance(tables[0], pa.Table) else pd.concat(tables)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows `start` to `stop` of a file; `first` as in `RowFile`."""
+
+    address: str
+    start: int
+    stop: int
+    first: int | None = None
+
+
+class RowFiles:
+    """All rows of a file, of the files of a folder, or of those that a glob means, one file after the other.
+
+    Of several files, one that cannot be opened or lacks a column is left out: `failed` says why. Rows of several
+    files that count their rows themselves are numbered through, unless the numbers go on from file to file.
+    """
+
+    def __init__(self, source: str | Path, task: Task, index: str | None = None, *, strict: bool = True) -> None:
+        self.files, self.failed = list[RowFile](), dict[str, str]()
+        places = table_files(source) if is_several(source) else [Place.of(source)]
+        for place in places:
+            try:
+                file = RowFile(place, task, index, strict=strict)
+                file.check_columns()
+                if strict:
+                    for table in file.chunks(READ):
+                        task.validate(table)
+            except FcxError as error:
+                if len(places) == 1:
+                    raise
+                self.failed[str(place)] = str(error)
+            else:
+                self.files.append(file)
+        if not self.files:
+            raise DataError("; ".join(f"{name}: {reason}" for name, reason in self.failed.items()))
+        self.total = sum(file.total for file in self.files)
+        if not self.total:
+            raise DataError(f"{source} has no rows")
+        self._number()
+
+    def _number(self) -> None:
+        ranges = [_counted(file) for file in self.files if file.total]
+        if any(found is None for found in ranges):
+            return
+        known = [found for found in ranges if found is not None]
+        if all(a.name == b.name and 0 < a.step == b.step and a.stop <= b.start for a, b in pairwise(known)):
+            return
+        before = 0
+        for file in self.files:
+            file.first, before = before, before + file.total
+            file.levels = [COUNTED | {"start": file.first}]
+
+    def cut(self, size: int) -> Iterator[tuple[Slice, ...]]:
+        """Where so many rows at a time are, counted through all files, so that it does not matter where one ends."""
+        held, rows = list[Slice](), 0
+        for file in self.files:
+            start = 0
+            while start < file.total:
+                stop = min(file.total, start + size - rows)
+                held.append(Slice(file.place.whole, start, stop, file.first))
+                rows, start = rows + stop - start, stop
+                if rows == size:
+                    yield tuple(held)
+                    held, rows = [], 0
+        if held:
+            yield tuple(held)
+
+    def labels(self, size: int) -> Iterator[pd.Index]:
+        """The labels of the rows, at most so many at a time."""
+        for file in self.files:
+            yield from file.labels(size)
+
+    def read(self) -> pd.DataFrame:
+        """All rows at once."""
+        return _joined([table for file in self.files for table in file.chunks(file.total)])
+
+
+class SliceReader:
+    """Reads slices of files, and goes on in a file where it stopped."""
+
+    def __init__(self, task: Task, index: str | None, *, strict: bool) -> None:
+        self.task, self.index, self.strict = task, index, strict
+        self._last: tuple[tuple[str, int | None], RowFile] | None = None
+
+    def read(self, slices: Sequence[Slice]) -> pd.DataFrame:
+        """The rows of all these slices."""
+        return _joined([self._file(piece).between(piece.start, piece.stop) for piece in slices])
+
+    def _file(self, piece: Slice) -> RowFile:
+        key = (piece.address, piece.first)
+        if self._last is None or self._last[0] != key:
+            file = RowFile(piece.address, self.task, self.index, strict=self.strict, first=piece.first)
+            self._last = key, file
+        return self._last[1]
+
+
+def _counted(file: RowFile) -> pd.RangeIndex | None:
+    """The numbers that rows are called by, if they are."""
+    level = file.levels[0] if len(file.levels) == 1 else None
+    return _range(level, 0, file.total) if isinstance(level, dict) else None
 
 
 def _indexed(levels: Sequence[pd.Index]) -> pd.Index:
@@ -129,22 +303,15 @@ def _column(feature: Feature, values: pd.Series, dtype: Any) -> pd.Series:
     return values.astype(dtype) if whole or pd.api.types.is_float_dtype(dtype) else values.astype(np.float64)
 
 
-# Labels read at a time, and how many are kept to show what the file's labels look like.
-CHUNK, SHOWN = 100_000, 1_000
-
-
-def matched(overrides: pd.DataFrame, source: Path, task: Task, index: str | None = None) -> pd.DataFrame:
-    """The overrides, labelled as the file labels its rows; everything that is wrong with them is raised at once."""
-    rows = pd.DataFrame(index=_near(overrides.index, RowFile(source, task, index)))
-    if not len(rows):
-        # A file without rows is refused as such.
-        return overrides
+def matched(overrides: pd.DataFrame, source: str | Path, task: Task, index: str | None = None) -> pd.DataFrame:
+    """The overrides, labelled as the files label their rows; everything that is wrong with them is raised at once."""
+    rows = pd.DataFrame(index=_near(overrides.index, RowFiles(source, task, index, strict=False)))
     Overrides.read(overrides, rows, task)
     return overrides.set_axis(rows.index[positions(overrides, rows, [])], axis=0)
 
 
-def _near(wanted: pd.Index, file: RowFile) -> pd.Index:
-    """Labels of the file that may be meant, and the first of all, so that a large file is never held as a whole."""
+def _near(wanted: pd.Index, file: RowFiles) -> pd.Index:
+    """Labels of the files that may be meant, and the first of all, so that a large file is never held as a whole."""
     exact, written = {plain(label) for label in wanted.tolist()}, {as_written(label) for label in wanted.tolist()}
     kept, seen = [pd.Index([])], 0
     for labels in file.labels(CHUNK):

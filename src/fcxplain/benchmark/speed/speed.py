@@ -19,8 +19,9 @@ from ...progress import OnProgress, Progress, nobody
 from ...task import Task
 from ..report import report
 from ..report.markdown import table
-from . import dice, explaining, models, passes, training
+from . import dice, explaining, large, models, passes, training
 from .dice import Contender, compared
+from .large import LargeRun
 from .models import BudgetPoint, Lines, ModelSpeed
 from .passes import OnePass
 from .tables import encoding, repairing
@@ -30,8 +31,10 @@ from .training import Growth, peak_memory, training_growth, training_speed
 MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick")
 # Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
 ALONE = "memory"
+# Not among the others either: minutes to hours.
+LARGE = "large"
 # What needs a training made ready, and what a fitted explainer.
-TRAINS, EXPLAINS = {"training", "growth"}, {"explaining", "streaming", "compare"}
+TRAINS, EXPLAINS = {"training", "growth"}, {"explaining", "streaming", "compare", LARGE}
 UP_TO = 10**6
 # What the lines of the picture are called.
 EPOCHS, FILES = "train, one epoch", "explain, file to file"
@@ -55,6 +58,8 @@ class Speed:
     """Answers against queries."""
     passes: tuple[OnePass, ...] = ()
     """One pass against the search."""
+    large: tuple[LargeRun, ...] = ()
+    """One process and a cluster of this machine."""
     peak: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,18 +77,19 @@ class Speed:
             "models": lines(self.models, "rows_per_second"),
             "budget": lines(self.budgets),
             "quick": lines(self.passes, "rows_per_second"),
+            LARGE: lines(self.large, "seconds_per_row"),
             "peak": self.peak,
         }
 
     def tables(self) -> dict[str, Lines]:
         """What was measured of models, budgets and one pass, by name, as texts; the first line is the head."""
         found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
-        found |= {"quick": passes.pass_lines(self.passes)}
+        found |= {"quick": passes.pass_lines(self.passes), LARGE: large.large_lines(self.large)}
         return {name: lines for name, lines in found.items() if len(lines) > 1}
 
     def fill(self, page: str | Path) -> None:
         """Put the tables that were measured in their places on a page, and leave others as they are."""
-        words = {"models": 2, "budget": 0, "quick": 4}
+        words = {"models": 2, "budget": 0, "quick": 4, LARGE: 3}
         found = {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
         report.fill(Path(page), found, partly=True)
 
@@ -124,10 +130,10 @@ def measured(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> Speed:
-    """Measure on a data set; `what` are names from `MEASURED`, or `ALONE`.
+    """Measure on a data set; `what` are names from `MEASURED`, `LARGE`, or `ALONE`.
 
-    up_to: the most rows of "growth" and "streaming". rows: how many are explained in "compare" (30 by default),
-    "models" and "budget" (300), and in "quick" (4,000).
+    up_to: the most rows of "growth", "streaming" and "large". rows: how many are explained in "compare" (30 by
+    default), "models" and "budget" (300), and in "quick" (4,000).
     on_progress: told when a measurement begins; the stage is what it is.
     """
     chosen = _checked(what, up_to)
@@ -142,7 +148,7 @@ def measured(
         return Speed(machine, (timing,), peak=peak_memory())
     timings = _tables(loaded, repeat, seed, tell) if "tables" in chosen else []
     trained, growth = _training(loaded, chosen, repeat, up_to, seed, tell)
-    explained, answering, contenders = _explaining(loaded, chosen, repeat, up_to, rows or dice.ROWS, seed, tell)
+    explained, answering, contenders, runs = _explaining(loaded, chosen, repeat, up_to, rows or dice.ROWS, seed, tell)
     how: dict[str, Any] = {"rows": rows or models.ROWS, "seed": seed, "on_progress": tell}
     by_model = models.models_speed(loaded, repeat=repeat, **how) if "models" in chosen else []
     budgets = models.budget_curves(loaded, **how) if "budget" in chosen else []
@@ -150,7 +156,7 @@ def measured(
     quick = passes.one_pass(loaded, **how) if "quick" in chosen else []
     timings = [*timings, *trained, *explained]
     lines = tuple(timings), tuple(growth), tuple(answering), tuple(contenders), tuple(by_model), tuple(budgets)
-    return Speed(machine, *lines, tuple(quick), peak=peak_memory())
+    return Speed(machine, *lines, tuple(quick), tuple(runs), peak=peak_memory())
 
 
 def jobs(chosen: Sequence[str], up_to: int) -> int:
@@ -167,6 +173,7 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
         "models": len(models.MODELS),
         "budget": len(models.CURVES),
         "quick": len(passes.JOBS),
+        LARGE: large.jobs(up_to),
     }
     ready = sum(bool(group & set(chosen)) for group in (TRAINS, EXPLAINS))
     return ready + sum(parts[name] for name in set(chosen))
@@ -184,7 +191,7 @@ class _Count:
 
 
 def _checked(what: Iterable[str], up_to: int) -> tuple[str, ...]:
-    chosen, known = tuple(what), (*MEASURED, ALONE)
+    chosen, known = tuple(what), (*MEASURED, LARGE, ALONE)
     remedy = f"There are {some(known)}."
     faults = [Fault(f"{w!r}", "cannot be measured", did_you_mean(w, known) or remedy) for w in chosen if w not in known]
     if not _sizes(explaining.SIZES, up_to):
@@ -218,9 +225,9 @@ def _training(
 
 def _explaining(
     loaded: Dataset, chosen: Sequence[str], repeat: int, up_to: int, rows: int, seed: int, tell: OnProgress
-) -> tuple[list[Timing], list[Growth], list[Contender]]:
+) -> tuple[list[Timing], list[Growth], list[Contender], list[LargeRun]]:
     if not EXPLAINS & set(chosen):
-        return [], [], []
+        return [], [], [], []
     tell(Progress("fitting", 0))
     task = _task(loaded, seed)
     fcx = FCx(seed=seed)
@@ -233,7 +240,8 @@ def _explaining(
         growth = explaining.explaining_growth(fcx, refused, sizes=sizes, seed=seed, on_progress=tell)
     if "compare" in chosen:
         others = compared(fcx, refused, fitting=fitting, rows=rows, repeat=repeat, seed=seed, on_progress=tell)
-    return timings, growth, others
+    runs = large.large_runs(fcx, refused, up_to=up_to, seed=seed, on_progress=tell) if LARGE in chosen else []
+    return timings, growth, others, runs
 
 
 def _tables(loaded: Dataset, repeat: int, seed: int, tell: OnProgress) -> list[Timing]:

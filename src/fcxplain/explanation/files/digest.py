@@ -112,32 +112,18 @@ class Digest:
 
     def stored(self, key: bytes | None = None) -> bytes:
         """What a file holds, once all lines are given."""
-        parts = self._parts()
-        about = {"algorithm": PLAIN if key is None else KEYED, "whole": _whole(parts, key), "parts": parts}
-        return json.dumps(about, ensure_ascii=False).encode()
+        return json.dumps(stored_digest(self.parts(), key), ensure_ascii=False).encode()
 
     def check(self, stored: bytes | None, key: bytes | None = None) -> DigestCheck:
         """Hold what a file holds against the lines that were given."""
-        given, parts = key is not None, self._parts()
-        if stored is None:
-            return DigestCheck(DigestState.MISSING, given)
-        try:
-            about = json.loads(stored)
-            is_keyed, whole = about["algorithm"] == KEYED, str(about["whole"]).encode()
-            before = {str(name): digest for name, digest in about["parts"].items()}
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return DigestCheck(DigestState.CHANGED, given, (ITSELF,))
-        changed = tuple(name for name in before | parts if before.get(name) != parts.get(name))
-        if changed:
-            # Of a line more or less, every column would tell.
-            return DigestCheck(DigestState.CHANGED, given, (LINES,) if LINES in changed else changed)
-        if given != is_keyed:
-            return DigestCheck(DigestState.KEY_NOT_GIVEN if is_keyed else DigestState.WITHOUT_KEY, given)
-        if hmac.compare_digest(whole, _whole(parts, key).encode()):
-            return DigestCheck(DigestState.MATCHES, given)
-        return DigestCheck(DigestState.WRONG_KEY if is_keyed else DigestState.CHANGED, given, (ITSELF,))
+        return check_parts(self.parts(), stored, key)
 
-    def _parts(self) -> dict[str, str]:
+    def whole(self) -> str:
+        """One digest over all, as anybody can make it."""
+        return _whole(self.parts(), None)
+
+    def parts(self) -> dict[str, str]:
+        """The digest of each column and of each entry of metadata."""
         columns = {f"column {column.name!r}": column.digest() for column in self.columns}
         # Latin-1 makes another text of any other bytes.
         beside = {f"metadata {k.decode('latin-1')!r}": hashlib.sha256(v).hexdigest() for k, v in self.metadata.items()}
@@ -172,6 +158,33 @@ class _Column:
         """Of all cells so far."""
         hashes = (self.present, self.lengths, self.content)
         return hashlib.sha256(self.tag.encode() + b"".join(h.digest() for h in hashes)).hexdigest()
+
+
+def stored_digest(parts: dict[str, str], key: bytes | None) -> dict[str, Any]:
+    """The digests of all parts and the one over them, as plain data."""
+    return {"algorithm": PLAIN if key is None else KEYED, "whole": _whole(parts, key), "parts": parts}
+
+
+def check_parts(parts: dict[str, str], stored: bytes | None, key: bytes | None = None) -> DigestCheck:
+    """Hold the digests of parts against what `stored_digest` said of them, as JSON."""
+    given = key is not None
+    if stored is None:
+        return DigestCheck(DigestState.MISSING, given)
+    try:
+        about = json.loads(stored)
+        is_keyed, whole = about["algorithm"] == KEYED, str(about["whole"]).encode()
+        before = {str(name): digest for name, digest in about["parts"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return DigestCheck(DigestState.CHANGED, given, (ITSELF,))
+    changed = tuple(name for name in before | parts if before.get(name) != parts.get(name))
+    if changed:
+        # Of a line more or less, every column would tell.
+        return DigestCheck(DigestState.CHANGED, given, (LINES,) if LINES in changed else changed)
+    if given != is_keyed:
+        return DigestCheck(DigestState.KEY_NOT_GIVEN if is_keyed else DigestState.WITHOUT_KEY, given)
+    if hmac.compare_digest(whole, _whole(parts, key).encode()):
+        return DigestCheck(DigestState.MATCHES, given)
+    return DigestCheck(DigestState.WRONG_KEY if is_keyed else DigestState.CHANGED, given, (ITSELF,))
 
 
 def with_digest(table: pa.Table, key: bytes | None = None) -> pa.Table:

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from ...errors import DataError, Fault, FcxError, FormatError, also, some
 from ...outcome import as_target
 from ...overrides import Overrides
+from ...storage import Place
 from ...task import Task
 from ..explanation import Effort, Explanation
 from ..frame import as_trained, column_named
 from ..reasons import Status, WhyNot
-from .digest import DIGEST, Digest, DigestCheck
+from .digest import DIGEST, Digest, DigestCheck, check_parts
+from .folder import ITSELF, answer_files, ended_manifest, own_digest
 from .parquet import ASKED, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, about_columns, asked_for, file_schema, is_json
 
 # Certificates of format 2 call `lof` "density"; only `verify` compares it. Formats 2 and 3 have no present scores and
@@ -48,15 +50,15 @@ def task_of(given: Task | Explainer) -> Task:
     return task
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path | str, place: Place) -> None:
     """Refuse a file that is not there, or is of another kind by its name."""
-    if not path.is_file():
+    if not place.is_file:
         raise also(FormatError, FileNotFoundError)(f"there is no file {path}")
-    if path.suffix.lower() in (".csv", ".json"):
+    if place.name.lower().endswith((".csv", ".json")):
         raise FormatError("", [Fault(str(path), "answers are read and verified from .parquet only", AS_PARQUET)])
 
 
-def wordless(path: Path, names: Sequence[str], task: Task) -> FormatError:
+def wordless(path: Path | str, names: Sequence[str], task: Task) -> FormatError:
     """The error about a parquet file without fcxplain's word on what it is."""
     if {column_named(name, task) for name in ("status", "certificate")} <= set(names):
         problem = "was saved again by another program, so what fcxplain wrote beside the table is gone, its digest too"
@@ -65,7 +67,7 @@ def wordless(path: Path, names: Sequence[str], task: Task) -> FormatError:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path | str) -> Iterator[None]:
     """Whatever is wrong with a file's content is a `FormatError` that names it."""
     try:
         yield
@@ -82,7 +84,7 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
     Parameters
     ----------
     path : str or Path
-        What `Explanation.to_parquet` or `FCx.explain_file` wrote.
+        What `Explanation.to_parquet` or `FCx.explain_file` wrote: a file, or a folder with a manifest.
     task : Task or explainer
         Whose model and rules the answers are checked with: a task, or an explainer that was fitted to one.
 
@@ -100,7 +102,7 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
     >>> answer.to_parquet("answers.parquet")  # doctest: +SKIP
     >>> read_answers("answers.parquet", task).counts  # doctest: +SKIP
     """
-    file = AnswerFile(Path(path), task_of(task))
+    file = AnswerFile(path, task_of(task))
     lines = file.lines(file.whole())
     with reading(file.path):
         certificates = [json.loads(text) for text in lines.said["certificate"][lines.answered]]
@@ -148,27 +150,30 @@ def explained(
 
 
 class AnswerFile:
-    """A file of answers for a task, opened: of a format that is known, and with the task's columns."""
+    """A file or a folder of answers for a task, opened: of a format that is known, and with the task's columns."""
 
-    def __init__(self, path: Path, task: Task) -> None:
-        self.path, self.task, self.asked = path, task, ""
-        check_file(path)
-        with reading(path):
-            self.file = pq.ParquetFile(path)
-            word = (self.file.schema_arrow.metadata or {}).get(KEY)
+    def __init__(self, path: str | Path, task: Task) -> None:
+        place = Place.of(path)
+        self.path, self.task, self.asked, self.digests = place.given, task, "", dict[str, Digest]()
+        self.manifest = ended_manifest(place) if place.is_folder else None
+        if self.manifest is None:
+            check_file(self.path, place)
+        self.places = answer_files(path)
+        with reading(self.path), _opened(self.places[0]) as file:
+            self.schema = file.schema_arrow
+        word = (self.schema.metadata or {}).get(KEY)
         if word is None:
-            raise wordless(path, self.file.schema_arrow.names, task)
-        with reading(path):
-            self.about = json.loads(word)
-            self.digest = Digest(self.file.schema_arrow, self.file.metadata.metadata)
+            raise wordless(self.path, self.schema.names, task)
+        with reading(self.path):
+            self.about = json.loads(word) if self.manifest is None else self.manifest
             version = self.about["format"]
         if version not in READ:
             remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
             raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
-        with reading(path):
+        with reading(self.path):
             self._check_word()
         self._check_columns()
-        with reading(path):
+        with reading(self.path):
             self._ask_as_written()
 
     def _ask_as_written(self) -> None:
@@ -195,7 +200,7 @@ class AnswerFile:
 
     def _check_columns(self) -> None:
         """Refuse a file that lacks columns of this task, or has them of another kind; all of them at once."""
-        found, row = self.file.schema_arrow, column_named("row", self.task)
+        found, row = self.schema, column_named("row", self.task)
         known = {f.name: f.type for f in found}
         expected = file_schema(self.task, found.field(row) if row in known else pa.field(row, pa.string()))
         if self.about["format"] < FORMAT:
@@ -214,7 +219,12 @@ class AnswerFile:
     def whole(self) -> pa.Table:
         """All lines."""
         with reading(self.path):
-            return self.file.read(columns=self.columns)
+            return pa.concat_tables(table.replace_schema_metadata(None) for table in self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for place in self.places:
+            with _opened(place) as file:
+                yield file.read(columns=self.columns)
 
     def lines(self, table: pa.Table) -> AnswerLines:
         """Lines of this file, read."""
@@ -237,21 +247,32 @@ class AnswerFile:
 
     def check_digest(self, key: bytes | None) -> DigestCheck:
         """How the file compares with its digest, once `batches` has been through it."""
-        return self.digest.check(self.file.schema_arrow.metadata.get(DIGEST), key)
+        if self.manifest is None:
+            return self.digests[self.places[0].name].check(self.schema.metadata.get(DIGEST), key)
+        parts = {name: digest.whole() for name, digest in self.digests.items()} | {ITSELF: own_digest(self.manifest)}
+        return check_parts(parts, json.dumps(self.manifest.get("digest")).encode(), key)
 
     def _pieces(self, size: int) -> Iterator[pa.Table]:
-        pieces = self.file.iter_batches(batch_size=size)
-        while True:
+        for place in self.places:
             with reading(self.path):
-                piece = next(pieces, None)
-                if piece is None:
-                    return
-                table = pa.Table.from_batches([piece])
-                # Columns that are none of ours count too.
-                self.digest.update(table)
-                table = table.select(self.columns)
-            if table.num_rows:
-                yield table
+                file = _opened(place)
+                digest = self.digests[place.name] = Digest(file.schema_arrow, file.metadata.metadata)
+                pieces = file.iter_batches(batch_size=size)
+            while True:
+                with reading(self.path):
+                    piece = next(pieces, None)
+                    if piece is None:
+                        break
+                    table = pa.Table.from_batches([piece])
+                    # Columns that are none of ours count too.
+                    digest.update(table)
+                    table = table.select(self.columns).replace_schema_metadata(None)
+                if table.num_rows:
+                    yield table
+
+
+def _opened(place: Place) -> pq.ParquetFile:
+    return pq.ParquetFile(place.path, filesystem=place.system)
 
 
 @dataclass(frozen=True, eq=False)

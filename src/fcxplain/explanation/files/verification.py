@@ -144,7 +144,7 @@ class Verification:
         What the file was asked for, if that is not what the task asks for.
     """
 
-    path: Path
+    path: Path | str
     rows: int
     answers: int
     counts: Mapping[str, int]
@@ -214,7 +214,7 @@ def verify(
     rows : DataFrame
         The rows that were asked.
     path : str or Path
-        The file of answers (parquet).
+        The file of answers (parquet), or the folder.
     overrides : DataFrame or mapping, optional
         Those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
     target, target_probability : optional
@@ -246,7 +246,7 @@ def verify(
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
     given = task.relaxed(target=target, target_probability=target_probability)
     asked = {n: v for n, v in asked_for(given).items() if (target, target_probability)[ASKED.index(n)] is not None}
-    audit = _Audit(AnswerFile(Path(path), task), rows, own, frozenset(reasons), asked)
+    audit = _Audit(AnswerFile(path, task), rows, own, frozenset(reasons), asked)
     for table in audit.file.batches():
         audit.look_at(table)
         on_progress(Progress("checking answers", audit.done, len(rows)))

@@ -1,0 +1,133 @@
+"""Past one process: what a row costs with one process and on a Dask cluster of this machine, and the memory it takes.
+
+Each way is the command line in a process of its own, so that CPU time and memory are those of all its processes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...errors import DataError
+from ...explainer import FCx
+from ...progress import OnProgress, Progress, nobody
+from ..report.markdown import number
+from .models import Lines
+
+# Rows of a run, and whether they are answered in one pass; the first is to see what a run costs by itself.
+START = 1_000
+SIZES = ((10**5, False), (10**6, False), (10**7, True))
+# Workers of Dask, or none: one process.
+WAYS = (0, 1, 2)
+# Rows of a file, of which there are several.
+FILE = 100_000
+
+
+@dataclass(frozen=True)
+class LargeRun:
+    """One run from files to a folder: CPU seconds of all processes, those on the clock, peak of the largest process."""
+
+    rows: int
+    quick: bool
+    workers: int
+    seconds: float
+    start: float
+    """CPU seconds of the same run with few rows."""
+    clock: float
+    peak: int
+
+    @property
+    def seconds_per_row(self) -> float:
+        """CPU time that a row costs, beside what a run costs by itself."""
+        return (self.seconds - self.start) / (self.rows - START)
+
+
+def large_runs(
+    fcx: FCx, refused: pd.DataFrame, *, up_to: int, seed: int = 0, on_progress: OnProgress = nobody
+) -> list[LargeRun]:
+    """Ever more rows, drawn from these with replacement, with one process and with one and two workers of Dask."""
+    found = list[LargeRun]()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fcx.save(folder / "model")
+        starts = dict[tuple[bool, int], float]()
+        for rows, quick in _sizes(up_to):
+            if not any(done.quick == quick for done in found):
+                _write_rows(refused, START, folder / "rows", seed)
+                starts |= {(quick, way): _run(folder, way, quick=quick)[0] for way in WAYS}
+            _write_rows(refused, rows, folder / "rows", seed)
+            for way in WAYS:
+                on_progress(Progress(f"{rows:,} rows, {_named(way)}", len(found)))
+                seconds, clock, peak = _run(folder, way, quick=quick)
+                found.append(LargeRun(rows, quick, way, seconds, starts[quick, way], clock, peak))
+    return found
+
+
+def jobs(up_to: int) -> int:
+    """How many runs there are."""
+    return len(_sizes(up_to)) * len(WAYS)
+
+
+def _sizes(up_to: int) -> list[tuple[int, bool]]:
+    return [(rows, quick) for rows, quick in SIZES if rows <= up_to]
+
+
+def _write_rows(table: pd.DataFrame, rows: int, folder: Path, seed: int) -> None:
+    """So many of these rows, in files of at most `FILE`."""
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink()
+    generator, plain = np.random.default_rng(seed), pa.Table.from_pandas(table, preserve_index=False)
+    plain = plain.replace_schema_metadata(None)
+    for number_of, start in enumerate(range(0, rows, FILE)):
+        chosen = generator.integers(0, len(table), min(FILE, rows - start))
+        pq.write_table(plain.take(pa.array(chosen)), folder / f"{number_of:04d}.parquet")
+
+
+def _run(folder: Path, workers: int, *, quick: bool) -> tuple[float, float, int]:
+    """CPU seconds of all processes, seconds on the clock, and the most memory that one of them had."""
+    spread = ["--engine", "dask", "--workers", str(workers)] if workers else []
+    asked = ["--prefer", "sparse", "--overwrite", "--quiet", *(["--quick"] if quick else []), *spread]
+    command = [sys.executable, "-m", "fcxplain", "explain", "model", "rows", "--out", "answers", *asked]
+    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+    begin = time.monotonic()
+    with (folder / "said").open("w+b") as said:
+        process = subprocess.Popen(command, cwd=folder, env=os.environ | single, stdout=said, stderr=said)
+        # What its own children used is in it too, once they have ended.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise DataError(f"a run ended with code {process.returncode}: {(folder / 'said').read_text()}")
+    peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return used.ru_utime + used.ru_stime, time.monotonic() - begin, peak
+
+
+def _named(workers: int) -> str:
+    return f"Dask, {workers} worker{'s' * (workers > 1)}" if workers else "one process"
+
+
+def large_lines(runs: Sequence[LargeRun]) -> Lines:
+    """A table with a line for each run, the head first."""
+    head = ("rows", "answers", "way", "CPU s", "of it start", "microseconds a row", "times one process")
+    return [(*head, "times in all", "seconds on the clock", "peak MB of a process"), *_lines(runs)]
+
+
+def _lines(runs: Sequence[LargeRun]) -> Iterator[tuple[str, ...]]:
+    alone = {(run.rows, run.quick): run for run in runs if not run.workers}
+    for run in runs:
+        base = alone[run.rows, run.quick]
+        ratios = run.seconds_per_row / base.seconds_per_row, run.seconds / base.seconds
+        values = (run.seconds, run.start, 1e6 * run.seconds_per_row, *ratios, run.clock, run.peak / 1e6)
+        texts = (number(v, digits=n) for v, n in zip(values, (1, 1, 1, 2, 2, 0, 0), strict=True))
+        yield f"{run.rows:,}", "one pass" if run.quick else "search", _named(run.workers), *texts
