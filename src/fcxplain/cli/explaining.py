@@ -112,12 +112,12 @@ def _print_reasons(answer: Explanation) -> None:
 
 def _print_table(answer: Explanation, count: int) -> None:
     """The first answers, a change a line."""
-    from ..explanation.wording import marked, short_scores
+    from ..explanation.wording import change_line, marked, short_scores
 
     table = table_of("row", "what changes", "probability" if answer.task.classes else "output", "status")
     for c in map(answer.certificate, range(count)):
         row = one_line(c.row) if c.rank == 1 else f"{one_line(c.row)}, answer {c.rank}"
-        moves = "\n".join(one_line(f"{m.feature}: {m.now} -> {m.then}") for m in c.changes) or "nothing"
+        moves = "\n".join(one_line(change_line(change, c.schema)) for change in c.changes) or "nothing"
         known = "" if c.predicted is None else short_scores(c)
         status = "\n".join([marked(c.status), *(f"- {failure}" for failure in _failures(c))])
         table.add_row(*map(escape, (row, moves, known, status)))
@@ -130,7 +130,8 @@ def _failures(c: Certificate) -> list[str]:
     found += ["an immutable feature must not change"] if not c.immutables_kept else []
     if not c.in_domain:
         return [*found, "a value is outside its domain"]
-    return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
+    names = [str(name) if c.schema is None else c.schema.class_title(name) for name in (c.predicted, c.wanted)]
+    return found if c.valid else [*found, "the model answers {}, not {}".format(*names)]
 
 
 Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]

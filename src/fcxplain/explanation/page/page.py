@@ -18,7 +18,7 @@ from ...rules import in_words
 from ...text import counted
 from ..certificate import written
 from ..reasons import Status
-from ..wording import LONE, UNLIMITED, percent, short, unlimited
+from ..wording import LONE, UNLIMITED, class_words, percent, short, unlimited
 from .cards import Answer, Card, Deck
 from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
@@ -90,7 +90,7 @@ STATUSES = {
 def render(answer: Explanation, *, title: str | None = None, group: str | None = None) -> str:
     """The page for an explanation; `group`, a feature's name, adds how its values fared to the summary."""
     e, deck = answer, Deck(answer)
-    wanted, changes = sorted({short(w) for w in e.wanted.tolist()}), changes_per_answer(e)
+    wanted, changes = sorted({short(class_words(e.task.schema, w)) for w in e.wanted.tolist()}), changes_per_answer(e)
     answers = sum(count for _, count in changes)
     page = (
         _templates()
@@ -130,7 +130,7 @@ def _model(e: Explanation) -> str:
     task, model = e.task, e.task.classifier
     facts = [model.name]
     if model.threshold is not None and not model.parts:
-        facts.append(f"{short(task.classes[1])} from a probability of {model.threshold:g}")
+        facts.append(f"{short(class_words(task.schema, task.classes[1]))} from a probability of {model.threshold:g}")
     if task.target_probability is not None:
         facts.append(f"a probability of {task.target_probability:g} or more is asked for")
     return "; ".join(facts)

@@ -96,7 +96,8 @@ class LevelSpread:
         if code is None:
             return ""
         shared = len(self._counts) > BARS and self._bar_of[code] == BARS - 1
-        return f"{short(value, LABEL - 12)} and others" if shared else short(value, LABEL)
+        title = self.feature.level_title(self.feature.levels[code])
+        return f"{short(title, LABEL - 12)} and others" if shared else short(title, LABEL)
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -120,8 +121,8 @@ class LevelSpread:
     @property
     def ends(self) -> tuple[str, str]:
         """The first and the last level of an order; other levels have no ends."""
-        levels = self.feature.levels
-        return (short(levels[0], LABEL), short(levels[-1], LABEL)) if self.kind == "order" else ("", "")
+        first, last = (short(self.feature.level_title(self.feature.levels[i]), LABEL) for i in (0, -1))
+        return (first, last) if self.kind == "order" else ("", "")
 
     def at(self, value: Any) -> float | None:
         """The middle of the level's bar."""
