@@ -99,6 +99,7 @@ class Worker:
     def __init__(self, command: list[str], *, loud: bool) -> None:
         self.command, self.loud = command, loud
         self.process: Process | None = None
+        self.ending: set[asyncio.Task[int]] = set()
 
     async def start(self) -> None:
         """Begin anew, and wait until the model is loaded."""
@@ -157,10 +158,16 @@ class Worker:
 
     def kill(self) -> None:
         """End the process, whatever it does."""
-        if self.process is not None and self.process.returncode is None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if process.returncode is None:
             with suppress(ProcessLookupError):
-                self.process.kill()
-        self.process = None
+                process.kill()
+        # Its pipes are closed when it is gone.
+        ending = asyncio.get_running_loop().create_task(process.wait())
+        self.ending.add(ending)
+        ending.add_done_callback(self.ending.discard)
 
 
 class Engine:
@@ -185,20 +192,20 @@ class Engine:
             await asyncio.gather(*(worker.start() for worker in self.workers))
             self.about = await self.workers[0].answer("about", {}, LOADING, lambda _: None)
         except Unanswered as error:
-            self.stop()
+            await self.stop()
             raise DataError(error.detail or error.words) from None
         for worker in self.workers:
             self._spawn(self._serve(worker))
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End all processes."""
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for worker in self.workers:
             worker.kill()
-        for job in self._jobs.values():
-            if job.worker is not None and not job.ended.is_set():
-                job.worker.kill()
+        await asyncio.gather(*(ending for worker in self.workers for ending in worker.ending))
 
     @property
     def waiting(self) -> int:

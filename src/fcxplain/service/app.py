@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.exceptions import HTTPException
 
 from .. import __version__
 from ..errors import DataError, Fault
@@ -81,7 +81,7 @@ def application(settings: ServeSettings, *, on_ready: Callable[[Service], None] 
                 on_ready(service)
                 yield
             finally:
-                engine.stop()
+                await engine.stop()
                 if store is not None:
                     store.close()
 
@@ -92,7 +92,7 @@ def application(settings: ServeSettings, *, on_ready: Callable[[Service], None] 
     )  # fmt: skip
     app.include_router(pages.router)
     app.include_router(api.router)
-    for kind in (Refused, Unanswered, StoreFault, HTTPException, StarletteHTTPException, Exception):
+    for kind in (Refused, Unanswered, StoreFault, HTTPException, Exception):
         app.add_exception_handler(kind, pages.failed)
     app.add_exception_handler(RequestValidationError, api.not_valid)  # type: ignore[arg-type]
     gate: dict[str, Any] = {"host": settings.host, "origin": settings.origin}

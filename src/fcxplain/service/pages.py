@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException as AnyHTTPException
 
 from ..errors import Fault, FcxError
 from ..schema import Feature
@@ -549,8 +550,8 @@ async def failed(request: Request, error: Exception) -> Response:
         status, words = FAILED.get(error.kind, 500), error.words
     elif isinstance(error, StoreFault):
         status, words = 507, f"{error} The disk may be full. Nothing was half written."
-    elif isinstance(error, HTTPException):
-        status, words = error.status_code, str(error.detail)
+    elif isinstance(error, AnyHTTPException):
+        status, words = error.status_code, "There is no such page." if error.detail == "Not Found" else str(error.detail)
     else:
         status, words = 500, "Something went wrong here. It was not your fault."
     if request.url.path.startswith(API):

@@ -86,7 +86,7 @@ class Service:
         found.globals |= {
             "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
             "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "WIDE": WIDE, "TALL": TALL, "EYE": EYE,
-            "faults": (), "whole": whole,
+            "faults": (), "job": None, "whole": whole,
         }  # fmt: skip
         return found
 

@@ -28,7 +28,7 @@ from ..explanation.checks import needed_scores
 from ..explanation.page.spread import Spread, spread_of
 from ..explanation.page.summary import obstacle_counts
 from ..explanation.reasons import Obstacle
-from ..explanation.wording import amount, difference, short
+from ..explanation.wording import amount, class_words, difference, short
 from ..progress import Progress
 from ..rules import in_words
 from .answers import HEAD, Data
@@ -119,7 +119,7 @@ class Desk:
 
     def _class_text(self, name: Any) -> str:
         """A class, or a range, as people call it."""
-        return short(name)
+        return short(class_words(self.task.schema, name))
 
     # People
 
