@@ -136,6 +136,10 @@ def _failures(c: Certificate) -> list[str]:
 
 Output = Annotated[Path | None, typer.Option("--out", help="Write answers (.parquet, .csv, .json).")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
+Letters = Annotated[
+    Path | None, typer.Option(help="Write a letter for each person into this folder, in plain words, to print (.html).")
+]
+Language = Annotated[str, typer.Option(help="The language of the letters: en, de, or a file with your own texts.")]
 Group = Annotated[
     str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
 ]
@@ -211,6 +215,8 @@ def explain(
     rows: Rows,
     output: Output = None,
     html: Page = None,
+    letters: Letters = None,
+    language: Language = "en",
     group: Group = None,
     k: Many = 1,
     prefer: Prefer = None,
@@ -244,6 +250,7 @@ def explain(
     from ..explainer import FCx
 
     secret = _checked(output, html, group, key)
+    _check_letters(letters, language)
     with working("loading the model"):
         fcx = FCx.load(model, classifier)
     source = Source.remembered(fcx.source_)
@@ -254,7 +261,14 @@ def explain(
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
-    if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
+    if (
+        output is not None
+        and html is None
+        and letters is None
+        and not skip_missing
+        and _is_parquet(rows)
+        and _is_parquet(str(output))
+    ):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
         return _finish(found, fcx, as_json, strict=strict)
@@ -265,10 +279,14 @@ def explain(
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, on_progress=work.tell, **asked)
     _write(answer, output, html, group, secret)
+    if letters is not None:
+        answer.letters(letters, language=language)
     if as_json:
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
         print_answers(answer, output, html, asked_why=bool(why))
+        if letters is not None:
+            out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
     return _end(answer.counts, strict=strict)
 
 
@@ -294,6 +312,15 @@ def _checked(output: Path | None, html: Path | None, group: str | None, key: Pat
         problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
         raise DataError("", [Fault(f"--key {key}", problem, remedy)])
     return secret
+
+
+def _check_letters(folder: Path | None, language: str) -> None:
+    """Refuse what could not be written before the work."""
+    from ..explanation.page.letter import words_in
+
+    words_in(language)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise DataError("", [Fault(f"--letters {folder}", "is a file", "Name a folder.")])
 
 
 def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:

@@ -93,7 +93,7 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
     wanted, changes = sorted({short(class_words(e.task.schema, w)) for w in e.wanted.tolist()}), changes_per_answer(e)
     answers = sum(count for _, count in changes)
     page = (
-        _templates()
+        templates()
         .get_template("page.html")
         .render(
             e=e,
@@ -117,8 +117,8 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
             cards=list(islice(deck, PLAIN)),
             more=max(0, len(deck) - PLAIN),
             data=json_block(_data(deck)),
-            css=_part("page.css"),
-            js=_part("page.js"),
+            css=part("page.css"),
+            js=part("page.js"),
         )
     )
     # What no file can hold.
@@ -137,7 +137,7 @@ def _model(e: Explanation) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
     """The page's templates, in which whatever is not ours is escaped."""
     # Loaded only by who makes a page.
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -154,7 +154,8 @@ def _templates() -> Environment:
     return found
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """A file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
