@@ -32,7 +32,8 @@ ORDER = (
     ("methods", "plots"),
     ("benchmark",),
     ("demo",),
-    ("cli", "service"),
+    ("service",),
+    ("cli",),
     ("__main__",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -49,10 +50,12 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli"},
     "lark": {"rules", "causal"},
-    "jinja2": {"explanation"},
+    "jinja2": {"explanation", "service"},
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
     "pooch": {"datasets"},
+    "fastapi": {"service"},
+    "cryptography": {"service"},
 }
 NOT_IN = {"pandas": {"causal"}}
 

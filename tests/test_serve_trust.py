@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 import time
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from fcxplain.errors import DataError
+from fcxplain.service.answers import Unanswered, Worker
 from fcxplain.service.app import ServeSettings
 from fcxplain.service.receipts import Signer, is_signed, read_receipt
 from fcxplain.service.sessions import Sessions
@@ -91,7 +93,13 @@ def test_paths_with_tricks_are_no_paths(path):
         async def send(message):
             status.append(message.get("status"))
 
-        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": [(b"host", b"localhost")]}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "headers": [(b"host", b"localhost")],
+        }
         await gate()(scope, None, send)
 
     asyncio.run(once())
@@ -120,7 +128,13 @@ def test_a_request_that_never_arrives_is_given_up():
     async def send(message):
         sent.append(message.get("status"))
 
-    scope = {"type": "http", "method": "POST", "path": "/new", "raw_path": b"/new", "headers": [(b"host", b"localhost")]}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/new",
+        "raw_path": b"/new",
+        "headers": [(b"host", b"localhost")],
+    }
     asyncio.run(gate(Limits(slowest=0.05))(scope, never, send))
     assert sent[0] == 408
 
@@ -175,6 +189,39 @@ def test_without_a_token_nobody_else_can_be_let_in():
     assert ServeSettings("model", host="0.0.0.0", token=SECRET).host == "0.0.0.0"
 
 
+# Workers that misbehave
+
+READY = "import struct, sys, time; o = sys.stdout.buffer; r = b'{\"result\": 1}'; o.write(struct.pack('>I', len(r)) + r); o.flush(); "
+
+
+def answered_by(code: str, seconds: float = 5.0):
+    """What becomes of a question to a process that says it is ready, and then does something else."""
+
+    async def once():
+        worker = Worker([sys.executable, "-c", READY + code], loud=False)
+        try:
+            return await worker.answer("ask", {}, seconds, lambda _: None), worker
+        finally:
+            worker.kill()
+            await asyncio.gather(*worker.ending)
+
+    return asyncio.run(once())
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("time.sleep(60)", "time"), ("sys.exit(3)", "crash"), ("o.write(b'abc')", "crash")]
+)
+def test_a_worker_that_hangs_ends_or_breaks_off_is_given_up(code, kind):
+    with pytest.raises(Unanswered) as error:
+        answered_by(code, 0.3 if kind == "time" else 5.0)
+    assert error.value.kind == kind
+    assert "secret" not in error.value.words
+
+
+def test_a_worker_that_answers_is_heard():
+    assert answered_by("o.write(struct.pack('>I', len(r)) + r); o.flush(); time.sleep(60)")[0] == 1
+
+
 # The store
 
 
@@ -211,12 +258,16 @@ def test_what_is_no_receipt_is_refused_in_words():
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path):
     store = Store(tmp_path / "a.db", largest=60_000)
-    kept = []
-    with pytest.raises(StoreFault, match="Nothing was kept"):
+    kept: list[str] = []
+
+    def fill():
         for _ in range(100):
             one = receipt(store.signer, filler="x" * 3_000)
             store.keep(one)
             kept.append(one["id"])
+
+    with pytest.raises(StoreFault, match="Nothing was kept"):
+        fill()
     assert kept
     assert {entry.id for entry in store.entries()} == set(kept)
     store.delete(key=kept[0])

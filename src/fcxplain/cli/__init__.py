@@ -35,6 +35,7 @@ app.command()(models.graph)
 rules_app.command("suggest")(rules_suggest)
 app.add_typer(rules_app, name="rules")
 app.add_typer(serving.store_app, name="store")
+bench_app.command("serve")(serving.bench_serve)
 app.add_typer(bench_app, name="bench")
 
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from .console import Json, Seed, err, out, print_json, table_of
+from .serving import need_extra, open_page
 
 if TYPE_CHECKING:
     from ..demo import Demo
@@ -22,6 +23,8 @@ def demo(
     rows: Annotated[int | None, typer.Option(min=100, help="At most so many rows of the data; quicker.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Open the page that answers when it is done.")] = False,
+    port: Annotated[int, typer.Option(help="With --serve, the port; 0 takes a free one.")] = 8000,
 ) -> None:
     """Do the main job on the embedded Adult data.
 
@@ -30,15 +33,18 @@ def demo(
 
     Example: fcxplain demo --out fcxplain-demo
     """
-    from ..demo import run
+    if serve:
+        need_extra()
+        from ..service.app import ServeSettings
+    from ..demo import DATA, run
     from .training import TrainingProgress
 
     _check_folder(output)
     with TrainingProgress(err, then="explaining everybody who is refused") as progress:
         found = run(output, seed, [progress], progress.tell, rows=rows)
-    if as_json:
-        return print_json(_data(found))
-    return _print(found)
+    print_json(_data(found)) if as_json else _print(found)
+    if serve:
+        open_page(ServeSettings(str(found.model), DATA, port=port, store=output / "answers.db"))
 
 
 def _check_folder(output: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -14,9 +14,12 @@ from ..text import counted
 from .console import Json, err, one_line, out, print_json, table_of
 from .manners import App
 from .models import CalledBy, Model, OwnClassifier
+from .progress import working
 
 if TYPE_CHECKING:
+    from ..service.app import ServeSettings
     from ..service.service import Service
+    from ..service.store import Store
 
 NEEDED = ("fastapi", "uvicorn", "cryptography", "multipart")
 Host = Annotated[str, typer.Option(help="Where to listen. Anything but this machine needs a token.")]
@@ -35,18 +38,21 @@ def need_extra() -> None:
 
 def serve(
     model: Model,
-    rows: Annotated[str | None, typer.Option(help="People to choose from: a CSV or parquet file, or a data set.")] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="People to choose from: a CSV or parquet file, or a data set.")
+    ] = None,
     index: CalledBy = None,
     classifier: OwnClassifier = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="FCXPLAIN_TOKEN", help="What people and programs must know; 16 letters or more.")
+        str | None,
+        typer.Option(envvar="FCXPLAIN_TOKEN", help="What everybody must know, 16 letters or more."),
     ] = None,
     origin: Annotated[
         str | None, typer.Option(help="The address that a proxy gives it, e.g. https://answers.example.org.")
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="The file for receipts that are kept; none are without it.")] = None,
+    store: Annotated[Path | None, typer.Option(help="The file for receipts; without it none are kept.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that answer; each holds the model.")] = 2,
     seconds: Annotated[float, typer.Option(min=1, help="What one question may take.")] = 60.0,
     log_values: Annotated[
@@ -64,25 +70,52 @@ def serve(
     from ..service.app import ServeSettings
     from ..service.trust import Limits
 
-    settings = ServeSettings(
-        str(model), rows, index, classifier, host, port, token, origin, store, workers, log_values, Limits(seconds=seconds)
-    )  # fmt: skip
-    open_page(settings)
+    limits = Limits(seconds=seconds)
+    where: dict[str, Any] = {"host": host, "port": port, "token": token, "origin": origin, "store": store}
+    how: dict[str, Any] = {"workers": workers, "loud": log_values, "limits": limits}
+    open_page(ServeSettings(str(model), rows, index, classifier, **where, **how))
 
 
-def open_page(settings: object) -> None:
+def open_page(settings: ServeSettings) -> None:
     """Serve until Ctrl-C."""
-    from ..service.app import ServeSettings, run
+    from ..service.app import run
 
-    assert isinstance(settings, ServeSettings)
     err.print("loading the model ...", highlight=False)
 
     def ready(service: Service, address: str) -> None:
-        people = f", {counted(len(service.people), 'person').replace('persons', 'people')}" if len(service.people) else ""
+        people = (
+            f", {counted(len(service.people), 'person').replace('persons', 'people')}" if len(service.people) else ""
+        )
         kept = f"; receipts go to {settings.store}" if settings.store else "; nothing is stored"
         out.print(f"open {address}{people}{escape(kept)}. Ctrl-C ends it.", highlight=False, soft_wrap=True)
 
     run(settings, on_ready=ready)
+
+
+def bench_serve(
+    model: Model,
+    rows: Annotated[str, typer.Option(help="The people who are asked about: a file, or a data set's name.")],
+    people: Annotated[int, typer.Option(min=1, help="People who work at once.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="For how long.")] = 20.0,
+    pause: Annotated[float, typer.Option(min=0, help="Seconds that somebody reads before the next wish.")] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Measure how soon a changed wish has its new, verified answer, with many people at once.
+
+    A server is started on this machine, and stopped again; nothing else is ever asked.
+
+    Example: fcxplain bench serve fcxplain-demo/model --rows adult --people 20
+    """
+    need_extra()
+    from ..service.load import measured
+
+    with working(f"{people} people at work for {seconds:.0f} seconds"):
+        found = measured(str(model), rows, people=people, seconds=seconds, pause=pause)
+    if as_json:
+        return print_json(vars(found))
+    out.print(f"{found.answers:,} wishes answered, {found.failures} failures", highlight=False)
+    said = f"median {found.median:.0f} ms, 95 % within {found.p95:.0f} ms, longest {found.longest:.0f} ms"
+    return out.print(f"{said}; a page and all it needs: {found.first_paint / 1e3:.0f} kB", highlight=False)
 
 
 @store_app.command("list")
@@ -134,14 +167,10 @@ def store_delete(
     out.print(f"{counted(gone, 'receipt')} deleted", highlight=False)
 
 
-def _store(path: Path) -> _Store:
+def _store(path: Path) -> Store:
     need_extra()
     from ..service.store import Store
 
     if not path.is_file():
         raise DataError("", [Fault(str(path), "is not there", "Name the file that `serve --store` wrote.")])
     return Store(path)
-
-
-if TYPE_CHECKING:
-    from ..service.store import Store as _Store

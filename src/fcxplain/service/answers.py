@@ -54,7 +54,7 @@ class Unanswered(Exception):
 
 
 @dataclass(eq=False)
-class Job:
+class Pending:
     """A question, and how far it is."""
 
     key: str
@@ -87,7 +87,11 @@ class Job:
         if self.worker is None:
             return "Waiting: others asked before."
         if p.get("total"):
-            far = f"{p['done'] / p['total']:.0%} of {p['total']:,} people" if self.do == "table" else f"{p['done'] / p['total']:.0%}"
+            far = (
+                f"{p['done'] / p['total']:.0%} of {p['total']:,} people"
+                if self.do == "table"
+                else f"{p['done'] / p['total']:.0%}"
+            )
             return f"{str(p['stage']).replace('rows', 'people').capitalize()}: {far}, {passed} seconds."
         tried = f"{p['tried']:,} possibilities tried, " if p.get("tried") else ""
         return f"Looking for ways: {tried}{passed} seconds."
@@ -174,15 +178,21 @@ class Engine:
     """The workers of one model, and the questions to them."""
 
     def __init__(
-        self, model: str, classifier: str | None = None, *, workers: int = 2, limits: Limits | None = None, loud: bool = False
+        self,
+        model: str,
+        classifier: str | None = None,
+        *,
+        workers: int = 2,
+        limits: Limits | None = None,
+        loud: bool = False,
     ) -> None:
         command = [sys.executable, "-m", __package__ + ".worker", model, *([classifier] if classifier else [])]
         self.limits = limits or Limits()
         self.workers = [Worker(command, loud=loud) for _ in range(workers)]
         # Tables get a process of their own, which ends with them, so that nobody waits for one.
         self._apart, self._one_table = lambda: Worker(command, loud=loud), asyncio.Semaphore(1)
-        self._line: asyncio.Queue[Job] = asyncio.Queue()
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._line: asyncio.Queue[Pending] = asyncio.Queue()
+        self._jobs: OrderedDict[str, Pending] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self.about: Data = {}
 
@@ -212,8 +222,8 @@ class Engine:
         """Questions that no worker has begun with."""
         return self._line.qsize()
 
-    def job(self, do: str, asked: Data, *, again: bool = False) -> Job:
-        """A question, begun if nobody asks it at this moment and nobody has; `again` if one that was stopped is meant."""
+    def job(self, do: str, asked: Data, *, again: bool = False) -> Pending:
+        """A question, begun if nobody asks it now and nobody has; `again` also if it was stopped."""
         key = fingerprint(do, json.dumps(asked, sort_keys=True, default=str))[:32]
         known = self._jobs.get(key)
         if known is not None and not (known.failure is not None and (again or known.failure.kind != "cancelled")):
@@ -221,7 +231,7 @@ class Engine:
             return known
         if self.waiting >= self.limits.waiting:
             raise Unanswered("busy")
-        job = Job(key, do, asked, self.limits.table_seconds if do == "table" else self.limits.seconds)
+        job = Pending(key, do, asked, self.limits.table_seconds if do == "table" else self.limits.seconds)
         self._jobs[key] = job
         self._forget()
         if do == "table":
@@ -230,7 +240,7 @@ class Engine:
             self._line.put_nowait(job)
         return job
 
-    def known(self, key: str) -> Job | None:
+    def known(self, key: str) -> Pending | None:
         """A question by its key, as long as it is remembered."""
         return self._jobs.get(key)
 
@@ -238,11 +248,11 @@ class Engine:
         """Ask, and wait for the answer, however long that takes."""
         return answered(await self._ended(self.job(do, asked)))
 
-    async def _ended(self, job: Job) -> Job:
+    async def _ended(self, job: Pending) -> Pending:
         await job.ended.wait()
         return job
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: Pending) -> None:
         """Stop a question: at once if it waits, else when the worker hears it, else with the worker."""
         worker = job.worker
         if worker is not None and not job.ended.is_set():
@@ -269,7 +279,7 @@ class Engine:
             if not job.ended.is_set():
                 await self._run(job, worker)
 
-    async def _serve_apart(self, job: Job) -> None:
+    async def _serve_apart(self, job: Pending) -> None:
         async with self._one_table:
             if not job.ended.is_set():
                 worker = self._apart()
@@ -278,7 +288,7 @@ class Engine:
                 finally:
                     worker.kill()
 
-    async def _run(self, job: Job, worker: Worker) -> None:
+    async def _run(self, job: Pending, worker: Worker) -> None:
         job.worker, job.begun = worker, time.monotonic()
         try:
             job.end(await worker.answer(job.do, job.asked, job.seconds, job.progress.update))
@@ -292,7 +302,7 @@ class Engine:
             job.worker = None
 
 
-def answered(job: Job) -> Data:
+def answered(job: Pending) -> Data:
     """The answer of a question that has ended."""
     if job.failure is not None:
         raise job.failure
@@ -300,7 +310,7 @@ def answered(job: Job) -> Data:
     return job.result
 
 
-def _kill_if_deaf(job: Job, worker: Worker) -> None:
+def _kill_if_deaf(job: Pending, worker: Worker) -> None:
     """A worker that is still at a question that was stopped will not hear of it: the model hangs."""
     if job.worker is worker:
         worker.kill()

@@ -217,7 +217,9 @@ async def health(request: Request) -> Any:
 
 async def not_valid(request: Request, error: RequestValidationError) -> Response:
     """All that is wrong with a request, without repeating its values."""
-    said = [f"{'.'.join(str(part) for part in fault['loc'] if part != 'body')}: {fault['msg']}" for fault in error.errors()]
+    said = [
+        f"{'.'.join(str(part) for part in fault['loc'] if part != 'body')}: {fault['msg']}" for fault in error.errors()
+    ]
     if request.url.path.startswith(API):
         return Response(json.dumps({"error": "; ".join(said)}), 422, media_type="application/json")
     return Response(WORDS["fault"], 404, media_type="text/plain")

@@ -32,8 +32,8 @@ ABOUT = "The same answers as the pages, as JSON. Every way was checked with the 
 class ServeSettings:
     """What a server is started with.
 
-    rows: a file of people, and `index` the column that they are called by. origin: the address under which a proxy makes
-    it known. loud: what the model prints goes to standard error, though it may be about people.
+    rows: a file of people, and `index` the column that they are called by. origin: the address under which a proxy
+    makes it known. loud: what the model prints goes to standard error, though it may be about people.
     """
 
     model: str
@@ -55,7 +55,9 @@ class ServeSettings:
             remedy = "Give one (--token, or FCXPLAIN_TOKEN), or leave --host out."
             faults.append(Fault(f"host {self.host}", "others can reach it, so that it needs a token", remedy))
         if self.token is not None and len(self.token) < SHORTEST:
-            faults.append(Fault("token", f"is too short to keep anybody out: {SHORTEST} letters at least", "Choose another."))
+            faults.append(
+                Fault("token", f"is too short to keep anybody out: {SHORTEST} letters at least", "Choose another.")
+            )
         if self.origin is not None and not self.origin.startswith(("http://", "https://")):
             faults.append(Fault(f"origin {self.origin}", "is no address", "Write e.g. https://answers.example.org."))
         if faults:
@@ -139,7 +141,9 @@ def run(settings: ServeSettings, *, on_ready: Callable[[Service, str], None]) ->
 def _bound(host: str, port: int) -> socket.socket:
     """A socket there, or a word about who has it."""
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256)
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
+        )
     except OSError as error:
         problem = f"cannot listen there ({error.strerror or error})"
         raise DataError("", [Fault(f"{host}:{port}", problem, "Choose another --port, or 0 for any.")]) from error

@@ -17,8 +17,9 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from ..errors import Fault, FcxError
+from ..explanation.page.letter import languages
 from ..schema import Feature
-from .answers import Job, Unanswered, answered
+from .answers import Pending, Unanswered, answered
 from .people import LONGEST, People, Person, read_values
 from .receipts import read_receipt
 from .service import Service
@@ -100,7 +101,7 @@ def asked_of(session: Session, person: Person) -> dict[str, Any]:
     return {"label": person.label, "values": dict(person.values), "wishes": wishes, "k": WAYS}
 
 
-async def asked(request: Request, person: Person) -> Job:
+async def asked(request: Request, person: Person) -> Pending:
     """The question about a person, ended or not; a page waits a moment for it."""
     service = service_of(request)
     job = service.engine.job("ask", asked_of(session_of(request), person))
@@ -181,7 +182,11 @@ def _lifting(item: object) -> tuple[str, Any, str | None]:
         name, needed, side = json.loads(str(item))
     except (ValueError, TypeError, RecursionError):
         raise Refused(400, "This cannot be read.") from None
-    return str(name), needed if isinstance(needed, str | int | float) else None, side if side in ("low", "high") else None
+    return (
+        str(name),
+        needed if isinstance(needed, str | int | float) else None,
+        side if side in ("low", "high") else None,
+    )
 
 
 @router.post("/person/{key}/stop")
@@ -264,11 +269,19 @@ def _way(answer: Mapping[str, Any], rank: int) -> dict[str, Any]:
 
 @router.get("/person/{key}/letter/{rank}")
 async def letter(request: Request, key: str, rank: int, language: str = "en") -> Response:
-    """A way as a letter to print."""
+    """A way as a letter to print; 0 for all of them."""
     service, who = service_of(request), person_of(request, key)
-    data = asked_of(session_of(request), who)
-    answer = await service.engine.answer("ask", data)
-    return page(request, "letter.html", person=who, answer=answer, way=_way(answer, rank))
+    if language not in languages():
+        raise HTTPException(404, f"There are letters in {', '.join(languages())}.")
+    asking = asked_of(session_of(request), who) | {"rank": rank, "language": language}
+    return stating_policy((await service.engine.answer("letter", asking))["html"])
+
+
+def stating_policy(text: str) -> HTMLResponse:
+    """A page of the library's, under the policy that it states itself."""
+    own = OWN_POLICY.search(text)
+    policy = f"{own[1] if own else POLICY}; frame-ancestors 'none'; sandbox allow-scripts allow-modals"
+    return HTMLResponse(text, headers={"content-security-policy": policy})
 
 
 @router.post("/person/{key}/keep/{rank}")
@@ -409,7 +422,7 @@ async def many(request: Request) -> Response:
 class Table:
     """A table that was sent, and what became of it."""
 
-    def __init__(self, key: str, folder: Path, job: Job) -> None:
+    def __init__(self, key: str, folder: Path, job: Pending) -> None:
         self.key, self.folder, self.job = key, folder, job
         self._people: People | None = None
 
@@ -481,9 +494,7 @@ async def report(request: Request, key: str) -> Response:
     table = table_of(request, key)
     answered(table.job)
     text = await asyncio.to_thread((table.folder / "report.html").read_text, "utf-8")
-    own = OWN_POLICY.search(text)
-    policy = f"{own[1] if own else POLICY}; frame-ancestors 'none'; sandbox allow-scripts allow-modals"
-    return HTMLResponse(text, headers={"content-security-policy": policy})
+    return stating_policy(text)
 
 
 @router.get("/many/{key}/answers.parquet")
@@ -551,7 +562,10 @@ async def failed(request: Request, error: Exception) -> Response:
     elif isinstance(error, StoreFault):
         status, words = 507, f"{error} The disk may be full. Nothing was half written."
     elif isinstance(error, AnyHTTPException):
-        status, words = error.status_code, "There is no such page." if error.detail == "Not Found" else str(error.detail)
+        status, words = (
+            error.status_code,
+            "There is no such page." if error.detail == "Not Found" else str(error.detail),
+        )
     else:
         status, words = 500, "Something went wrong here. It was not your fault."
     if request.url.path.startswith(API):

@@ -41,9 +41,10 @@ class People:
     def of(cls, table: Mapping[str, Any], prefix: str = "p") -> People:
         """From what the worker read: labels, columns, and what the model says of each."""
         names, columns = list(table["columns"]), list(table["columns"].values())
-        lines = zip(table["labels"], zip(*columns, strict=True), table["status"], table["score"], strict=True)
+        named = [f"Person {label}" if str(label).isdigit() else str(label) for label in table["labels"]]
+        lines = zip(named, zip(*columns, strict=True), table["status"], table["score"], strict=True)
         found = tuple(
-            Person(f"{prefix}{i}", str(label)[:LONGEST], dict(zip(names, values, strict=True)), status, score)
+            Person(f"{prefix}{i}", label[:LONGEST], dict(zip(names, values, strict=True)), status, score)
             for i, (label, values, status, score) in enumerate(lines)
         )
         return cls(found, {person.key: person for person in found})
@@ -59,7 +60,9 @@ class People:
 
 def read_values(given: Mapping[str, Any], schema: Schema) -> tuple[dict[str, Any], list[Fault]]:
     """A person's values, and everything that is wrong with them. A value that is empty is missing."""
-    faults = [Fault(f"value {n!r}", "is of no feature", did_you_mean(n, schema.names)) for n in given if n not in schema]
+    faults = [
+        Fault(f"value {n!r}", "is of no feature", did_you_mean(n, schema.names)) for n in given if n not in schema
+    ]
     absent = [f.name for f in schema if f.name not in given]
     if absent:
         faults.append(Fault("the values", f"lack {some(absent, len(absent))}", "Give one for every feature."))
@@ -81,8 +84,8 @@ def read_value(feature: Feature, given: Any, *, present: bool = False) -> tuple[
     try:
         return _number(feature, given)
     except (ValueError, OverflowError):
-        example = "2026-12-31" if feature.kind == "date" else "40"
-        return None, Fault(feature.title, f"{str(given)!r} is no {'date' if feature.kind == 'date' else 'number'}", f"Write e.g. {example}.")
+        what, example = ("date", "2026-12-31") if feature.kind == "date" else ("number", "40")
+        return None, Fault(feature.title, f"{str(given)!r} is no {what}", f"Write e.g. {example}.")
 
 
 def _level(feature: Feature, given: Any, present: bool) -> tuple[Any, Fault | None]:

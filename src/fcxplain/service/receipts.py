@@ -78,7 +78,9 @@ def read_receipt(text: str | bytes) -> dict[str, Any]:
         raise FormatError(f"this receipt has format {found.get('format')!r}; this version reads {FORMAT}")
     odd = [name for name, kind in parts.items() if not isinstance(found.get(name), kind)]
     if odd:
-        raise FormatError(f"this receipt cannot be read: {', '.join(odd)} {'is' if len(odd) == 1 else 'are'} not as written")
+        raise FormatError(
+            f"this receipt cannot be read: {', '.join(odd)} {'is' if len(odd) == 1 else 'are'} not as written"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Service: what all pages share. The engine, the people, the store, the sessions, and how things are worded and drawn."""
+"""Service: what all pages share. Engine, people, store and sessions, and how things are worded and drawn."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ WIDE, TALL, EYE = 240, 44, 6
 # How an effort is called where it is chosen.
 EFFORT_WORDS = {"easy": "easy", "usual": "possible", "hard": "hard", "very_hard": "very hard", "fixed": "cannot change"}
 assert set(EFFORT_WORDS) == set(EFFORTS)
+# A status in words for everybody.
+PLAIN = {
+    "verified": "has a way",
+    "already": "nothing to change",
+    "impossible": "no way, proved",
+    "not_found": "no way found",
+    "timed_out": "not finished",
+    "best_effort": "fails a check",
+    "unreadable": "cannot be read",
+}
 
 
 @dataclass(eq=False)
@@ -82,11 +92,12 @@ class Service:
             loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
-        found.filters |= {"counted": counted, "short": short, "score": score, "listed": listed, "plain_status": plain_status}
+        found.filters |= {"counted": counted, "short": short, "score": score, "listed": listed}
+        found.filters |= {"plain_status": lambda status: PLAIN.get(status, status)}
         found.globals |= {
             "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
-            "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "WIDE": WIDE, "TALL": TALL, "EYE": EYE,
-            "faults": (), "job": None, "whole": whole,
+            "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "whole": whole,
+            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
         }  # fmt: skip
         return found
 
@@ -115,12 +126,6 @@ def score(value: float | None, is_number: bool = False) -> str:
 def listed(things: list[str], last: str = "and") -> str:
     """Things in a sentence."""
     return things[0] if len(things) == 1 else f"{', '.join(things[:-1])} {last} {things[-1]}" if things else ""
-
-
-def plain_status(status: str) -> str:
-    """A status in words for everybody."""
-    return {"verified": "has a way", "already": "nothing to change", "impossible": "no way, proved", "not_found": "no way found",
-            "timed_out": "not finished", "best_effort": "fails a check", "unreadable": "cannot be read"}.get(status, status)  # fmt: skip
 
 
 def bars(heights: list[int]) -> str:

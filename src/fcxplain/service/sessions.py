@@ -1,4 +1,4 @@
-"""Sessions: what the server knows of one browser. In memory alone, forgotten when idle, never more than a few hundred."""
+"""Sessions: what the server knows of one browser. In memory alone, forgotten when idle, never more than a few."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class StoreFault(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class KeptReceipt:
     """A receipt that is kept."""
 
     id: str
@@ -58,7 +58,9 @@ class Store:
             self.signer = Signer(self._private_key())
         except sqlite3.Error as error:
             self._db.close()
-            raise DataError("", [Fault(str(path), f"cannot be used as a store ({error})", "Name another file.")]) from error
+            raise DataError(
+                "", [Fault(str(path), f"cannot be used as a store ({error})", "Name another file.")]
+            ) from error
 
     def close(self) -> None:
         """End the connection; nothing is lost without it."""
@@ -79,12 +81,12 @@ class Store:
         with self._faults("kept"), self._writing():
             self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", line)
 
-    def entries(self, person: str | None = None) -> list[Entry]:
+    def entries(self, person: str | None = None) -> list[KeptReceipt]:
         """What is kept, of everybody or of one person, the newest first."""
         where, given = ("", ()) if person is None else ("WHERE person = ?", (person,))
         with self._faults("read"), self._lock:
             found = self._db.execute(f"SELECT id, person, issued FROM entries {where} ORDER BY issued DESC, id", given)
-            return [Entry(*line) for line in found]
+            return [KeptReceipt(*line) for line in found]
 
     def receipt(self, key: str) -> dict[str, Any] | None:
         """One receipt as it was shown; None if there is none."""
@@ -135,6 +137,10 @@ def _opened(path: Path) -> sqlite3.Connection:
             db.execute(f"PRAGMA {pragma}")
         db.executescript(TABLES)
     except (OSError, sqlite3.Error) as error:
-        told = getattr(error, "strerror", None) or error
-        raise DataError("", [Fault(str(path), f"cannot be used as a store ({told})", "Name another file.")]) from error
+        raise _no_store(path, error) from error
     return db
+
+
+def _no_store(path: Path, error: Exception) -> DataError:
+    told = getattr(error, "strerror", None) or error
+    return DataError("", [Fault(str(path), f"cannot be used as a store ({told})", "Name another file.")])

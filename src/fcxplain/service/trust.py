@@ -48,6 +48,10 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+REFUSAL = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{said}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/static/page.css"></head>
+<body><main><h1>{said}</h1><p><a href="/">Back to the start</a></p></main></body></html>"""
 # Addresses of which the pace is remembered.
 ADDRESSES = 10_000
 
@@ -177,7 +181,9 @@ class Gate:
         finally:
             # The route, never the path or a value in it.
             route = getattr(scope.get("route"), "path", "-")
-            logger.info("%s %s %s %.0f ms", scope["method"], route, *told[:1] or ["-"], 1e3 * (time.monotonic() - begun))
+            logger.info(
+                "%s %s %s %.0f ms", scope["method"], route, *told[:1] or ["-"], 1e3 * (time.monotonic() - begun)
+            )
 
     async def _admitted(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         address = (scope.get("client") or ("", 0))[0]
@@ -279,7 +285,7 @@ async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
         kind, text = "application/json", json.dumps({"error": refusal.words})
     else:
         kind, said = "text/html; charset=utf-8", escape(refusal.words)
-        text = f'<!doctype html><html lang="en"><title>{said}</title><link rel="stylesheet" href="/static/page.css"><main><h1>{said}</h1><p><a href="/">Back to the start</a></p></main></html>'
+        text = REFUSAL.format(said=said)
     headers = {"content-type": kind} | refusal.headers
     start = {"type": "http.response.start", "status": refusal.status}
     await send(start | {"headers": [(n.encode(), v.encode()) for n, v in headers.items()]})

@@ -68,7 +68,9 @@ def read_wishes(given: Mapping[str, Any], schema: Schema, fixed: Iterable[str]) 
 def _read_wish(feature: Feature, said: Mapping[str, Any]) -> tuple[Wish, list[Fault]]:
     place, faults = f"wish {feature.name!r}", list[Fault]()
     known = ("effort", "levels") if feature.is_category else ("effort", "low", "high")
-    faults += [Fault(place, f"{key!r} is not known here", f"Give {', '.join(known)}.") for key in said if key not in known]
+    faults += [
+        Fault(place, f"{key!r} is not known here", f"Give {', '.join(known)}.") for key in said if key not in known
+    ]
     effort = said.get("effort", "usual")
     if effort not in EFFORTS:
         faults.append(Fault(place, f"{effort!r} is no effort", f"They are {', '.join(EFFORTS)}."))
@@ -156,5 +158,3 @@ def _sentence(feature: Feature, wish: Wish, now: Any) -> str:
     if wish.high is not None:
         parts.append(f"at most {amount(feature, wish.high)}")
     return f"{feature.title}: {', '.join(parts)}"
-
-

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 from typing import IO, Any
@@ -29,8 +30,11 @@ from ..explanation.page.spread import Spread, spread_of
 from ..explanation.page.summary import obstacle_counts
 from ..explanation.reasons import Obstacle
 from ..explanation.wording import amount, class_words, difference, short
+from ..overrides import Overrides
 from ..progress import Progress
-from ..rules import in_words
+from ..rules import in_words, notation, parse_rules
+from ..schema.personal import is_inborn, is_personal
+from ..task import Task
 from .answers import HEAD, Data
 from .receipts import held_against
 from .wishes import Wishes, difficulties, own_rules, read_wishes
@@ -61,11 +65,22 @@ def receive(stream: IO[bytes]) -> Data | None:
     return found
 
 
+def _guards(task: Task) -> list[str]:
+    """Rules that keep what is inborn or personal as it is, where nothing else does."""
+    personal = [f for f in task.schema if f.name not in task.frozen and (is_inborn(f) or is_personal(f))]
+    names = [notation.name(f.name, task.schema) for f in personal]
+    return [f"{name}' == {name}" for name in names]
+
+
 class Desk:
     """Answers questions about one model. Each method takes plain data, and gives plain data."""
 
     def __init__(self, fcx: FCx, tell: Callable[[Data], None]) -> None:
-        self.fcx, self.task, self.tell = fcx, fcx.task_, tell
+        self.fcx, self.tell = fcx, tell
+        self.guards = _guards(fcx.task_)
+        # Nobody is advised to change what is personal, whatever the schema says.
+        rules = (*fcx.task_.rules, *parse_rules(self.guards, fcx.task_.schema))
+        self.task = fcx.task_ = fcx.task_.relaxed(rules=rules) if self.guards else fcx.task_
         self.cancelled = False
         self._spreads: dict[str, Spread] = {}
         self._tried, self._told = 0, 0.0
@@ -159,11 +174,14 @@ class Desk:
         which = np.argsort(e.rank, kind="stable")
         certificates = issued(e, which, np.full(len(which), np.nan))
         answers = cells(e.answers, self.task.schema)
-        ways = [self._way(c, {n: column[i] for n, column in answers.items()}) for c, i in zip(certificates, which, strict=True)]
+        ways = [
+            self._way(c, {n: column[i] for n, column in answers.items()})
+            for c, i in zip(certificates, which, strict=True)
+        ]
         return self._now(e) | {
             "ways": ways,
             "why": self._why(e.reasons.get(0), asked, own),
-            "own_rules": list(own),
+            "own_rules": [*self.guards, *own],
             "model": model_id(self.task),
             "tried": self._tried,
         }
@@ -181,8 +199,8 @@ class Desk:
         """What the model says of a person as they are."""
         task, status = self.task, str(e.row_status[0])
         if status == Status.UNREADABLE:
-            return {"status": status, "wanted": "", "says": "", "score_now": None, "needed": None, "is_number": not task.classes,
-                    "noted": [], "at": dict.fromkeys(task.schema.names)}  # fmt: skip
+            nothing = {"wanted": "", "says": "", "score_now": None, "needed": None, "noted": []}
+            return nothing | {"status": status, "is_number": not task.classes, "at": dict.fromkeys(task.schema.names)}
         wanted, needed = e.wanted[0], float(needed_scores(task, e.wanted[:1])[0])
         said = task.predict(task.read(e.rows)[0])[0]
         return {
@@ -250,8 +268,6 @@ class Desk:
 
     def what_if(self, label: str, values: Data, then: Data, wishes: Data) -> Data:
         """What the model answers to other values, and each rule's verdict; nothing is kept."""
-        from ..overrides import Overrides
-
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
         rules = own_rules(asked, values, self.task.schema)
         rows, _ = self.task.read(self._row(label, values))
@@ -260,16 +276,29 @@ class Desk:
             raise FcxError(" ".join(faults[0]))
         after, _ = self.task.read(after)
         texts = [text for some in rules.values() for text in some]
-        own, one = Overrides.from_json([json.dumps({"rules": texts}) if texts else ""], self.task), np.zeros(1, dtype=np.int64)
+        own, one = (
+            Overrides.from_json([json.dumps({"rules": texts}) if texts else ""], self.task),
+            np.zeros(1, dtype=np.int64),
+        )
         e = Explanation.of(self.task, rows, after, one, method="what if", wanted=self.task.answered(rows)[1], own=own)
         c = issued(e, one, np.full(1, np.nan))[0]
         outside = [f.title for f, legal in zip(self.task.schema, e.checks.legal[0], strict=True) if not legal]
         said = None if c.predicted is None or c.is_number else self._class_text(c.predicted)
-        return self._now(e) | self._way(c, then) | {"valid": c.valid, "passed": c.passed, "says_then": said, "outside": outside}
+        return (
+            self._now(e)
+            | self._way(c, then)
+            | {"valid": c.valid, "passed": c.passed, "says_then": said, "outside": outside}
+        )
 
-    def letter(self, label: str, values: Data, wishes: Data, k: int, language: str) -> Data:
-        """The answer as a letter to the person."""
-        raise NotImplementedError
+    def letter(self, label: str, values: Data, wishes: Data, k: int, rank: int, language: str) -> Data:
+        """The answer as a letter to the person: one way, or all of them for rank 0."""
+        asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
+        e = self._explained(label, values, asked, k)
+        if rank:
+            own = np.flatnonzero(e.rank == rank)
+            parts = {name: getattr(e, name)[own] for name in ("place", "rank", "found_by")}
+            e = replace(e, answers=e.answers.iloc[own].reset_index(drop=True), checks=e.checks.take(own), **parts)
+        return {"html": e.letter(label, language=language)}
 
     def verify(self, receipt: Data) -> Data:
         """What still holds of a receipt."""
@@ -281,7 +310,9 @@ class Desk:
         """Explain everybody in a file: a report and a file of answers in `folder`, and a list of who fared how."""
         table = read_rows(path, self.task, Source.remembered(self.fcx.source_), index=index, strict=False)
         if len(table) > most:
-            raise FcxError(f"the table has {len(table):,} people; {most:,} are the most for a page. Use fcxplain explain.")
+            raise FcxError(
+                f"the table has {len(table):,} people; {most:,} are the most for a page. Use fcxplain explain."
+            )
         e = self.fcx.explain(table, why_not=True, on_progress=self._counted)
         self._progress({"stage": "writing the report"})
         e.to_html(Path(folder) / "report.html")
@@ -296,16 +327,16 @@ class Desk:
 
     def _line(self, e: Explanation, position: int, answer: int | None) -> Data:
         """One person of many: how they fared, what would change first, or what stands in the way."""
-        schema, why = self.task.schema, e.reasons.get(position)
+        why = e.reasons.get(position)
         changes = () if answer is None else e.changes(answer)
-        said = [f"{short(schema[c.feature].title)} {amount(schema[c.feature], c.now)} → {amount(schema[c.feature], c.then)}" for c in changes]
+        told = [self._change(c.feature, c.now, c.then) for c in changes]
         blockers = [] if why is None else [" and ".join(o.words for o in together) for together in why.blockers]
         return {
             "label": str(labels(e.rows.index[[position]])[0]),
             "status": str(e.row_status[position]),
             "score_now": float(e.score_now[position]),
             "score": None if answer is None else float(e.checks.score[answer]),
-            "changes": said,
+            "changes": [f"{c['title']} {c['now_text']} → {c['then_text']}" for c in told],
             "blocked": blockers,
         }
 
