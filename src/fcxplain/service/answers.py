@@ -14,7 +14,7 @@ import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +73,10 @@ class Pending:
         if not self.ended.is_set():
             self.result, self.failure = result, failure
             self.ended.set()
+
+    def tell(self, event: Data) -> None:
+        """How far the worker says it is."""
+        self.progress |= event
 
     async def wait(self, seconds: float) -> bool:
         """Whether it ended within so many seconds."""
@@ -190,7 +194,7 @@ class Engine:
         self.limits = limits or Limits()
         self.workers = [Worker(command, loud=loud) for _ in range(workers)]
         # Tables get a process of their own, which ends with them, so that nobody waits for one.
-        self._apart, self._one_table = lambda: Worker(command, loud=loud), asyncio.Semaphore(1)
+        self._command, self._loud, self._one_table = command, loud, asyncio.Semaphore(1)
         self._line: asyncio.Queue[Pending] = asyncio.Queue()
         self._jobs: OrderedDict[str, Pending] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -268,7 +272,7 @@ class Engine:
         for key in [k for k, j in self._jobs.items() if j.ended.is_set()][: max(0, len(self._jobs) - REMEMBERED)]:
             del self._jobs[key]
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -282,7 +286,7 @@ class Engine:
     async def _serve_apart(self, job: Pending) -> None:
         async with self._one_table:
             if not job.ended.is_set():
-                worker = self._apart()
+                worker = Worker(self._command, loud=self._loud)
                 try:
                     await self._run(job, worker)
                 finally:
@@ -291,7 +295,7 @@ class Engine:
     async def _run(self, job: Pending, worker: Worker) -> None:
         job.worker, job.begun = worker, time.monotonic()
         try:
-            job.end(await worker.answer(job.do, job.asked, job.seconds, job.progress.update))
+            job.end(await worker.answer(job.do, job.asked, job.seconds, job.tell))
         except Unanswered as failure:
             logger.warning("%s was not answered: %s", job.do, failure.kind)
             job.end(failure=failure)

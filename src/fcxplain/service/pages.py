@@ -410,7 +410,8 @@ async def many(request: Request) -> Response:
     folder = service.folder / key
     # The name that the file had is nothing to us.
     path = folder / ("people.parquet" if content[:4] == b"PAR1" else "people.csv")
-    await asyncio.to_thread(lambda: (folder.mkdir(), path.write_bytes(content)))
+    folder.mkdir()
+    await asyncio.to_thread(path.write_bytes, content)
     index = text_of(form, "id").strip() or None
     asking = {"path": str(path), "index": index, "folder": str(folder), "most": service.limits.people}
     session.tables[key] = Table(key, folder, service.engine.job("table", asking))

@@ -116,11 +116,15 @@ def _part(package: str, name: str) -> bytes:
     return files(package).joinpath(name).read_bytes()
 
 
-def score(value: float | None, is_number: bool = False) -> str:
-    """A score as it is shown; what is not known is said to be so."""
+def score(value: float | None, is_number: bool = False, needed: float | None = None) -> str:
+    """A score as it is shown: not as the one that is `needed` where it differs, and unknown if it is."""
     if value is None or value != value:
         return "unknown"
-    return number(value) if is_number else chance(value)
+    if is_number:
+        return number(value)
+    if needed is None or value == needed or chance(value) != chance(needed):
+        return chance(value)
+    return next((text for text in (f"{value:.{n}f}" for n in range(4, 9)) if float(text) != needed), chance(value))
 
 
 def listed(things: list[str], last: str = "and") -> str:

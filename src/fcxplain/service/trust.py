@@ -182,7 +182,7 @@ class Gate:
             # The route, never the path or a value in it.
             route = getattr(scope.get("route"), "path", "-")
             logger.info(
-                "%s %s %s %.0f ms", scope["method"], route, *told[:1] or ["-"], 1e3 * (time.monotonic() - begun)
+                "%s %s %s %.0f ms", scope["method"], route, told[0] if told else "-", 1e3 * (time.monotonic() - begun)
             )
 
     async def _admitted(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:

@@ -74,7 +74,7 @@ def _read_wish(feature: Feature, said: Mapping[str, Any]) -> tuple[Wish, list[Fa
     effort = said.get("effort", "usual")
     if effort not in EFFORTS:
         faults.append(Fault(place, f"{effort!r} is no effort", f"They are {', '.join(EFFORTS)}."))
-    ends = {}
+    ends: dict[str, Any] = {}
     for side in ("low", "high"):
         value, wrong = read_value(feature, said.get(side)) if side in known else (None, None)
         ends[side] = value

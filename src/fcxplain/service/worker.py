@@ -188,7 +188,7 @@ class Desk:
 
     def _explained(self, label: str, values: Data, wishes: Wishes, k: int) -> Explanation:
         rules = [text for texts in own_rules(wishes, values, self.task.schema).values() for text in texts]
-        own = {"rules": rules} if rules else {}
+        own: Data = {"rules": rules} if rules else {}
         own |= {"difficulty": found} if (found := difficulties(wishes)) else {}
         rows = self._row(label, values)
         return self.fcx.explain(
@@ -199,20 +199,26 @@ class Desk:
         """What the model says of a person as they are."""
         task, status = self.task, str(e.row_status[0])
         if status == Status.UNREADABLE:
-            nothing = {"wanted": "", "says": "", "score_now": None, "needed": None, "noted": []}
+            nothing: Data = {"wanted": "", "says": "", "score_now": None, "needed": None, "noted": []}
             return nothing | {"status": status, "is_number": not task.classes, "at": dict.fromkeys(task.schema.names)}
         wanted, needed = e.wanted[0], float(needed_scores(task, e.wanted[:1])[0])
-        said = task.predict(task.read(e.rows)[0])[0]
         return {
             "status": status,
             "wanted": self._class_text(wanted),
-            "says": self._class_text(said) if task.classes else None,
+            "says": self._said_now(e) if task.classes else None,
             "score_now": float(e.score_now[0]),
             "needed": None if np.isnan(needed) else needed,
             "is_number": not task.classes,
             "noted": list(e.noted.get(0, ())),
             "at": {n: self._spread(n).at(values[0]) for n, values in cells(e.rows, task.schema).items()},
         }
+
+    def _said_now(self, e: Explanation) -> str:
+        """The class of a person as they are; of two, the one that is not wanted unless they have it."""
+        others = [name for name in self.task.classes if name != e.wanted[0]]
+        if e.row_status[0] != Status.ALREADY and len(others) == 1:
+            return self._class_text(others[0])
+        return self._class_text(self.task.predict(self.task.read(e.rows)[0])[0])
 
     def _way(self, c: Certificate, values: Data) -> Data:
         """One way, as it is shown."""
