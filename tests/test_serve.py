@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
+import time
+import urllib.request
 
 import pytest
+
+from commands import run
 
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
@@ -15,6 +24,7 @@ from fastapi.testclient import TestClient
 from fcxplain.rules import holds
 from fcxplain.service.app import ServeSettings, application
 from fcxplain.service.receipts import held_against
+from fcxplain.service.store import Store
 from fcxplain.service.trust import Limits
 from served_model import HANGS, NOT_A_NUMBER, RAISES, SLOW, people, saved, somebody
 
@@ -144,6 +154,11 @@ def test_what_if_shows_the_model_and_each_rule_at_once(client):
     assert odd.status_code == 422
     assert "no number" in odd.text
     assert "not known" in odd.text
+
+
+def test_what_if_says_what_the_model_says_now(client):
+    page = client.get(f"{described(client, job='Engineer', hours=45)}/what-if").text
+    assert "the model says <strong>a loan</strong>" in page
 
 
 def test_ways_stand_side_by_side(client):
@@ -282,7 +297,7 @@ def test_a_form_cannot_pass_for_a_question_of_a_program(client):
 
 def test_no_training_row_leaves_the_server_only_bars_do(client):
     about = client.get("/api/v1/schema").json()
-    assert set(about["spreads"]["hours"]) == {"kind", "bars", "ends"}
+    assert set(about["spreads"]["hours"]) == {"kind", "bars", "ends", "places"}
     assert len(about["spreads"]["hours"]["bars"]) <= 24
     assert "train" not in about
 
@@ -314,3 +329,46 @@ def test_injected_names_and_values_stay_text(client):
     assert "<script>alert" not in client.post("/new", data=form | {"value.2": nasty}).text
     assert "<script>alert" not in client.get("/kept", params={"person": nasty}).text
     assert client.post("/person/p0/lift", data={"csrf": csrf(client), "wish": nasty}).status_code == 400
+
+
+def test_a_receipt_that_was_shown_survives_a_kill(fcx, tmp_path):
+    fcx.save(tmp_path / "model")
+    env = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "fcxplain", "serve", "model", "--classifier", "served_model:model"]
+    command += ["--store", "a.db", "--port", "0", "--workers", "1"]
+    server = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    address, shown = re.search(r"http://\S+?(?=/)", server.stdout.readline())[0], []
+
+    def ask(hours):
+        body = json.dumps({"values": somebody(hours=hours), "k": 1, "receipt": True}).encode()
+        request = urllib.request.Request(f"{address}/api/v1/explain", body, {"content-type": "application/json"})
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            shown.extend(json.load(urllib.request.urlopen(request, timeout=60))["receipts"])
+
+    ask(20)
+    threads = [threading.Thread(target=ask, args=(hours,)) for hours in range(21, 41)]
+    for thread in threads:
+        thread.start()
+    while len(shown) < 5:
+        time.sleep(0.005)
+    server.kill()
+    for thread in threads:
+        thread.join()
+    store = Store(tmp_path / "a.db")
+    assert len(shown) >= 5
+    for receipt in shown:
+        assert store.receipt(receipt["id"]) == receipt
+    assert held_against(fcx.task_, store.receipt(shown[-1]["id"])).holds
+    file = tmp_path / "receipt.json"
+    file.write_text(json.dumps(shown[0]))
+    model = ("--model", "model", "--classifier", "served_model:model")
+    assert run("verify", file, *model, folder=tmp_path).code == 0
+    file.write_text(json.dumps(shown[0] | {"person": "Eve"}))
+    told = run("verify", file, *model, folder=tmp_path)
+    assert told.code == 1
+    assert "signature: DOES NOT HOLD" in told.words
+    assert "somebody" in run("store", "list", "a.db", folder=tmp_path).out
+    assert "deleted" in run("store", "delete", "a.db", "--person", "somebody", folder=tmp_path).out
+    assert Store(tmp_path / "a.db").entries() == []

@@ -154,7 +154,7 @@ def test_every_answer_has_the_strict_headers_and_the_cookie_is_out_of_reach_of_s
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["referrer-policy"] == "same-origin"
     assert "HttpOnly; SameSite=Strict" in answer.headers["set-cookie"]
     assert ask(gate(), headers={"host": "evil"}).headers["x-content-type-options"] == "nosniff"
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from .. import __version__
 from ..explanation import page as report
 from ..explanation.page.page import STATUSES
-from ..explanation.wording import amount, chance, difference, number, short
+from ..explanation.wording import amount, as_number, chance, difference, is_missing, number, short
 from ..schema import Feature, Schema
 from ..text import counted
 from .answers import Engine
@@ -110,6 +110,15 @@ class Service:
         """The bars of a feature."""
         found: dict[str, Any] = self.engine.about["spreads"][feature.name]
         return found
+
+    def at(self, feature: Feature, value: Any) -> float | None:
+        """Where a value stands along the bars of its feature, from 0 to 1."""
+        places = self.spread(feature)["places"]
+        if feature.is_category or is_missing(value):
+            found: float | None = None if is_missing(value) else places.get(str(value))
+            return found
+        start, end = places["from"], places["to"]
+        return min(1.0, max(0.0, (as_number(feature, value) - start) / (end - start)))
 
 
 def _part(package: str, name: str) -> bytes:

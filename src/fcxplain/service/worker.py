@@ -124,7 +124,9 @@ class Desk:
             "fixed": sorted(task.frozen),
             "classes": [self._class_text(name) for name in task.classes],
             "wanted": None if task.target is None else self._class_text(task.target),
-            "spreads": {n: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for n, s in spreads.items()},
+            "spreads": {
+                n: {"kind": s.kind, "bars": s.bars, "ends": s.ends, "places": s.places} for n, s in spreads.items()
+            },
         }
 
     def _spread(self, name: str) -> Spread:
@@ -195,22 +197,21 @@ class Desk:
             rows, k, overrides={label: own} if own else None, why_not=True, on_progress=self._counted
         )
 
-    def _now(self, e: Explanation) -> Data:
-        """What the model says of a person as they are."""
+    def _now(self, e: Explanation, said: Any = None) -> Data:
+        """What the model says of a person as they are: the class that it `said`, where that is known."""
         task, status = self.task, str(e.row_status[0])
         if status == Status.UNREADABLE:
             nothing: Data = {"wanted": "", "says": "", "score_now": None, "needed": None, "noted": []}
-            return nothing | {"status": status, "is_number": not task.classes, "at": dict.fromkeys(task.schema.names)}
+            return nothing | {"status": status, "is_number": not task.classes}
         wanted, needed = e.wanted[0], float(needed_scores(task, e.wanted[:1])[0])
         return {
             "status": status,
             "wanted": self._class_text(wanted),
-            "says": self._said_now(e) if task.classes else None,
+            "says": None if not task.classes else self._said_now(e) if said is None else self._class_text(said),
             "score_now": float(e.score_now[0]),
             "needed": None if np.isnan(needed) else needed,
             "is_number": not task.classes,
             "noted": list(e.noted.get(0, ())),
-            "at": {n: self._spread(n).at(values[0]) for n, values in cells(e.rows, task.schema).items()},
         }
 
     def _said_now(self, e: Explanation) -> str:
@@ -286,15 +287,13 @@ class Desk:
             Overrides.from_json([json.dumps({"rules": texts}) if texts else ""], self.task),
             np.zeros(1, dtype=np.int64),
         )
-        e = Explanation.of(self.task, rows, after, one, method="what if", wanted=self.task.answered(rows)[1], own=own)
+        predicted, wanted, _ = self.task.answered(rows)
+        e = Explanation.of(self.task, rows, after, one, method="what if", wanted=wanted, own=own)
         c = issued(e, one, np.full(1, np.nan))[0]
         outside = [f.title for f, legal in zip(self.task.schema, e.checks.legal[0], strict=True) if not legal]
         said = None if c.predicted is None or c.is_number else self._class_text(c.predicted)
-        return (
-            self._now(e)
-            | self._way(c, then)
-            | {"valid": c.valid, "passed": c.passed, "says_then": said, "outside": outside}
-        )
+        more = {"valid": c.valid, "passed": c.passed, "says_then": said, "outside": outside}
+        return self._now(e, predicted[0]) | self._way(c, then) | more
 
     def letter(self, label: str, values: Data, wishes: Data, k: int, rank: int, language: str) -> Data:
         """The answer as a letter to the person: one way, or all of them for rank 0."""

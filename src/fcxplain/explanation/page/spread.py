@@ -35,6 +35,12 @@ class NumberSpread:
         """What stands below a value's own bar: nothing, since the ends of the bars say where a number stands."""
         return ""
 
+    @property
+    def places(self) -> dict[str, float]:
+        """What `at` goes by, for who has no spread: where the bars begin and end."""
+        start, wide, count = self._range
+        return {"from": start, "to": start + wide * count}
+
     @cached_property
     def _range(self) -> tuple[float, float, int]:
         """Where the first bar begins, how wide each is, and how many there are."""
@@ -98,6 +104,11 @@ class LevelSpread:
         shared = len(self._counts) > BARS and self._bar_of[code] == BARS - 1
         title = self.feature.level_title(self.feature.levels[code])
         return f"{short(title, LABEL - 12)} and others" if shared else short(title, LABEL)
+
+    @property
+    def places(self) -> dict[str, float]:
+        """The middle of each level's bar, by the level as text."""
+        return {str(level): self.at(level) or 0.0 for level in self.feature.levels}
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
