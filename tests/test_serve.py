@@ -56,7 +56,7 @@ def seen(client, path):
     """A page when its question is answered."""
     for _ in range(100):
         page = client.get(path)
-        if "data-working" not in page.text:
+        if "data-working" not in page.text and "data-reasons" not in page.text:
             return page
     raise AssertionError(f"{path} is still at work")
 

@@ -119,7 +119,7 @@ def test_no_way_a_button_that_lifts_the_wish_what_if_compare_letter_and_receipt(
 def test_a_slow_model_says_how_far_it_is_and_can_be_stopped(page):
     describe(page, age=SLOW)
     page.wait_for_selector("#answer .working")
-    assert re.search(r"\d+ (possibilities|seconds)", page.locator(".working [role=status]").inner_text())
+    assert re.search(r"\d+ (possibilities|seconds)", page.locator(".working .far").inner_text())
     page.get_by_role("button", name="Stop").click()
     page.wait_for_selector("text=Stopped")
     assert page.get_by_role("button", name="Ask again").first.is_visible()

@@ -115,7 +115,8 @@ def bench_serve(
         return print_json(vars(found))
     out.print(f"{found.answers:,} wishes answered, {found.failures} failures", highlight=False)
     said = f"median {found.median:.0f} ms, 95 % within {found.p95:.0f} ms, longest {found.longest:.0f} ms"
-    return out.print(f"{said}; a page and all it needs: {found.first_paint / 1e3:.0f} kB", highlight=False)
+    out.print(f"{said}; with what stands in the way, median {found.reasons:.0f} ms", highlight=False)
+    return out.print(f"a page and all it needs: {found.first_paint / 1e3:.0f} kB", highlight=False)
 
 
 @store_app.command("list")

@@ -228,8 +228,7 @@ class Engine:
 
     def job(self, do: str, asked: Data, *, again: bool = False) -> Pending:
         """A question, begun if nobody asks it now and nobody has; `again` also if it was stopped."""
-        key = fingerprint(do, json.dumps(asked, sort_keys=True, default=str))[:32]
-        known = self._jobs.get(key)
+        key, known = _key(do, asked), self.asked(do, asked)
         if known is not None and not (known.failure is not None and (again or known.failure.kind != "cancelled")):
             self._jobs.move_to_end(key)
             return known
@@ -244,9 +243,9 @@ class Engine:
             self._line.put_nowait(job)
         return job
 
-    def known(self, key: str) -> Pending | None:
-        """A question by its key, as long as it is remembered."""
-        return self._jobs.get(key)
+    def asked(self, do: str, asked: Data) -> Pending | None:
+        """A question that was asked, as long as it is remembered."""
+        return self._jobs.get(_key(do, asked))
 
     async def answer(self, do: str, asked: Data) -> Data:
         """Ask, and wait for the answer, however long that takes."""
@@ -304,6 +303,10 @@ class Engine:
             job.end(failure=Unanswered("crash", str(error)))
         finally:
             job.worker = None
+
+
+def _key(do: str, asked: Data) -> str:
+    return fingerprint(do, json.dumps(asked, sort_keys=True, default=str))[:32]
 
 
 def answered(job: Pending) -> Data:

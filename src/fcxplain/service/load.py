@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import DataError
 
@@ -38,6 +39,8 @@ class LoadFigures:
     median: float
     p95: float
     longest: float
+    reasons: float
+    """Milliseconds, in the median, until it was also known what stands in the way of those without one."""
     first_paint: int
     """Bytes of a person's page with everything that it needs."""
 
@@ -50,6 +53,7 @@ class _Visitor:
     port: int
     number: int
     took: list[float] = field(default_factory=list)
+    reasons: list[float] = field(default_factory=list)
     failures: int = 0
     cookie: str = ""
 
@@ -77,6 +81,11 @@ class _Visitor:
                 time.sleep(0.05)
                 found = self.ask("GET", path, part=True)
             self.took.append(time.monotonic() - begun)
+            unexplained = "data-reasons" in found
+            while "data-reasons" in found:
+                time.sleep(0.05)
+                found = self.ask("GET", path, part=True)
+            self.reasons += [time.monotonic() - begun] if unexplained or 'class="blocked"' in found else []
 
 
 def _wishes(fields: list[tuple[str, str, str]], chance: random.Random) -> Iterator[tuple[str, str]]:
@@ -102,9 +111,23 @@ def measured(model: str, rows: str, *, people: int = 20, seconds: float = 20.0, 
         for thread in threads:
             thread.join(seconds + 60)
         size = _first_paint(visitors[0])
-    took = 1e3 * np.array([t for visitor in visitors for t in visitor.took] or [np.nan])
-    failures, (median, p95) = sum(v.failures for v in visitors), np.quantile(took, [0.5, 0.95])
-    return LoadFigures(people, seconds, len(took), failures, float(median), float(p95), float(took.max()), size)
+    took, reasons = (_milliseconds(times) for times in zip(*((v.took, v.reasons) for v in visitors), strict=True))
+    median, p95 = np.quantile(took, [0.5, 0.95])
+    return LoadFigures(
+        people=people,
+        seconds=seconds,
+        answers=len(took),
+        failures=sum(v.failures for v in visitors),
+        median=float(median),
+        p95=float(p95),
+        longest=float(took.max()),
+        reasons=float(np.median(reasons)),
+        first_paint=size,
+    )
+
+
+def _milliseconds(times: Iterable[list[float]]) -> NDArray[np.float64]:
+    return 1e3 * np.array([t for some in times for t in some] or [np.nan])
 
 
 def _first_paint(visitor: _Visitor) -> int:

@@ -7,6 +7,7 @@ import json
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ router = APIRouter(include_in_schema=False)
 # Ways that are shown, and people on a page of the list.
 WAYS, ON_PAGE = 3, 25
 PART = "x-part"
+# Statuses that make one ask why.
+UNEXPLAINED = ("impossible", "not_found")
 # Pages of which the script may ask for a part alone; of others it takes what it needs.
 PARTED = ("person.html", "what_if.html", "table.html", "fault.html")
 # What the report says that a browser may do with it.
@@ -101,26 +104,40 @@ def asked_of(session: Session, person: Person) -> dict[str, Any]:
     return {"label": person.label, "values": dict(person.values), "wishes": wishes, "k": WAYS}
 
 
-async def asked(request: Request, person: Person) -> Pending:
-    """The question about a person, ended or not; a page waits a moment for it."""
-    service = service_of(request)
-    job = service.engine.job("ask", asked_of(session_of(request), person))
+async def asked(request: Request, person: Person) -> tuple[Pending, Pending | None]:
+    """The question about a person, ended or not, and the one why they have no way; a page waits a moment for both.
+
+    What stands in the way takes longer to find than that there is no way, which is shown first.
+    """
+    service, asking = service_of(request), asked_of(session_of(request), person)
+    begun = time.monotonic()
+    job = service.engine.job("ask", asking | {"why": False})
     await job.wait(service.limits.patience)
-    return job
+    if job.result is None or job.result["status"] not in UNEXPLAINED:
+        return job, None
+    reasons = service.engine.job("ask", asking | {"why": True})
+    await reasons.wait(max(0.05, service.limits.patience - (time.monotonic() - begun)))
+    return job, reasons
 
 
 async def person_page(request: Request, name: str, person: Person, **shown: Any) -> HTMLResponse:
     """A page about a person and their ways."""
-    failure, job = None, None
+    failure, job, reasons = None, None, None
     try:
-        job = await asked(request, person)
+        job, reasons = await asked(request, person)
         failure = job.failure
     except Unanswered as busy:
         failure = busy
-    found = None if job is None else job.result
+    found = reasons.result if reasons is not None and reasons.result is not None else job.result if job else None
     status = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
-    wishes = session_of(request).wishes.get(person.key, {})
-    return page(request, name, status, person=person, answer=found, job=job, failure=failure, wishes=wishes, **shown)
+    shown |= {"wishes": session_of(request).wishes.get(person.key, {}), "reasons": reasons, "failure": failure}
+    return page(request, name, status, person=person, answer=found, job=job, **shown)
+
+
+def unfinished(request: Request, person: Person) -> list[Pending]:
+    """The questions about a person that nobody has answered yet."""
+    engine, asking = service_of(request).engine, asked_of(session_of(request), person)
+    return [job for why in (False, True) if (job := engine.asked("ask", asking | {"why": why})) is not None]
 
 
 @router.get("/person/{key}")
@@ -194,7 +211,8 @@ async def stop(request: Request, key: str) -> Response:
     """Nobody wants to wait any longer."""
     service, who = service_of(request), person_of(request, key)
     await form_of(request)
-    service.engine.cancel(service.engine.job("ask", asked_of(session_of(request), who)))
+    for job in unfinished(request, who):
+        service.engine.cancel(job)
     return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
 
 
@@ -203,7 +221,8 @@ async def again(request: Request, key: str) -> Response:
     """Ask once more what was stopped, or has failed."""
     service, who = service_of(request), person_of(request, key)
     await form_of(request)
-    service.engine.job("ask", asked_of(session_of(request), who), again=True)
+    for job in unfinished(request, who):
+        service.engine.job(job.do, job.asked, again=True)
     return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
 
 
@@ -226,9 +245,9 @@ async def applicant(request: Request, key: str) -> Response:
 async def what_if(request: Request, key: str, way: int = 0) -> Response:
     """Values to be tried; those of a way to begin with, if one is named."""
     who = person_of(request, key)
-    values = dict(who.values)
+    values, question = dict(who.values), asked_of(session_of(request), who) | {"why": False}
     if way:
-        values = _way(answered(await asked(request, who)), way)["values"]
+        values = _way(await service_of(request).engine.answer("ask", question), way)["values"]
     return await _tried(request, who, values, [])
 
 
@@ -292,7 +311,7 @@ async def keep(request: Request, key: str, rank: int) -> Response:
     if service.store is None:
         raise HTTPException(404, "This server was started without a store.")
     data = asked_of(session_of(request), who)
-    answer = await service.engine.answer("ask", data)
+    answer = await service.engine.answer("ask", data | {"why": False})
     receipt = service.store.signer.receipt(data, answer, _way(answer, rank))
     await asyncio.to_thread(service.store.keep, receipt)
     return seen(f"/kept/{receipt['id']}")

@@ -4,7 +4,9 @@
 // page that answers is replaced. Text enters the page as the server's own, escaped markup.
 
 const live = document.getElementById("live");
-let asking = null, timer = 0, polling = 0;
+let asking = null, timer = 0, polling = 0, told = 0;
+// Milliseconds between two words on how far it is to who cannot see it.
+const PAUSE = 5000;
 
 /** Say something to whoever cannot see it. */
 function say(text) { live.textContent = text; }
@@ -15,10 +17,17 @@ function show(text, focus) {
   const old = document.getElementById("answer");
   if (!fresh || !old) return location.reload();
   if (fresh.hasAttribute("data-whole")) return location.reload();
+  const before = old.querySelector(".far"), far = fresh.querySelector(".far");
+  if (before && far && !focus) {
+    // Still at work: nothing else has changed, and a button that has the focus keeps it.
+    before.textContent = far.textContent;
+    if (Date.now() - told > PAUSE) { told = Date.now(); say(far.textContent); }
+    return watch();
+  }
   old.replaceWith(document.importNode(fresh, true));
   const now = document.getElementById("answer"), title = now.querySelector("h2");
-  const status = now.querySelector(".working [role=status]");
-  say(status ? status.textContent : title ? title.textContent : "");
+  told = Date.now();
+  say(title ? title.textContent : "");
   if (focus && title) title.focus();
   watch();
 }
@@ -28,7 +37,7 @@ async function ask(path, options, focus) {
   if (asking) asking.abort();
   const own = asking = new AbortController(), old = document.getElementById("answer");
   clearTimeout(polling);
-  old.setAttribute("aria-busy", "true");
+  if (options.method) old.setAttribute("aria-busy", "true");
   try {
     const found = await fetch(path, { ...options, signal: own.signal, headers: { "X-Part": "1" }, redirect: "follow" });
     const text = await found.text();
@@ -46,7 +55,7 @@ async function ask(path, options, focus) {
 /** While the model is at work, ask how far it is. */
 function watch() {
   const answer = document.getElementById("answer");
-  if (answer && answer.hasAttribute("data-working")) {
+  if (answer && (answer.hasAttribute("data-working") || answer.hasAttribute("data-reasons"))) {
     polling = setTimeout(() => ask(answer.dataset.partOf, {}, false), 250);
   }
 }

@@ -97,7 +97,7 @@ class Service:
         found.globals |= {
             "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
             "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "whole": whole,
-            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
+            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None, "reasons": None,
         }  # fmt: skip
         return found
 

@@ -167,10 +167,10 @@ class Desk:
 
     # Ways
 
-    def ask(self, label: str, values: Data, wishes: Data, k: int) -> Data:
-        """At most `k` ways for a person within their wishes, or why there is none."""
+    def ask(self, label: str, values: Data, wishes: Data, k: int, why: bool = True) -> Data:
+        """At most `k` ways for a person within their wishes, or `why` there is none."""
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
-        e = self._explained(label, values, asked, k)
+        e = self._explained(label, values, asked, k, why=why)
         texts = own_rules(asked, values, self.task.schema)
         own = {text: name for name, rules in texts.items() for text in rules}
         which = np.argsort(e.rank, kind="stable")
@@ -188,13 +188,13 @@ class Desk:
             "tried": self._tried,
         }
 
-    def _explained(self, label: str, values: Data, wishes: Wishes, k: int) -> Explanation:
+    def _explained(self, label: str, values: Data, wishes: Wishes, k: int, *, why: bool = True) -> Explanation:
         rules = [text for texts in own_rules(wishes, values, self.task.schema).values() for text in texts]
         own: Data = {"rules": rules} if rules else {}
         own |= {"difficulty": found} if (found := difficulties(wishes)) else {}
         rows = self._row(label, values)
         return self.fcx.explain(
-            rows, k, overrides={label: own} if own else None, why_not=True, on_progress=self._counted
+            rows, k, overrides={label: own} if own else None, why_not=why, on_progress=self._counted
         )
 
     def _now(self, e: Explanation, said: Any = None) -> Data:
