@@ -9,10 +9,11 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # Some that are found do not run: pyenv leaves stand-ins for versions that are not switched on.
 PYTHONS = $(foreach v,3.11 3.12 3.13,$(shell python$(v) -c '' 2>/dev/null && echo python$(v)))
 
-.PHONY: help demo test test-pandas2 test-all attack lint format docs package clean
+.PHONY: help demo serve test test-pandas2 test-all attack lint format docs package clean
 
 help:
 	@echo "make demo          set up, then do the main job on embedded data"
+	@echo "make serve         the same, then open the page that answers on http://127.0.0.1:8000"
 	@echo "make test          set up, then run the tests"
 	@echo "make test-pandas2  the same with pandas 2, in .venv-pandas2"
 	@echo "make test-all      the same with each Python from 3.11 to 3.13 on the PATH, in .venv-python3.X"
@@ -36,6 +37,9 @@ $(STAMP)-%: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/fcxplain demo
+
+serve: $(STAMP)
+	$(BIN)/fcxplain demo --serve
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)

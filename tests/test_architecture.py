@@ -32,7 +32,8 @@ ORDER = (
     ("methods", "plots"),
     ("benchmark",),
     ("demo",),
-    ("cli", "service"),
+    ("service",),
+    ("cli",),
     ("__main__",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
@@ -51,12 +52,14 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli"},
     "lark": {"rules", "causal"},
-    "jinja2": {"explanation"},
+    "jinja2": {"explanation", "service"},
     "tomlkit": {"schema"},
     "safetensors": {"saving"},
     "pooch": {"datasets"},
     "distributed": {"streaming"},
     "fsspec": {"storage"},
+    "fastapi": {"service"},
+    "cryptography": {"service"},
 }
 NOT_IN = {"pandas": {"causal"}}
 

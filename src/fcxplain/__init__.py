@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .causal import CausalGraph, Knowledge, discover
     from .classifier import Classifier, as_classifier, differentiable, train_classifier
     from .contract import check_explainer
-    from .datasets import DATASETS, Dataset, load_dataset, load_table
+    from .datasets import DATASETS, Dataset, load_dataset, load_table, write_dataset
     from .encoding import TableEncoder
     from .errors import FcxError
     from .explainer import FCx
@@ -48,6 +48,7 @@ _NAMES = {
         "Dataset",
         "load_dataset",
         "load_table",
+        "write_dataset",
     ),
     "encoding": ("TableEncoder",),
     "errors": ("FcxError",),
@@ -149,6 +150,7 @@ __all__ = [
     "suggest",
     "train_classifier",
     "verify",
+    "write_dataset",
 ]
 
 

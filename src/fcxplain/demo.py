@@ -1,73 +1,45 @@
 """What `fcxplain demo` does: the main job on the embedded Adult data, as data to print.
 
-A classifier is trained, FCx learns from it, everybody whom it refuses gets a checked answer, and one person who would
-not do what others could is told why there is none.
+A classifier is trained, people whom it refuses get a checked answer under rules that a person would sign, and those
+for whom there is none are told why, and what it would take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .benchmark.report.published import figure
 from .classifier import Score, score, train_classifier
 from .datasets import load_dataset
 from .datasets.source import Source
 from .explainer import FCx
 from .explanation import Certificate, Explanation, Status, WhyNot
-from .generator.training import Callback
-from .metrics import evaluate
 from .progress import OnProgress, Progress, nobody
 from .rules import in_words
 from .task import Task
 
-DATA = "adult"
-# What the class wanted, 1, stands for.
-WANTED = "an income above 50,000"
-PEOPLE = 3
-# People on the page; a page of everybody is `fcxplain explain --html`.
-ON_PAGE = 200
-# What the person who is told why not would leave as it is, beside working no more hours than now.
-LEFT_ALONE = ("education", "marital_status", "occupation", "workclass")
-HOURS = "hours_per_week"
-# Of so many who cannot, the one whom the least would help is shown.
-HOPELESS = 20
-# Our metrics, and what the paper's table calls them.
-COMPARED = {
-    "validity": "validity",
-    "feasibility": "feasibility_binary",
-    "success": None,
-    "continuous_proximity": "continuous_proximity",
-    "categorical_proximity": "categorical_proximity",
-    "sparsity": "sparsity",
-}
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One figure of ours, and the paper's if it tells one."""
-
-    metric: str
-    ours: float
-    paper: float | None
+DATA, RULES, MODEL = "adult", "actionable", "mlp"
+# People who get an answer, people on the page, and people shown in the terminal.
+ASKED, ON_PAGE, PEOPLE = 200, 30, 3
+# Of so many who have no way it is asked why not; the few whom the least would help are on the page.
+LOOKED_INTO, NEAR = 8, 4
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A classifier, whom it refuses, what they could do, one who cannot and why, and the files that were written."""
+    """A classifier, whom it refuses, what they could do, two who cannot and why, and the files that were written."""
 
     rows: int
     score: Score
     refused: int
+    wanted: str
     rules: tuple[str, ...]
-    figures: tuple[Compared, ...]
+    counts: dict[str, int]
     people: tuple[Certificate, ...]
-    wishes: str
-    why_not: WhyNot | None
+    why_not: tuple[WhyNot, ...]
     model: Path
     page: Path
     answers: Path
@@ -76,45 +48,42 @@ class Demo:
 def run(
     folder: str | Path,
     seed: int = 0,
-    callbacks: Iterable[Callback] = (),
     on_progress: OnProgress = nobody,
     *,
     rows: int | None = None,
 ) -> Demo:
-    """Train the paper's classifier and FCx on Adult, explain the test rows, write a page, a file and the model.
+    """Train a classifier on Adult, explain people of the test part, write a page, a file and the model.
 
     rows: at most so many of the data; None: all of them.
-    on_progress: told what is being done, and how much of how much, or 0 of 0 where nothing is counted.
+    on_progress: called with what is being done, and how much of how much, or 0 of 0 where nothing is counted.
     """
     folder = Path(folder)
-    data = load_dataset(DATA, seed=seed, rows=rows)
-    classifier = train_classifier(data, "paper", seed, on_progress=on_progress)
-    on_progress(Progress("looking at whom it refuses, and for causes", 0, 0))
-    task = Task(data.train, classifier, schema=data.schema, rules=data.rules["binary"], target=data.target)
-    fcx = FCx(seed=seed).fit(task, validation=data.validation, callbacks=callbacks)
-    told = "explaining everybody who is refused"
-    answer = fcx.explain(data.test, on_progress=lambda event: on_progress(replace(event, stage=told)))
-    on_progress(Progress("measuring, and writing the model, the answers and a page", 0, 0))
-    refused = data.test[answer.asked]
-    measured = evaluate(answer, metrics=list(COMPARED)).values
-    refusal = _refusal(fcx, refused)
+    data = load_dataset(DATA, seed=seed, rows=rows).under(RULES)
+    classifier = train_classifier(data, MODEL, seed, on_progress=on_progress)
+    task = Task(data.train, classifier, schema=data.schema, rules=data.rules[RULES], target=data.target)
+    # The quick start: nothing is trained beside the classifier, and the search does without a generator.
+    fcx = FCx(seed=seed, generator=False).fit(task)
+    refused = data.test[task.refused(data.test)]
+    stage = "explaining people who are refused"
+    answer = fcx.explain(refused.iloc[:ASKED], on_progress=lambda event: on_progress(replace(event, stage=stage)))
+    on_progress(Progress("asking why some have no way, and writing the model, the answers and a page", 0, 0))
+    reasons = _reasons(fcx, answer.rows[answer.row_status == str(Status.IMPOSSIBLE)].iloc[:LOOKED_INTO])
+    examples = _different(answer)
+    wanted = task.schema.class_title(data.target)
     folder.mkdir(parents=True, exist_ok=True)
     fcx.save(folder / "model", overwrite=True, source=Source(DATA, data.label, rows=rows, seed=seed).to_dict())
     answer.to_parquet(folder / "answers.parquet")
-    page = fcx.explain(refused.iloc[:ON_PAGE], k=2)
-    page.to_html(folder / "report.html", title=f"What the first {len(page):,} people refused could change for {WANTED}")
+    page = _page(fcx, answer, examples, reasons)
+    page.to_html(folder / "report.html", title=f"What {len(page)} people could change for an income {wanted}")
     return Demo(
         rows=len(data),
         score=score(classifier, data.test, data.label),
         refused=len(refused),
+        wanted=wanted,
         rules=tuple(in_words(rule) for rule in task.rules),
-        figures=tuple(
-            Compared(ours, measured[ours], None if paper is None else figure(DATA, "fcx-b", paper))
-            for ours, paper in COMPARED.items()
-        ),
-        people=tuple(answer.certificate(i) for i in _different(answer)),
-        wishes=f"{', '.join(task.schema[name].title for name in LEFT_ALONE)} stay, and no more hours a week than now",
-        why_not=refusal,
+        counts=answer.counts,
+        people=tuple(answer.certificate(i) for i in examples),
+        why_not=(*reasons[:1], *reasons[NEAR - 1 : NEAR]),
         model=folder / "model",
         page=folder / "report.html",
         answers=folder / "answers.parquet",
@@ -122,24 +91,24 @@ def run(
 
 
 def _different(answer: Explanation) -> list[int]:
-    """The first answers that do not change the same features as one before."""
+    """The first answers that do not change the same features as one before, those with few changes first."""
     sets: dict[bytes, int] = {}
     for i in np.flatnonzero(answer.checks.passed).tolist():
         sets.setdefault(answer.checks.changed[i].tobytes(), i)
-    return list(sets.values())[:PEOPLE]
+    return sorted(list(sets.values())[:PEOPLE], key=lambda i: int(answer.checks.changes[i]))
 
 
-def _refusal(fcx: FCx, refused: pd.DataFrame) -> WhyNot | None:
-    """One of the refused for whom nothing is left, with what stands in the way: where the least would help."""
-    some = refused.iloc[:ON_PAGE]
-    wishes = pd.DataFrame(
-        {"freeze": [list(LEFT_ALONE)] * len(some), HOURS: [(None, int(hours)) for hours in some[HOURS]]},
-        index=some.index,
-    )
-    answer = fcx.explain(some, overrides=wishes)
-    hopeless = some[answer.row_status == str(Status.IMPOSSIBLE)].iloc[:HOPELESS]
-    if not len(hopeless):
-        return None
-    told = fcx.explain(hopeless, overrides=wishes.loc[hopeless.index], why_not=True)
-    reasons: list[WhyNot] = list(told.reasons.values())
-    return min(reasons, key=lambda why: np.inf if why.relaxation is None else why.relaxation.cost)
+def _reasons(fcx: FCx, hopeless: pd.DataFrame) -> list[WhyNot]:
+    """Why there is no way for some people; those whom the least would help first."""
+    reasons: list[WhyNot] = list(fcx.explain(hopeless, why_not=True).reasons.values()) if len(hopeless) else []
+    return sorted(reasons, key=lambda why: np.inf if why.relaxation is None else why.relaxation.cost)
+
+
+def _page(fcx: FCx, answer: Explanation, examples: list[int], reasons: list[WhyNot]) -> Explanation:
+    """Some people with two ways each where there are, first those shown in the terminal; some without any, and why."""
+    near = {why.row: why for why in reasons[:NEAR]}
+    first = [answer.rows.index[answer.place[i]] for i in examples]
+    found = answer.rows.index[answer.row_status == str(Status.VERIFIED)].tolist()
+    rows = answer.rows.loc[list(dict.fromkeys([*first, *near, *found]))[:ON_PAGE]]
+    page = fcx.explain(rows, k=2)
+    return replace(page, reasons={i: near[row] for i, row in enumerate(rows.index.tolist()) if row in near})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,18 @@ from .classifier.labels import (
 from .classifier.protocol import CheckedClassifier, Predictions
 from .classifier.rows import legal_rows
 from .encoding import TableEncoder
-from .errors import ClassifierError, DataError, Fault, FcxError, FcxWarning, RuleError, raise_all, some
+from .errors import (
+    ClassifierError,
+    DataError,
+    Fault,
+    FcxError,
+    FcxWarning,
+    RuleError,
+    SchemaError,
+    did_you_mean,
+    raise_all,
+    some,
+)
 from .outcome import Outcome, Outcomes, as_target, checked_probability
 from .region.conflict import NO_PRIME, contradiction
 from .region.groups import frozen_names
@@ -194,6 +206,7 @@ class Task:
             answers = self.classifier.predict(self.train.iloc[probes])
             self.target = checked_target(target, self.classes, self._called_otherwise(target, whole[kept], classifier))
             self.target_probability = checked_probability(target_probability, self.classes)
+            _check_class_labels(self.schema, self.classes)
         except FcxError as error:
             faults.append(error)
         raise_all(faults, "this task cannot work")
@@ -707,7 +720,7 @@ def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClas
     if classifier.module is None or classifier.encoder is None:
         return classifier
     own = classifier.encoder.schema_
-    wider = Schema(tuple(f.replace(low=schema[f.name].low, high=schema[f.name].high) for f in own))
+    wider = replace(own, features=tuple(f.replace(low=schema[f.name].low, high=schema[f.name].high) for f in own))
     if wider == own:
         return classifier
     return as_classifier(
@@ -727,7 +740,7 @@ def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tu
     names = [n for n in gaps.columns if schema[n].missing is None and gaps[n].any() and not gaps[n].all()]
     if not names:
         return schema
-    kept = Schema(tuple(f.replace(missing="kept") if f.name in names else f for f in schema), schema.guesses)
+    kept = replace(schema, features=tuple(f.replace(missing="kept") if f.name in names else f for f in schema))
     some = {n: train[gaps[n]].iloc[:GAPS] for n in names}
     try:
         known = kept.complete(train)
@@ -737,7 +750,7 @@ def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tu
         # What is wrong is told of the task itself.
         return schema
     knows = [n for n in names if _answers_gaps(model, known, encoder, some[n], n)]
-    return Schema(tuple(f.replace(missing="kept") if f.name in knows else f for f in schema), schema.guesses)
+    return replace(schema, features=tuple(f.replace(missing="kept") if f.name in knows else f for f in schema))
 
 
 def _answers_gaps(
@@ -766,6 +779,19 @@ def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame,
     if rows.all():
         raise DataError("every training row has a missing value")
     return train[~rows], ~rows
+
+
+def _check_class_labels(schema: Schema, classes: tuple[Any, ...]) -> None:
+    """Refuse labels of classes that the model does not have."""
+    known = [str(name) for name in classes]
+    there = f"The classes are {some(classes)}." if classes else "The model answers numbers, and has no classes."
+    faults = [
+        Fault(f"[classes] {name}", "is not a class of the model", did_you_mean(name, known) or there)
+        for name in schema.classes
+        if name not in known
+    ]
+    if faults:
+        raise SchemaError("the schema does not fit the model", faults)
 
 
 def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:

@@ -201,6 +201,8 @@ class CheckedClassifier:
         self.own = own
         self.parts = False
         """Whether `own` was seen to answer otherwise than the probabilities do, so that these decide nothing."""
+        self.on_query: Callable[[int], None] | None = None
+        """Told how many rows the model is about to be asked about, before each query; what it raises ends the query."""
         self._guide: float | None = None
         self._answer = answer
         self._labels: tuple[Any, ...] | None = None
@@ -417,6 +419,8 @@ class CheckedClassifier:
         spare = -len(frame) % block
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
         shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
+        if self.on_query is not None:
+            self.on_query(len(frame))
         try:
             with _threads_for(len(shown)):
                 raw: Any = (answer or self._answer)(shown)

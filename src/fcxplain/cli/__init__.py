@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import demo, explaining, fitting, models, tables, verification
+from . import demo, explaining, fitting, models, serving, tables, verification
 from .bench import bench_app
 from .console import err, out
 from .manners import MANNER, App, Debug, end, listen_to_warnings
@@ -29,10 +29,13 @@ app.command()(tables.schema)
 app.command()(fitting.fit)
 app.command()(explaining.explain)
 app.command()(verification.verify)
+app.command()(serving.serve)
 app.command()(models.evaluate)
 app.command()(models.graph)
 rules_app.command("suggest")(rules_suggest)
 app.add_typer(rules_app, name="rules")
+app.add_typer(serving.store_app, name="store")
+bench_app.command("serve")(serving.bench_serve)
 app.add_typer(bench_app, name="bench")
 
 

@@ -305,7 +305,7 @@ def _data_here() -> list[str]:
     from ..datasets import DATASETS
     from ..datasets.download import whereabouts
 
-    return [name for name, spec in DATASETS.items() if whereabouts(spec.file)]
+    return [name for name, spec in DATASETS.items() if spec.published and whereabouts(spec.file)]
 
 
 def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, as_json: bool) -> None:

@@ -15,8 +15,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables")
-RULES = ("unary", "binary")
+DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables", "loans")
+RULES = ("unary", "binary", "actionable")
 CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
 PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
 CONVENTIONS = ("ours", "authors")

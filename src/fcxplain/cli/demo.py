@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from .console import Json, Seed, err, out, print_json, table_of
+from .console import Json, Seed, out, print_json, table_of
+from .progress import working
+from .serving import need_extra, open_page
 
 if TYPE_CHECKING:
     from ..demo import Demo
@@ -22,23 +24,29 @@ def demo(
     rows: Annotated[int | None, typer.Option(min=100, help="At most so many rows of the data; quicker.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Open the page that answers when it is done.")] = False,
+    port: Annotated[int, typer.Option(help="With --serve, the port; 0 takes a free one.")] = 8000,
 ) -> None:
     """Do the main job on the embedded Adult data.
 
-    Trains the paper's classifier and FCx, gives everybody who is refused an answer that was checked, shows what three
-    people could change and why one person cannot, and writes the model, a page and a file of all answers.
+    Trains a classifier, gives people who are refused an answer that was checked under rules that a person
+    would sign, shows what some of them could change and why others cannot, and writes the model, a page and a file of
+    all answers.
 
     Example: fcxplain demo --out fcxplain-demo
     """
-    from ..demo import run
-    from .training import TrainingProgress
+    from ..demo import DATA, run
 
     _check_folder(output)
-    with TrainingProgress(err, then="explaining everybody who is refused") as progress:
-        found = run(output, seed, [progress], progress.tell, rows=rows)
-    if as_json:
-        return print_json(_data(found))
-    return _print(found)
+    if serve:
+        need_extra()
+    with working("training a classifier") as work:
+        found = run(output, seed, work.tell, rows=rows)
+    print_json(_data(found)) if as_json else _print(found)
+    if serve:
+        from ..service.app import ServeSettings
+
+        open_page(ServeSettings(str(found.model), DATA, port=port, store=output / "answers.db"))
 
 
 def _check_folder(output: Path) -> None:
@@ -55,55 +63,51 @@ def _data(found: Demo) -> dict[str, Any]:
         "accuracy": found.score.accuracy,
         "refused": found.refused,
         "rules": list(found.rules),
-        "figures": {one.metric: {"here": one.ours, "paper": one.paper} for one in found.figures},
+        "counts": found.counts,
         "people": [person.to_dict() for person in found.people],
-        "why_not": None if found.why_not is None else found.why_not.to_dict(),
+        "why_not": [why.to_dict() for why in found.why_not],
         "files": {"model": str(found.model), "page": str(found.page), "answers": str(found.answers)},
     }
 
 
 def _print(found: Demo) -> None:
-    marks = found.score
+    marks, counts = found.score, found.counts
     out.print(f"[bold]Adult[/] (UCI, 1994 census): {found.rows:,} people, of whom {marks.rows:,} are kept for testing.")
     out.print(
-        f"The paper's classifier is right for [bold]{marks.accuracy:.1%}[/] of them. It refuses [bold]"
-        f"{found.refused:,}[/]: it does not expect an income above 50,000."
+        f"A classifier is right for [bold]{marks.accuracy:.1%}[/] of these. For [bold]{found.refused:,}[/] it does not "
+        f"expect an income {escape(found.wanted)}."
     )
-    _print_figures(found)
+    out.print(f"\nWhat could they change within five years? The rules ({len(found.rules)} in all) say, among others:")
+    for words in found.rules[1:5]:
+        out.print(f"  - {escape(words)}", highlight=False)
+    asked = sum(counts.values())
+    parts = [f"{counts[status]:,} {says}" for status, says in COUNTED.items() if status in counts]
+    out.print(f"\nOf the first {asked:,}, {', '.join(parts)}.", highlight=False)
     for person in found.people:
         _print_person(person)
-    _print_why_not(found)
+    for why in found.why_not:
+        out.print(f"\n[bold]Person {escape(str(why.row))}[/]: {why.status}", highlight=False)
+        out.print(f"  {escape(why.words)}", highlight=False)
     _print_files(found)
 
 
-def _print_figures(found: Demo) -> None:
-    out.print("\nAn answer for each of them, every one checked on decoded values with the classifier itself:")
-    table = table_of("", "here", "paper")
-    for one in found.figures:
-        paper = "" if one.paper is None else f"{one.paper:.2f}"
-        table.add_row(one.metric, f"{one.ours:.2f}", paper)
-    out.print(table)
-    out.print("The paper counts validity on raw outputs, before they are decoded.", style="dim")
+COUNTED = {
+    "verified": "have a way that was checked with the classifier itself",
+    "impossible": "have none, which is proved",
+    "not_found": "have none that was found",
+}
 
 
 def _print_person(person: Certificate) -> None:
-    told = f"{person.status}, probability {person.score_now:.2f} now, {person.score:.2f} then"
-    out.print(f"\n[bold]Row {escape(str(person.row))}[/]: {told}")
+    from ..explanation.wording import change_cells
+
+    scores = f"{person.status}, probability {person.score_now:.2f} now, {person.score:.2f} then"
+    out.print(f"\n[bold]Person {escape(str(person.row))}[/]: {scores}")
     table = table_of("  feature", "now", "would be")
-    for change in person.changes:
-        table.add_row(f"  {escape(change.feature)}", escape(str(change.now)), escape(str(change.then)))
+    for cells in (change_cells(change, person.schema) for change in person.changes):
+        table.add_row(f"  {escape(cells[0])}", *map(escape, cells[1:]))
     out.print(table)
-    for rule in person.rules:
-        mark = "[green]kept[/]  " if rule.kept else "[red]BROKEN[/]"
-        out.print(f"  {mark} {escape(rule.words)}", highlight=False)
-
-
-def _print_why_not(found: Demo) -> None:
-    if found.why_not is None:
-        return
-    head = f"\n[bold]Row {escape(str(found.why_not.row))}[/], if {escape(found.wishes)}: {found.why_not.status}"
-    out.print(head, highlight=False)
-    out.print(f"  {escape(found.why_not.words)}", highlight=False)
+    out.print(f"  all {len(person.rules)} rules are kept" if person.feasible else "  breaks a rule", highlight=False)
 
 
 def _print_files(found: Demo) -> None:
@@ -113,7 +117,7 @@ def _print_files(found: Demo) -> None:
     model, answers = escape(str(found.model)), escape(str(found.answers))
     for command in (
         f"verify {model} adult {answers}",
-        f"explain {model} adult --prefer sparse -k 3 --html report.html",
+        f"explain {model} adult --prefer sparse -k 3 --html report.html --letters letters",
         f"evaluate {model}",
         f"graph {model} --out graph.svg",
     ):

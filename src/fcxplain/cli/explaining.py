@@ -112,12 +112,12 @@ def _print_reasons(answer: Explanation) -> None:
 
 def _print_table(answer: Explanation, count: int) -> None:
     """The first answers, a change a line."""
-    from ..explanation.wording import marked, short_scores
+    from ..explanation.wording import change_line, marked, short_scores
 
     table = table_of("row", "what changes", "probability" if answer.task.classes else "output", "status")
     for c in map(answer.certificate, range(count)):
         row = one_line(c.row) if c.rank == 1 else f"{one_line(c.row)}, answer {c.rank}"
-        moves = "\n".join(one_line(f"{m.feature}: {m.now} -> {m.then}") for m in c.changes) or "nothing"
+        moves = "\n".join(one_line(change_line(change, c.schema)) for change in c.changes) or "nothing"
         known = "" if c.predicted is None else short_scores(c)
         status = "\n".join([marked(c.status), *(f"- {failure}" for failure in _failures(c))])
         table.add_row(*map(escape, (row, moves, known, status)))
@@ -130,7 +130,8 @@ def _failures(c: Certificate) -> list[str]:
     found += ["an immutable feature must not change"] if not c.immutables_kept else []
     if not c.in_domain:
         return [*found, "a value is outside its domain"]
-    return found if c.valid else [*found, f"the model answers {c.predicted}, not {c.wanted}"]
+    names = [str(name) if c.schema is None else c.schema.class_title(name) for name in (c.predicted, c.wanted)]
+    return found if c.valid else [*found, "the model answers {}, not {}".format(*names)]
 
 
 Output = Annotated[
@@ -150,6 +151,10 @@ Scheduler = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever an earlier run has left.")]
 Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
+Letters = Annotated[
+    Path | None, typer.Option(help="Write a letter for each person into this folder, in plain words, to print (.html).")
+]
+Language = Annotated[str, typer.Option(help="The language of the letters: en, de, or a file with your own texts.")]
 Group = Annotated[
     str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
 ]
@@ -236,6 +241,8 @@ def explain(
     rows: Rows,
     output: Output = None,
     html: Page = None,
+    letters: Letters = None,
+    language: Language = "en",
     group: Group = None,
     target: Target = None,
     at_least: AtLeast = None,
@@ -279,6 +286,7 @@ def explain(
     from .models import index_of, rows_named
 
     secret = _checked(output, html, group, key)
+    _check_letters(letters, language)
     with working("loading the model"):
         fcx = FCx.load(model, classifier)
     source = Source.remembered(fcx.source_)
@@ -291,7 +299,7 @@ def explain(
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
     asked |= {"target": as_given(target), "target_probability": at_least}
     spread = {"engine": engine, "workers": workers, "scheduler": scheduler}
-    if _streams(rows, output, html, skip_missing=skip_missing, engine=engine is not None):
+    if letters is None and _streams(rows, output, html, skip_missing=skip_missing, engine=engine is not None):
         how = {"index": index_of(rows, fcx, index), "chunk": chunk, "key": secret, "overwrite": overwrite}
         found = _streamed(fcx, rows, str(output), asked | how | spread)
         if html is not None:
@@ -307,10 +315,14 @@ def explain(
         answer = fcx.explain(table, on_progress=work.tell, **asked)
     file = None if output is None else Path(output)
     _write(answer, file, html, group, secret)
+    if letters is not None:
+        answer.letters(letters, language=language)
     if as_json:
         print_json(answer.to_dict() if file is None else _counted(answer, file))
     else:
         print_answers(answer, file, html, asked_why=bool(why))
+        if letters is not None:
+            out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
     return _end(answer.counts, strict=strict)
 
 
@@ -360,6 +372,15 @@ def _checked(output: str | None, html: Path | None, group: str | None, key: Path
         problem, remedy = "is for answers in parquet", "Write them with --out answers.parquet."
         raise DataError("", [Fault(f"--key {key}", problem, remedy)])
     return secret
+
+
+def _check_letters(folder: Path | None, language: str) -> None:
+    """Refuse what could not be written before the work."""
+    from ..explanation.page.letter import words_in
+
+    words_in(language)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise DataError("", [Fault(f"--letters {folder}", "is a file", "Name a folder.")])
 
 
 def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:

@@ -47,7 +47,8 @@ Output = Annotated[Path, typer.Option("--out", help="The folder to save the mode
 Rules = Annotated[
     str | None,
     typer.Option(
-        help="A rule file, or the name of the data set's own rules (unary, binary).", autocompletion=console.rules
+        help="A rule file, or the name of the data set's own rules (unary, binary, actionable).",
+        autocompletion=console.rules,
     ),
 ]
 Target = Annotated[
@@ -184,7 +185,7 @@ def fit(
         _set(fcx, epochs, learning_rate, setting or [])
         own = _own_classifier(classifier, classes)
         wanted = as_given(target)
-        loaded = _loaded(source, own, wanted, ignore or [], immutable or [])
+        loaded = _loaded(source, own, wanted, ignore or [], immutable or []).under(rules)
         asked = replace(_asked(loaded, rules, wanted, classes, threshold, graph), at_least=at_least)
         _introduce(loaded, source, asked, write_schema)
         task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _beside(output))

@@ -30,7 +30,8 @@ def rules_check(
     rules: Annotated[
         str,
         typer.Argument(
-            help="A rule file, or the name of a data set's own rules (unary, binary).", autocompletion=console.rules
+            help="A rule file, or the name of a data set's own rules (unary, binary, actionable).",
+            autocompletion=console.rules,
         ),
     ],
     data: Data,
@@ -47,6 +48,7 @@ def rules_check(
     Example: fcxplain rules check my.rules --data loans.csv --schema schema.toml
     """
     from ..datasets import DATASETS
+    from ..datasets.base import with_ranks
     from ..datasets.source import load_features
     from ..region.conflict import breakage, lint
     from ..rules import in_words, parse_rules
@@ -54,6 +56,7 @@ def rules_check(
     with working(f"reading {data}"):
         known, table = load_features(data, schema=schema_file, label=label, ignore=ignore or (), seed=seed)
     own = DATASETS[data].rules if data in DATASETS else {}
+    known = with_ranks(known, DATASETS[data].ranks.get(rules, {})) if data in DATASETS else known
     parsed = parse_rules(own.get(rules, Path(rules)), known)
     with working(f"checking {len(parsed):,} rules on {len(table):,} rows"):
         found, findings = breakage(parsed, table, seed=seed), lint(parsed, known, table, seed=seed)

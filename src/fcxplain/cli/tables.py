@@ -13,14 +13,26 @@ from .console import Ignore, Index, Json, err, note, out, print_json, table_of
 from .progress import working
 
 
-def datasets(as_json: Json = False) -> None:
-    """List the built-in data sets: what they are, where they lie, their licence.
+def datasets(
+    write: Annotated[
+        str | None,
+        typer.Option(help="Write this data set as a table of your own would be: NAME.csv, NAME.toml, NAME.rules."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--out", help="The folder to write to.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """List the built-in data sets: what they are, where they lie, their licence. Or write one of them, to try things.
 
     Example: fcxplain datasets
+
+    Example: fcxplain datasets --write loans
     """
-    from ..datasets import DATASETS
+    from ..datasets import DATASETS, write_dataset
     from ..datasets.download import whereabouts
 
+    if write is not None:
+        paths = [str(path) for path in write_dataset(write, output)]
+        return print_json(paths) if as_json else out.print("written:", escape(", ".join(paths)), highlight=False)
     found = [
         {
             "name": spec.name,

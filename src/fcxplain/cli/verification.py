@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from ..errors import DataError, Fault
 from ..text import counted
 from .console import Json, SkipMissing, as_given, out, print_json, table_of
-from .models import CalledBy, Model, OwnClassifier, Rows
+from .models import CalledBy, OwnClassifier
 from .progress import working
 
 if TYPE_CHECKING:
@@ -22,9 +23,14 @@ SHOWN, LETTERS = 12, 60
 
 
 def verify(
-    model: Model,
-    rows: Rows,
-    answers: Annotated[str, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")],
+    model: Annotated[
+        Path, typer.Argument(help="The folder of a saved model; or, with --model, a receipt of `fcxplain serve`.")
+    ],
+    rows: Annotated[
+        str | None, typer.Argument(help="A CSV or parquet file, a folder or glob of them, or a data set's name.")
+    ] = None,
+    answers: Annotated[str | None, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")] = None,
+    folder: Annotated[Path | None, typer.Option("--model", help="The model that a receipt is held against.")] = None,
     overrides: Annotated[
         Path | None,
         typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
@@ -53,8 +59,15 @@ def verify(
     Ends with code 0 if everything holds, 1 if anything differs (an edited file, another classifier, other rules or
     overrides, a row too few, another key), 2 if a file cannot be read.
 
-    Example: fcxplain verify model rows.csv answers.parquet
+    A receipt.json of `fcxplain serve` is held against its signature, and against the model named by --model.
+
+    Example: fcxplain verify model rows.csv answers.parquet; or fcxplain verify receipt.json --model model
     """
+    if folder is not None:
+        return _verify_receipt(model, folder, classifier, as_json)
+    if rows is None or answers is None:
+        remedy = "Give MODEL ROWS ANSWERS; or a receipt and --model MODEL."
+        raise DataError("", [Fault("verify", "needs the model, the rows and the file of answers", remedy)])
     from ..explainer import FCx
     from ..explanation.files.verification import verify as verified
     from .explaining import given_overrides, read_key
@@ -72,6 +85,36 @@ def verify(
     else:
         _print(found)
     if not found.passed:
+        raise typer.Exit(1)
+    return None
+
+
+def _verify_receipt(path: Path, folder: Path, classifier: str | None, as_json: bool) -> None:
+    """Whether signature, model, rules and answer of a receipt still hold."""
+    from ..explainer import FCx
+    from .serving import need_extra
+
+    need_extra()
+    from ..service.receipts import held_against, read_receipt
+
+    if not path.is_file():
+        raise DataError("", [Fault(str(path), "is not there", "Name the file of a receipt.")])
+    receipt = read_receipt(path.read_bytes())
+    with working("loading the model"):
+        task = FCx.load(folder, classifier, any_classifier=True).task_
+    found = held_against(task, receipt)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        verdict = "[bold green]it holds[/]" if found.holds else "[bold red]IT DOES NOT HOLD[/]"
+        out.print(f"{verdict}: receipt {escape(receipt['id'])} of {escape(str(receipt['issued']))}", highlight=False)
+        for name in ("signature", "model", "rules", "answer"):
+            mark = "[green]holds[/]" if getattr(found, name) else "[bold red]DOES NOT HOLD[/]"
+            out.print(f"  {name}: {mark}", highlight=False)
+        out.print(f"  signed by the key {escape(found.key)}", highlight=False)
+        for said in found.differences:
+            out.print(f"  {escape(_short(said))}", highlight=False)
+    if not found.holds:
         raise typer.Exit(1)
 
 

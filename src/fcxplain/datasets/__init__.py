@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from ..errors import DataError, also
+from ..errors import DataError, Fault, also
+from ..files import write_whole
 from ..progress import OnProgress, nobody
 from . import base
 from .adult import ADULT, ADULT_AUTHORS
@@ -15,6 +17,7 @@ from .census import CENSUS
 from .download import raw_bytes
 from .folktables import FOLKTABLES
 from .law import LAW
+from .loans import LOANS
 from .tables import load_table, read_table
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "load_dataset",
     "load_table",
     "read_table",
+    "write_dataset",
 ]
 
 # The paper's first data set, and the one that travels with the package.
@@ -37,6 +41,7 @@ DATASETS: dict[str, DatasetSpec] = {
     "census": CENSUS,
     "law": LAW,
     "folktables": FOLKTABLES,
+    "loans": LOANS,
 }
 
 
@@ -102,4 +107,44 @@ def load_dataset(
         target=spec.target,
         rules=dict(spec.rules),
         notes=notes,
+        ranks=dict(spec.ranks),
     )
+
+
+def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:
+    """Write a data set as a table of your own would be: NAME.csv, its schema NAME.toml, and a file for each rule set.
+
+    Parameters
+    ----------
+    name : str
+        One of `DATASETS`, such as "loans", which is made up.
+    folder : str or Path, default="."
+        Where to write to; it is made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    DataError
+        If the name is not known, or a file is there already: none is overwritten.
+    """
+    loaded, spec = load_dataset(name), DATASETS[name]
+    if spec.file.packaged and spec.file.name.endswith(".csv"):
+        text = raw_bytes(spec.file).decode("utf-8")
+    else:
+        table = pd.concat([loaded.train, loaded.validation, loaded.test]).sort_index()
+        text = table.to_csv(index=False, lineterminator="\n")
+    files = {f"{name}.csv": text, f"{name}.toml": loaded.schema.to_toml()}
+    for which, rules in loaded.rules.items():
+        files[f"{name}.rules" if len(loaded.rules) == 1 else f"{name}-{which}.rules"] = rules
+    paths = [Path(folder, file) for file in files]
+    there = [Fault(str(p), "is there already", "Remove it, or name another folder.") for p in paths if p.exists()]
+    if there:
+        raise DataError("", there)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path, content in zip(paths, files.values(), strict=True):
+        write_whole(path, content)
+    return paths

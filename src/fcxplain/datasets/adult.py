@@ -112,6 +112,52 @@ RANKS = {
     "Doctorate": 3,
 }
 
+DEGREES = {
+    "School": "no high school diploma",
+    "HS-grad": "high school diploma",
+    "Some-college": "some college",
+    "Assoc": "associate degree",
+    "Bachelors": "bachelor's degree",
+    "Masters": "master's degree",
+    "Prof-school": "professional degree",
+    "Doctorate": "doctorate",
+}
+
+# What a person could be asked to do within five years. The ranks below make each step of education one rank.
+ACTIONABLE = """\
+# Nobody grows younger, and nobody waits longer than five years.
+age' >= age
+age' <= age + 5
+# Degrees come one after the other, and each takes its years.
+education' >= education
+education' > education => age' >= age + 2
+education' > education + 1 => age' >= age + 4
+education' > education + 2 => age' >= age + 6
+education' > education + 3 => age' >= age + 8
+education' == Assoc and education != Assoc => age' >= age + 2
+education' == "Prof-school" and education != "Prof-school" => age' >= age + 3
+education' == Doctorate and education != Doctorate => age' >= age + 4
+# Hours within reason: at most 50 a week unless it is more already, and at most ten more or fewer.
+hours_per_week' <= 50 or hours_per_week' <= hours_per_week
+abs(hours_per_week' - hours_per_week) <= 10
+# Nobody is advised to marry or to part.
+marital_status' == marital_status
+# Nobody becomes unknown, and a profession takes a degree.
+workclass' == workclass or workclass' != "Other/Unknown"
+occupation' == occupation or occupation' != "Other/Unknown"
+occupation' == Professional and occupation != Professional => education' >= Bachelors
+"""
+ACTIONABLE_RANKS = {
+    "School": 0,
+    "HS-grad": 1,
+    "Some-college": 2,
+    "Assoc": 2,
+    "Bachelors": 3,
+    "Masters": 4,
+    "Prof-school": 4,
+    "Doctorate": 5,
+}
+
 SCHEMA = Schema(
     (
         # The survey asked those over 16; ages are top-coded at 90, hours at 99.
@@ -122,7 +168,7 @@ SCHEMA = Schema(
             levels=("Government", "Other/Unknown", "Private", "Self-Employed"),
             label="kind of employer",
         ),
-        Feature("education", "ordinal", levels=tuple(RANKS), ranks=tuple(RANKS.values())),
+        Feature("education", "ordinal", levels=tuple(RANKS), ranks=tuple(RANKS.values()), labels=DEGREES),
         Feature("marital_status", "categorical", levels=("Divorced", "Married", "Separated", "Single", "Widowed")),
         Feature(
             "occupation",
@@ -132,7 +178,8 @@ SCHEMA = Schema(
         Feature("race", "categorical", levels=("Other", "White"), mutable=False),
         Feature("gender", "categorical", levels=("Female", "Male"), mutable=False),
         Feature("hours_per_week", "integer", low=1, high=99, unit="hours"),
-    )
+    ),
+    classes={"0": "up to 50,000", "1": "over 50,000"},
 )
 
 FILE = RawFile(
@@ -181,6 +228,9 @@ PUBLISHED = {
     "binary": PublishedSettings(learning_rate=0.2, epochs=50, lof_k=20, latent=10),
 }
 
+RULES = {**AGE_AND_EDUCATION, "actionable": ACTIONABLE}
+RULE_RANKS = {"actionable": {"education": tuple(ACTIONABLE_RANKS.values())}}
+
 ADULT = DatasetSpec(
     name="adult",
     title="Adult (census income 1994)",
@@ -190,7 +240,8 @@ ADULT = DatasetSpec(
     schema=SCHEMA,
     label="income",
     target=1,
-    rules=AGE_AND_EDUCATION,
+    rules=RULES,
+    ranks=RULE_RANKS,
     read=read,
     published=PUBLISHED,
     note="Income 1 is above 50,000 dollars. Missing values ('?') are the level Other/Unknown.",
@@ -205,7 +256,8 @@ ADULT_AUTHORS = DatasetSpec(
     schema=SCHEMA,
     label="income",
     target=1,
-    rules=AGE_AND_EDUCATION,
+    rules=RULES,
+    ranks=RULE_RANKS,
     read=read_authors,
     published=PUBLISHED,
     note="Incomes 0 up to age 35 and 1 from age 45 are left out, so a classifier prefers the young here.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,8 @@ class DatasetSpec:
     """A data set that `load_dataset` knows.
 
     `read` turns the raw bytes and the name of a sample into a cleaned table. `samples` are the samples it
-    offers, the default first. `published` has the paper's settings for the "unary" and the "binary" rules.
+    offers, the default first. `published` has the paper's settings for the "unary" and the "binary" rules. `ranks` has
+    those of features, by the name of rules that need others than the schema's.
     """
 
     name: str
@@ -138,6 +139,7 @@ class DatasetSpec:
     published: Mapping[str, PublishedSettings]
     samples: tuple[str, ...] = ("all",)
     note: str = ""
+    ranks: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +162,8 @@ class Dataset:
         The rules' text by a name ("unary", "binary", or "own").
     notes : tuple of str
         What was dropped, sampled or converted on the way, in sentences.
+    ranks : mapping
+        Ranks of ordinal features, by the name of rules that need others than the schema's; see `under`.
 
     Raises
     ------
@@ -183,6 +187,7 @@ class Dataset:
     target: Any = None
     rules: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
+    ranks: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.label in self.schema:
@@ -193,6 +198,28 @@ class Dataset:
     def features(self) -> list[str]:
         """The features' names, in the schema's order, so that `data.train[data.features]` are the features alone."""
         return list(self.schema.names)
+
+    def under(self, rules: str | None) -> Dataset:
+        """The same data with the schema that fits one of its rule sets.
+
+        Parameters
+        ----------
+        rules : str or None
+            The name of a rule set; for any other, nothing changes.
+
+        Returns
+        -------
+        Dataset
+            With the ranks that these rules speak of.
+
+        Examples
+        --------
+        >>> from fcxplain import load_dataset
+        >>> data = load_dataset("adult", rows=500).under("actionable")
+        >>> data.schema["education"].ranks
+        (0, 1, 2, 2, 3, 4, 4, 5)
+        """
+        return replace(self, schema=with_ranks(self.schema, self.ranks.get(rules or "", {})))
 
     @property
     def classes(self) -> tuple[Level, ...]:
@@ -207,6 +234,13 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.train) + len(self.validation) + len(self.test)
+
+
+def with_ranks(schema: Schema, ranks: Mapping[str, tuple[int, ...]]) -> Schema:
+    """The schema with other ranks of some features."""
+    for name, own in ranks.items():
+        schema = schema.replace(name, ranks=own)
+    return schema
 
 
 def unknown(what: str, name: object, options: tuple[str, ...]) -> str:

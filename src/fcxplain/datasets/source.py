@@ -232,7 +232,7 @@ def load_features(
     if given is None:
         known = Schema.infer(table, label=label)
     else:
-        known = Schema(tuple(f for f in given if f.name not in ignore)).complete(table)
+        known = replace(given, features=tuple(f for f in given if f.name not in ignore)).complete(table)
     rows, left_out = complete_rows(table, known)
     if left_out:
         warnings.warn(left_out, FcxWarning, stacklevel=2)

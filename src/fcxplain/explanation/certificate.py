@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import repeat
@@ -55,7 +55,9 @@ def model_id(task: Task) -> str | None:
 
 def rules_id(schema: Schema, rules: Sequence[str]) -> str:
     """A fingerprint of the features and of the texts of rules, in whatever order these stand."""
-    features = json.dumps(schema.to_dict(), ensure_ascii=False, default=str)
+    # What people call levels and classes takes no part.
+    plainly = [f.replace(labels={}) for f in schema]
+    features = json.dumps(Schema(tuple(plainly)).to_dict(), ensure_ascii=False, default=str)
     return fingerprint(features, sorted(set(rules)))[:DIGITS]
 
 
@@ -170,6 +172,8 @@ class Certificate:
         Whether the row's budget ended before the search did, which might have found better; None: not known.
     noted : tuple of str
         What is unusual about the row as it is: values that no training row has, and missing ones.
+    schema : Schema or None
+        What people call levels and classes, for the certificate as text. It is no part of the data.
     """
 
     row: Any
@@ -198,6 +202,7 @@ class Certificate:
     output_now: float | None = None
     needed: float | None = None
     noted: tuple[str, ...] = ()
+    schema: Schema | None = field(default=None, compare=False)
 
     @property
     def score(self) -> float:
@@ -227,6 +232,8 @@ class Certificate:
         # `asdict` copies values that cannot change, which takes twenty times as long.
         data: dict[str, Any] = {}
         for name, value in vars(self).items():
+            if name == "schema":
+                continue
             if name == "cost":
                 data["passed"] = self.passed
             data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
@@ -314,6 +321,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             repeat(None) if e.task.classes else now,
             (None if math.isnan(score) else score for score in needed_scores(e.task, checks.wanted).tolist()),
             (e.noted.get(row, ()) for row in place.tolist()),
+            repeat(e.task.schema),
         )
     )
 
@@ -358,7 +366,7 @@ def _unusual(feature: Feature, value: Any) -> str:
     if is_missing(value):
         return f"{feature.title} is missing"
     if feature.is_category:
-        return f"{feature.title} is {plain(value)}, which no training row has"
+        return f"{feature.title} is {feature.level_title(value)}, which no training row has"
     return f"{feature.title} is {plain(value)}, outside {feature.low} to {feature.high}, where the training rows lie"
 
 

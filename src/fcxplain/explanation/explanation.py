@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -25,12 +26,16 @@ from ..task import Task
 from .certificate import Certificate, Change, cells, changes_of, issued, labels, lof_of, unusual, written
 from .checks import Bools, ChangeCosts, Checks, check, scores_now
 from .files.parquet import write_answers
-from .frame import answer_number, column_named, frame_of
+from .frame import answer_number, column_named, frame_of, row_position
 from .reasons import ANSWERED, STATUSES, Status, WhyNot
-from .wording import glance
+from .wording import glance, label_text
 
 if TYPE_CHECKING:
     from ..overrides import Overrides
+
+
+# Letters of a row's label in the name of its file.
+LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
@@ -514,6 +519,60 @@ class Explanation:
             write_whole(Path(path), text)
         return text
 
+    def letter(self, row: Hashable, path: str | Path | None = None, *, language: str = "en") -> str:
+        """A letter for one person: what could change, or why nothing can, in plain words on one page for paper.
+
+        It holds verified answers alone, and never advises on what is fixed or protected, such as sex or marital status.
+
+        Parameters
+        ----------
+        row : label
+            The row's label in the index of the rows asked.
+        path : str or Path, optional
+            A file to write it to, whole or not at all.
+        language : str, default="en"
+            "en", "de", or the path of a TOML file with the texts of another language.
+
+        Returns
+        -------
+        str
+            HTML without scripts that fetches nothing; a browser prints it, or saves it as PDF.
+
+        Raises
+        ------
+        DataError
+            If no row or several have this label, or the language is not known.
+        """
+        from .page.letter import letter_of
+
+        text = letter_of(self, row_position(self, row), language)
+        if path is not None:
+            write_whole(Path(path), text)
+        return text
+
+    def letters(self, folder: str | Path, *, language: str = "en") -> list[Path]:
+        """A letter for every row, each in a file of its own that is called after the row.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Where to write them; it is made if it is not there.
+        language : str, default="en"
+            As in `letter`.
+
+        Returns
+        -------
+        list of Path
+            The files, in the order of the rows.
+        """
+        from .page.letter import letter_of
+
+        paths = [Path(folder, name) for name in file_names(self.rows.index)]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for position, path in enumerate(paths):
+            write_whole(path, letter_of(self, position, language))
+        return paths
+
     def to_parquet(self, path: str | Path, *, key: bytes | None = None) -> None:
         """Everything as a parquet file, the rows as they are now included; see `read_answers`.
 
@@ -531,6 +590,18 @@ class Explanation:
             If a value has no place in its column, two columns have one name, or the key is too short.
         """
         write_answers(self, path, key=key)
+
+
+def file_names(index: pd.Index) -> list[str]:
+    """A file name for each label: its letters and digits, numbered where two would be the same."""
+    found: dict[str, int] = {}
+    names = []
+    for label in index.tolist():
+        name = re.sub(r"[^\w-]+", "-", label_text(label)).strip("-")[:LONGEST_NAME] or "letter"
+        found[name.casefold()] = found.get(name.casefold(), 0) + 1
+        count = found[name.casefold()]
+        names.append(f"{name}.html" if count == 1 else f"{name}--{count}.html")
+    return names
 
 
 Part = tuple[NDArray[np.int64], Explanation]

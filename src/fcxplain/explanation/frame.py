@@ -51,18 +51,27 @@ def answer_number(explanation: Explanation, which: Hashable) -> int:
 
 
 def _of_label(e: Explanation, label: Hashable) -> int:
-    rows, place = _rows(e, label), f"row {cut(label, LABEL)}"
+    row = row_position(e, label, "Give the number of the answer, counted from 0.")
+    first = _first_answer(e, row)
+    if first is None:
+        why = e.reasons[row].words if row in e.reasons else "See .status for all rows."
+        raise DataError("", [Fault(_place(label), WITHOUT[str(e.row_status[row])], why)])
+    return first
+
+
+def row_position(e: Explanation, label: Hashable, remedy: str = "Give the rows labels that differ.") -> int:
+    """The position of the one row with this label; `remedy` is for a label that several have."""
+    rows = _rows(e, label)
     if not len(rows):
         near = did_you_mean(label, e.rows.index) if len(e) <= NEAR else ""
-        raise DataError("", [Fault(place, "no row that was asked has this label", near or SEE)])
+        raise DataError("", [Fault(_place(label), "no row that was asked has this label", near or SEE)])
     if len(rows) > 1:
-        problem = f"{counted(len(rows), 'row')} have this label"
-        raise DataError("", [Fault(place, problem, "Give the number of the answer, counted from 0.")])
-    first = _first_answer(e, rows[0])
-    if first is None:
-        why = e.reasons[rows[0]].words if rows[0] in e.reasons else "See .status for all rows."
-        raise DataError("", [Fault(place, WITHOUT[str(e.row_status[rows[0]])], why)])
-    return first
+        raise DataError("", [Fault(_place(label), f"{counted(len(rows), 'row')} have this label", remedy)])
+    return rows[0]
+
+
+def _place(label: Hashable) -> str:
+    return f"row {cut(label, LABEL)}"
 
 
 def _same_label(e: Explanation, number: int | np.integer) -> str:

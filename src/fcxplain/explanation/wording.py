@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..rules.wording import COUNTED
-from ..schema import Feature
+from ..schema import Feature, Schema
 from ..schema.dates import day_of, iso
 from ..schema.feature import plain
 from ..text import Glance, Overview, counted, cut, remainder
@@ -38,7 +38,7 @@ def amount(feature: Feature, value: Any) -> str:
     if is_missing(value):
         return MISSING
     if feature.is_category:
-        return short(plain(value))
+        return short(feature.level_title(value))
     if feature.kind == "date":
         return iso(day_of(value))
     return with_unit(_number(feature, float(value)), feature.unit)
@@ -164,13 +164,26 @@ def stated(c: Certificate) -> str:
 
 
 def _changes(c: Certificate) -> list[str]:
-    return [change_line(change) for change in c.changes] or ["nothing changes"]
+    return [change_line(change, c.schema) for change in c.changes] or ["nothing changes"]
 
 
-def change_line(change: Change) -> str:
+def change_line(change: Change, schema: Schema | None) -> str:
     """What a feature is now and then."""
-    unit = f" {change.unit}" if change.unit else ""
-    return f"{change.title or change.feature}: {as_written(change.now)} -> {as_written(change.then)}{unit}"
+    title, now, then = change_cells(change, schema)
+    return f"{title}: {now} -> {then}"
+
+
+def change_cells(change: Change, schema: Schema | None) -> tuple[str, str, str]:
+    """What a feature is called, and its values now and then; levels by their labels."""
+    known = schema[change.feature] if schema is not None and change.feature in schema else None
+    says = as_written if known is None or known.is_number else known.level_title
+    now, then = (MISSING if is_missing(v) else says(v) for v in (change.now, change.then))
+    return change.title or change.feature, now, f"{then} {change.unit}".rstrip()
+
+
+def class_words(schema: Schema | None, name: Any) -> str:
+    """A class, or what is wanted of a model, as people call it."""
+    return str(name) if schema is None else schema.class_title(name)
 
 
 def as_written(value: Any) -> str:
@@ -182,10 +195,11 @@ def answered(c: Certificate) -> str:
     """What the model says of it."""
     if not c.in_domain:
         return "the model was NOT ASKED, since a value is outside its domain"
-    verdict = "as wanted" if c.valid else f"NOT {c.wanted}, which is wanted"
+    said, wanted = class_words(c.schema, c.predicted), class_words(c.schema, c.wanted)
+    verdict = "as wanted" if c.valid else f"NOT {wanted}, which is wanted"
     if c.is_number:
         return f"the model answers {number(c.score)}, {verdict} ({scores(c)})"
-    return f"the model answers {c.predicted}, {verdict} (probability of {c.wanted}: {scores(c)})"
+    return f"the model answers {said}, {verdict} (probability of {wanted}: {scores(c)})"
 
 
 def scores(c: Certificate) -> str:
@@ -274,9 +288,7 @@ def unlimited(e: Explanation) -> bool:
 
 def certificate_glance(c: Certificate) -> Glance:
     """One answer: what changes, what the model says, and what holds of the rules."""
-    changes = tuple(
-        (x.title or x.feature, as_written(x.now), f"{as_written(x.then)} {x.unit}".rstrip()) for x in c.changes
-    )
+    changes = tuple(change_cells(x, c.schema) for x in c.changes)
     rules = tuple(("kept" if rule.kept else "BROKEN", rule.words) for rule in c.rules)
     grids = (Overview(("feature", "now", "then"), changes), Overview(("verdict", "rule"), rules))
     return Glance(headline(c), facts=(("then", answered(c)),), grids=grids)
@@ -291,7 +303,7 @@ def _answers(e: Explanation, few: int) -> Overview:
     """The first answers, row by row and best first; what changes stands last, since it may be long."""
     first = np.lexsort((e.rank, e.place))[:few].tolist()
     classes = dict.fromkeys(e.checks.wanted.tolist())
-    wanted = cut(next(iter(classes)), CLASS) if len(classes) == 1 else ""
+    wanted = cut(class_words(e.task.schema, next(iter(classes))), CLASS) if len(classes) == 1 else ""
     score = "probability" if e.task.classes else "output"
     joins = " of " if e.task.classes else ", wanted "
     head = ("row", "answer", f"{score}{joins}{wanted}" if wanted else score, "what changes")
@@ -301,14 +313,14 @@ def _answers(e: Explanation, few: int) -> Overview:
 
 
 def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
-    said = "; ".join(map(change_line, e.changes(i))) or "nothing"
+    said = "; ".join(change_line(change, e.task.schema) for change in e.changes(i)) or "nothing"
     status = "" if e.checks.passed[i] else f" {marked('best_effort')}"
     then, now = float(e.checks.score[i]), float(e.score_now[e.place[i]])
     show = chance if e.task.classes else number
     score = "not asked" if math.isnan(then) else show(then)
     score = score if math.isnan(now) or math.isnan(then) else f"{show(now)} -> {score}"
     if not same and not math.isnan(then):
-        score = f"{cut(e.checks.wanted[i], CLASS)}: {score}"
+        score = f"{cut(class_words(e.task.schema, e.checks.wanted[i]), CLASS)}: {score}"
     return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", score, said
 
 

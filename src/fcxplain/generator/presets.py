@@ -54,8 +54,9 @@ def as_published(constraint: str, dataset: str, learning_rate: Rate) -> dict[str
 
 def _unknown(constraint: str, dataset: str) -> list[Fault]:
     faults = []
-    if dataset not in DATASETS:
-        remedy = did_you_mean(dataset, DATASETS) or f"The paper has settings for {', '.join(DATASETS)}."
+    papers = [name for name, spec in DATASETS.items() if spec.published]
+    if dataset not in papers:
+        remedy = did_you_mean(dataset, papers) or f"The paper has settings for {', '.join(papers)}."
         faults.append(Fault(f"dataset {dataset!r}", "is not one of the paper's", remedy))
     if constraint not in ("unary", "binary"):
         faults.append(Fault(f"constraint {constraint!r}", "is not known", "Choose unary or binary."))

@@ -221,7 +221,10 @@ def _draw_levels(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.int64]]
     shown = np.arange(len(feature.levels))
     if len(shown) > LEVELS:
         shown = np.sort(np.argsort(-shares.max(axis=0), kind="stable")[: LEVELS - 1])
-    names, others = [shortened(feature.levels[code], 22) for code in shown], len(feature.levels) - len(shown)
+    names, others = (
+        [shortened(feature.level_title(feature.levels[code]), 22) for code in shown],
+        len(feature.levels) - len(shown),
+    )
     if others:
         names.append(f"{others} others")
         shares = np.column_stack([shares[:, shown], shares.sum(axis=1) - shares[:, shown].sum(axis=1)])

@@ -152,8 +152,9 @@ def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title:
         panel.set_xlim(-0.03, 1.16)
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
     score = "probability of" if explanation.task.classes else "the model's output; wanted:"
-    panel.set_xlabel(f"{score} {shortened(way.wanted, TITLE)}")
-    return finished([panel], _path_key(way), title, ax=ax)
+    wanted = schema.class_title(way.wanted)
+    panel.set_xlabel(f"{score} {shortened(wanted, TITLE)}")
+    return finished([panel], _path_key(way, shortened(wanted, VALUE)), title, ax=ax)
 
 
 def _draw_steps(ax: Axes, way: Steps) -> None:
@@ -192,9 +193,8 @@ def _name(number: int, step: Step, schema: Schema) -> str:
     return f"{number}. {shortened(feature.title, TITLE)}\n{now} \N{RIGHTWARDS ARROW} {then}"
 
 
-def _path_key(way: Steps) -> list[tuple[Artist, str]]:
+def _path_key(way: Steps, wanted: str) -> list[tuple[Artist, str]]:
     """What needs a word, and only of what is there."""
-    wanted = shortened(way.wanted, VALUE)
     reached = [way.met, *(step.met for step in way.steps)]
     key: list[tuple[Artist, str]] = []
     if way.threshold is not None:

@@ -143,12 +143,14 @@ class _Speaker:
         return said.replace("increase", "decrease")
 
     def _member(self, formula: Member, mood: Mood) -> str:
-        feature = formula.ref.feature
+        feature = self._known(formula.ref.feature)
         subject, negated = self._name(formula.ref), formula.negated
         if feature.is_number:
             values = _listed([_value(feature, v, unit=False) for v in formula.values])
         else:
-            values = _span(feature, formula.values) or _listed([str(feature.levels[int(v)]) for v in formula.values])
+            values = _span(feature, formula.values) or _listed(
+                [feature.level_title(feature.levels[int(v)]) for v in formula.values]
+            )
         return f"{subject} {_be(mood, negated)} {values}"
 
     def _same(self, formula: Same, mood: Mood) -> str:
@@ -174,8 +176,10 @@ class _Speaker:
         return self._title(ref.feature) if ref.primed else f"the present {self._title(ref.feature)}"
 
     def _title(self, feature: Feature) -> str:
-        known = self.schema is not None and feature.name in self.schema
-        return self.schema[feature.name].title if known and self.schema is not None else feature.title
+        return self._known(feature).title
+
+    def _known(self, feature: Feature) -> Feature:
+        return self.schema[feature.name] if self.schema is not None and feature.name in self.schema else feature
 
 
 def _bound(formula: Compare) -> tuple[Ref, Op, float] | None:
@@ -227,7 +231,7 @@ def _span(feature: Feature, codes: tuple[float, ...]) -> str | None:
 
 
 def _levels_at(feature: Feature, rank: int) -> list[str]:
-    return [str(level) for level, r in zip(feature.levels, feature.ranks, strict=True) if r == rank]
+    return [feature.level_title(level) for level, r in zip(feature.levels, feature.ranks, strict=True) if r == rank]
 
 
 def _be(mood: Mood, negated: bool = False) -> str:

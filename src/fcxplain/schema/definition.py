@@ -96,9 +96,10 @@ def _type_faults(fields: Fields) -> Iterator[Problem]:
     if not isinstance(mutable, bool):
         yield f"mutable is {mutable!r}, neither true nor false", ""
     for field in ("label", "unit"):
-        value = fields[field]
-        if not isinstance(value, str) or not _is_unicode(value):
-            yield f"{field} is {value!r}, not text", ""
+        if not is_text(fields[field]):
+            yield f"{field} is {fields[field]!r}, not text", ""
+    if not isinstance(fields["labels"], Mapping):
+        yield f"labels is {fields['labels']!r}, not a table", 'Write labels = {level = "what people call it"}.'
     if fields["missing"] not in (None, *MISSING):
         yield f"missing is {fields['missing']!r}", f"Choose one of {', '.join(MISSING)}."
     for field in fields["guessed"] if isinstance(fields["guessed"], tuple) else ():
@@ -114,6 +115,8 @@ def _number_faults(fields: Fields) -> Iterator[Problem]:
     low, high, step = (v if _is_finite(v) else None for v in (fields["low"], fields["high"], fields["step"]))
     if fields["levels"] or fields["ranks"]:
         yield "levels and ranks are for categorical and ordinal features only", ""
+    if fields["labels"]:
+        yield "labels are for the levels of categorical and ordinal features", "Use label for the feature's own name."
     if low is not None and high is not None and low > high:
         yield f"low {low} is above high {high}", "Exchange them."
     if step is not None and step <= 0:
@@ -144,6 +147,8 @@ def _category_faults(fields: Fields) -> Iterator[Problem]:
         yield from _level_faults(fields["levels"])
         if isinstance(fields["ranks"], tuple):
             yield from _rank_faults(fields)
+        if fields["labels"] and isinstance(fields["labels"], Mapping) and all(map(_is_level, fields["levels"])):
+            yield from _label_faults(fields["labels"], fields["levels"])
 
 
 def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
@@ -161,6 +166,20 @@ def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
         # True, 1 and 1.0 are one and the same key to Python.
         alike = [v for v, count in Counter(levels).items() if count > 1]
         yield f"levels that are equal: {some(alike, 5)}", "Write them as text."
+
+
+def _label_faults(labels: Mapping[Any, Any], levels: tuple[Any, ...]) -> Iterator[Problem]:
+    for level, label in labels.items():
+        # Levels that are left open come from a table later on.
+        if levels and level not in levels:
+            known = f"The levels are {some(levels)}."
+            yield f"labels names {level!r}, which is not a level", did_you_mean(level, levels) or known
+        if not is_text(label) or not label.strip():
+            yield f"the label of {level!r} is {label!r}, not text", ""
+    shown = Counter(str(labels.get(level, level)) for level in levels if is_text(labels.get(level, "")))
+    twice = [label for label, count in shown.items() if count > 1]
+    if twice:
+        yield f"several levels would be called {some(twice, 3)}", "Give each level a label of its own."
 
 
 def _rank_faults(fields: Fields) -> Iterator[Problem]:
@@ -186,7 +205,12 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_level(value: Any) -> bool:
-    return isinstance(value, bool) or _is_finite(value) or (isinstance(value, str) and _is_unicode(value))
+    return isinstance(value, bool) or _is_finite(value) or is_text(value)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text that a file can hold."""
+    return isinstance(value, str) and _is_unicode(value)
 
 
 def _is_unicode(text: str) -> bool:

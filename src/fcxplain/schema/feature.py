@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, partial
@@ -60,6 +60,9 @@ class Feature:
         A readable name.
     unit : str
         What a number is counted in.
+    labels : mapping
+        What people call a category's levels, by level; those left out are called as they are. Pages, letters and texts
+        use them; tables, files and rules have the levels themselves.
     guessed : tuple of {"low", "high", "levels"}
         What of its domain was taken from a table and confirmed by nobody: it limits what is proposed, not what a row
         may have. All else is binding. It takes no part in equality.
@@ -92,6 +95,7 @@ class Feature:
     unit: str = ""
     guessed: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     missing: Missing | None = None
+    labels: Mapping[Any, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         settle = partial(object.__setattr__, self)
@@ -101,6 +105,8 @@ class Feature:
             value = getattr(self, field)
             if isinstance(value, list | tuple | np.ndarray | pd.Index):
                 settle(field, tuple(plain(v) for v in value))
+        if isinstance(self.labels, Mapping):
+            settle("labels", {_meant(level, self.levels): label for level, label in self.labels.items()})
         if self.kind == "date":
             settle("low", _day(self.low))
             settle("high", _day(self.high))
@@ -177,6 +183,21 @@ class Feature:
     def title(self) -> str:
         """The readable name."""
         return self.label or self.name.replace("_", " ").replace("-", " ")
+
+    def level_title(self, level: Any) -> str:
+        """A category's level as people call it.
+
+        Parameters
+        ----------
+        level : str, int, float or bool
+            A level, or a value that is none.
+
+        Returns
+        -------
+        str
+            Its label, else the level itself as text.
+        """
+        return self.labels.get(plain(level)) or str(plain(level))
 
     @property
     def width(self) -> int:
@@ -421,6 +442,12 @@ def level_named(value: Any, levels: Iterable[Any]) -> Any:
         if len(alike) == 1:
             return alike[0]
     return None
+
+
+def _meant(value: Any, levels: Any) -> Any:
+    """The level that a label is for: files write every level as text. What is none stays, to be refused."""
+    meant = level_named(value, levels) if isinstance(levels, tuple) else None
+    return plain(value) if meant is None else meant
 
 
 def _day(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,9 @@ class Schema:
         The columns.
     guesses : tuple of Guess
         What inference guessed and why; it takes no part in equality.
+    classes : mapping of str
+        What people call the model's classes, by class. Pages, letters and texts use it; tables and files have the
+        classes themselves.
 
     Raises
     ------
@@ -116,9 +119,14 @@ class Schema:
 
     features: tuple[Feature, ...]
     guesses: tuple[Guess, ...] = field(default=(), compare=False, repr=False)
+    classes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
+        faults = toml.class_faults(self.classes)
+        if faults:
+            raise SchemaError("schema", faults)
+        object.__setattr__(self, "classes", {str(name): label for name, label in self.classes.items()})
         odd = [type(f).__name__ for f in self.features if not isinstance(f, Feature)]
         if odd:
             raise SchemaError(f"a schema is made of Feature objects, not of {some(odd, 3)}")
@@ -244,7 +252,8 @@ class Schema:
         SchemaError
             If it cannot be read or makes no sense; a `FileNotFoundError` too, where there is no file.
         """
-        return cls(toml.read(source))
+        features, classes = toml.read(source)
+        return cls(features, classes=classes)
 
     def to_toml(self, path: str | Path | None = None) -> str:
         """The schema as TOML text; guesses become comments.
@@ -259,7 +268,7 @@ class Schema:
         str
             The text.
         """
-        return toml.write(self.features, self.guesses, path)
+        return toml.write(self.features, self.guesses, self.classes, path)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
@@ -275,7 +284,8 @@ class Schema:
         Schema
             What it says.
         """
-        return cls(toml.features_from(data))
+        features, classes = toml.content_from(data)
+        return cls(features, classes=classes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in the TOML file.
@@ -285,7 +295,24 @@ class Schema:
         dict
             What JSON can hold.
         """
-        return {"features": {f.name: toml.fields_of(f) for f in self.features}}
+        features = {"features": {f.name: toml.fields_of(f) for f in self.features}}
+        return features | ({"classes": dict(self.classes)} if self.classes else {})
+
+    def class_title(self, name: Any) -> str:
+        """A class of the model as people call it.
+
+        Parameters
+        ----------
+        name : str, int, float or bool
+            A class, or several joined by "or".
+
+        Returns
+        -------
+        str
+            Its label, else the class itself as text.
+        """
+        whole = self.classes.get(str(name))
+        return whole or " or ".join(self.classes.get(part, part) for part in str(name).split(" or "))
 
     def report(self) -> str:
         """What inference guessed, with the reason and how to correct it.
@@ -316,7 +343,7 @@ class Schema:
             The copy.
         """
         changed = self[name].replace(**changes)
-        return Schema(tuple(changed if f.name == name else f for f in self.features), self.guesses)
+        return replace(self, features=tuple(changed if f.name == name else f for f in self.features))
 
     def freeze(self, *names: str) -> Schema:
         """A copy in which these features may not change.
@@ -340,8 +367,7 @@ class Schema:
         if unknown:
             faults = [Fault(f"feature {n!r}", "is not in the schema", did_you_mean(n, self.names)) for n in unknown]
             raise SchemaError("freeze", faults)
-        features = tuple(f.replace(mutable=False) if f.name in names else f for f in self.features)
-        return Schema(features, self.guesses)
+        return replace(self, features=tuple(f.replace(mutable=False) if f.name in names else f for f in self.features))
 
     def complete(self, table: pd.DataFrame) -> Schema:
         """A copy in which bounds, steps and levels that were left open are taken from a table.
@@ -359,7 +385,7 @@ class Schema:
         if all(f.is_complete for f in self.features):
             return self
         validation.raise_on_faults(validation.column_faults(self.features, table))
-        return Schema(inference.complete(self.features, table), self.guesses)
+        return replace(self, features=inference.complete(self.features, table))
 
     def validate(self, table: pd.DataFrame) -> None:
         """Refuse a table that does not fit, and warn of columns that the schema does not know.

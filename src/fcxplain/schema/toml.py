@@ -11,9 +11,13 @@ import tomlkit
 
 from ..errors import Fault, SchemaError, did_you_mean, reading_error
 from ..files import write_whole
+from .definition import is_text
 from .feature import Feature
 from .inference import Guess
 
+SECTIONS = ("features", "classes")
+Content = tuple[tuple[Feature, ...], Mapping[str, str]]
+"""What a schema file says: its features, and what people call the classes."""
 FIELDS = (
     "kind",
     "low",
@@ -27,6 +31,7 @@ FIELDS = (
     "unit",
     "guessed",
     "missing",
+    "labels",
 )
 _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
@@ -42,6 +47,9 @@ _HEADER = (
     "guessed   which of low, high and levels were only seen in a table: answers keep to them, rows need not.",
     "          Delete what you confirm: a row beyond it is then refused",
     "missing   kept (a gap stays), may_be_filled (an answer may fill it) or never (such a row is refused)",
+    'labels    what people call the levels: labels = {HS-grad = "high school diploma"}; others stay',
+    "",
+    'What people call the classes of the model goes into a section of its own: [classes], then e.g. 1 = "approved".',
 )
 
 
@@ -64,13 +72,16 @@ def fields_of(feature: Feature) -> dict[str, Any]:
         data["guessed"] = list(feature.guessed)
     if feature.missing is not None:
         data["missing"] = feature.missing
-    return data | {k: v for k, v in (("label", feature.label), ("unit", feature.unit)) if v}
+    labels = {str(level): label for level, label in feature.labels.items()}
+    return data | {k: v for k, v in (("label", feature.label), ("unit", feature.unit), ("labels", labels)) if v}
 
 
-def features_from(data: Mapping[str, Any]) -> tuple[Feature, ...]:
-    """Features from parsed TOML or JSON; every fault is listed."""
-    unknown = [key for key in data if key != "features"]
-    faults = [Fault(f"[{k}]", "is not known", did_you_mean(k, ["features"])) for k in unknown]
+def content_from(data: Mapping[str, Any]) -> Content:
+    """Features and labels of classes from parsed TOML or JSON; every fault is listed."""
+    unknown = [key for key in data if key not in SECTIONS]
+    faults = [Fault(f"[{k}]", "is not known", did_you_mean(k, SECTIONS)) for k in unknown]
+    classes = data.get("classes", {})
+    faults += class_faults(classes)
     tables = data.get("features")
     if not isinstance(tables, Mapping) or not tables:
         faults.append(Fault("[features.NAME]", "is needed once for each feature"))
@@ -83,7 +94,18 @@ def features_from(data: Mapping[str, Any]) -> tuple[Feature, ...]:
             faults += error.faults
     if faults:
         raise SchemaError("the schema file has mistakes", faults)
-    return tuple(features)
+    return tuple(features), classes
+
+
+def class_faults(classes: Any) -> list[Fault]:
+    """What is wrong with the labels of classes."""
+    if not isinstance(classes, Mapping):
+        return [Fault("[classes]", "is not a table", 'Write [classes], and below it e.g. 1 = "approved".')]
+    return [
+        Fault(f"[classes] {name}", f"is {label!r}, not text")
+        for name, label in classes.items()
+        if not is_text(label) or not label.strip()
+    ]
 
 
 def _feature(name: str, fields: Any) -> Feature:
@@ -111,8 +133,8 @@ def _likely_kind(fields: Mapping[str, Any]) -> str:
     return "continuous" if "step" in fields or "decimals" in fields else "integer"
 
 
-def read(source: str | Path) -> tuple[Feature, ...]:
-    """Features from a TOML file, or from TOML text (a string with a line break)."""
+def read(source: str | Path) -> Content:
+    """Features and labels of classes from a TOML file, or from TOML text (a string with a line break)."""
     if isinstance(source, str) and "\n" in source:
         text, place = source, "schema"
     else:
@@ -125,10 +147,12 @@ def read(source: str | Path) -> tuple[Feature, ...]:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{place} is not valid TOML: {error}") from error
-    return features_from(data)
+    return content_from(data)
 
 
-def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Path | None) -> str:
+def write(
+    features: Iterable[Feature], guesses: Iterable[Guess], classes: Mapping[str, str], path: str | Path | None
+) -> str:
     """TOML text with a comment for each guess; written whole or not at all."""
     reasons = {g.feature: str(g) for g in guesses}
     document, tables = tomlkit.document(), tomlkit.table(is_super_table=True)
@@ -142,6 +166,8 @@ def write(features: Iterable[Feature], guesses: Iterable[Guess], path: str | Pat
             table.add(key, value)
         tables.add(feature.name, table)
     document.add("features", tables)
+    if classes:
+        document.add("classes", tomlkit.item(dict(classes)))
     text = tomlkit.dumps(document)
     if path is not None:
         try:

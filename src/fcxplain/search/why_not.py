@@ -81,7 +81,8 @@ class Loosened:
                 limit = _widened(feature, obstacle.side)
                 schema = schema.replace(obstacle.name, **{obstacle.side: limit}, guessed=feature.guessed)
                 if feature.name not in task.frozen or feature.name in freezes:
-                    bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}"
+                    written = feature.text(obstacle.limit) if feature.kind == "date" else repr(obstacle.limit)
+                    bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {written}"
                     # What a row has may stay, whatever was guessed.
                     is_free = obstacle.side in feature.guessed or feature.missing in ("kept", "may_be_filled")
                     texts.append(f"{bound} or {name}' == {name}" if is_free else bound)
@@ -111,9 +112,9 @@ def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataF
     if obstacle.kind == "rule":
         rule = next(r for r in task.rules if r.text == obstacle.name)
         return ~holds(rule, before, after)
-    values = after[obstacle.name].to_numpy()
     if obstacle.kind == "freeze":
-        return np.asarray(values != before[obstacle.name].to_numpy(), dtype=bool)
+        return np.asarray(after[obstacle.name].to_numpy() != before[obstacle.name].to_numpy(), dtype=bool)
+    values = task.schema.natural(after, [obstacle.name])[obstacle.name]
     beyond = values < obstacle.limit if obstacle.side == "low" else values > obstacle.limit
     return np.asarray(beyond, dtype=bool)
 

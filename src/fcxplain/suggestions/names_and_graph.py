@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import some
 from ..schema import Feature
 from ..schema.orders import says_nothing
+from ..schema.personal import is_inborn, is_personal
 from ..text import words_of
 from .evidence import ValueColumn, generator
 from .suggestion import Candidate, Kind, Writer
@@ -25,23 +25,6 @@ STRETCHES = re.compile(
     r"\b(years|months|yrs) (at|in|of|with|since|employed|working|worked)\b|\b(working|service) (years|months|yrs)\b"
 )
 ATTAINED = frozenset({"education", "educational", "educ", "edu", "schooling", "degree", "qualification", "diploma"})
-INBORN = frozenset(
-    {"sex", "gender", "male", "female", "race", "ethnicity", "ethnic", "ancestry", "caste", "hispanic", "native",
-     "birth", "born", "birthplace", "birthday", "birthdate"}
-)  # fmt: skip
-# What law or decency forbids to advise on, though some of it can change.
-PROTECTED = frozenset(
-    {"nationality", "citizen", "citizenship", "religion", "religious", "faith", "disability", "disabled", "handicap",
-     "marital", "married", "civil", "foreign", "foreigner", "immigrant", "migrant", "pregnant", "pregnancy"}
-)  # fmt: skip
-# Levels that give away what a column is about, whatever it is called: two of a set, and not many beside them.
-PERSONAL: dict[str, frozenset[str]] = {
-    "a sex": frozenset({"male", "female", "man", "woman", "m", "f", "diverse", "non binary", "nonbinary"}),
-    "an ethnicity": frozenset({"white", "black", "asian", "hispanic", "latino", "caucasian", "african american"}),
-    "a marital status": frozenset(
-        {"married", "single", "divorced", "widowed", "separated", "never married", "unmarried"}
-    ),
-}
 # With one of these beside it, "age" or "education" means something else: an average, a limit.
 NOT = frozenset({"average", "avg", "mean", "median", "min", "max", "minimum", "maximum", "std", "limit"})
 
@@ -59,23 +42,6 @@ def is_attained(feature: Feature) -> bool:
     """Whether the name speaks of something that, once attained, is not lost."""
     words = set(words_of(feature.name))
     return _is_ordered(feature) and bool(ATTAINED & words) and not NOT & words
-
-
-def is_inborn(feature: Feature) -> bool:
-    """Whether the name speaks of something that nobody can change."""
-    return bool(INBORN & set(words_of(feature.name)))
-
-
-def is_personal(feature: Feature) -> str:
-    """What speaks for a protected feature, in words: its name, or its levels. Empty where nothing does."""
-    if PROTECTED & set(words_of(feature.name)):
-        return f"the name {feature.name!r} suggests something personal that nobody should be advised to change"
-    levels = {" ".join(words_of(str(level))) for level in feature.levels if not says_nothing(level)}
-    for what, known in PERSONAL.items():
-        seen = sorted(levels & known)
-        if len(seen) > 1 and len(levels) <= 2 * len(seen):
-            return f"its levels ({some(seen, 3)}) suggest {what}, which nobody should be advised to change"
-    return ""
 
 
 def _nothing_said(feature: Feature, writer: Writer) -> str:

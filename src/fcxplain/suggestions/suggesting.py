@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ..errors import DataError, Fault, did_you_mean
 from ..rules import Rule, holds, in_words, parse
 from ..schema import Natural, Schema
+from ..schema.personal import is_inborn, is_personal
 from .evidence import LEAST_SHARE, Bar, Bools, ValueColumn, columns_of, made_up, pairs_of
-from .names_and_graph import edge_rules, is_inborn, is_personal, name_rules
+from .names_and_graph import edge_rules, name_rules
 from .patterns import level_rules, order_rules, range_rules
 from .suggestion import Candidate, Suggestion, Writer
 

@@ -15,7 +15,7 @@ from ...text import counted
 from ..certificate import Certificate, Change
 from ..checks import needed_scores
 from ..reasons import Blocked, Status, WhyNot, blocked
-from ..wording import CUT_SHORT, amount, chance, difference, label_text, number, scores, short
+from ..wording import CUT_SHORT, amount, chance, class_words, difference, label_text, number, scores, short
 from .spread import Spread, spread_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Deck:
     def card(self, position: int) -> Card:
         """The card of one row."""
         e = self.explanation
-        status, wanted = str(e.row_status[position]), short(e.wanted[position])
+        status, wanted = str(e.row_status[position]), self._wanted(position)
         answers = tuple(map(self._answer, self._answers[position]))
         why = e.reasons.get(position)
         relaxed = why.relaxation.changes if why is not None and why.relaxation is not None else ()
@@ -118,10 +118,13 @@ class Deck:
         if np.isnan(score):
             return ""
         if not e.task.classes:
-            return f"The output is {number(score)} now; needed: {short(e.wanted[position])}."
+            return f"The output is {number(score)} now; needed: {self._wanted(position)}."
         needed = float(needed_scores(e.task, e.wanted[position : position + 1])[0])
         least = "" if np.isnan(needed) else f"; needed: {chance(needed)}"
-        return f"The probability of {short(e.wanted[position])} is {chance(score)} now{least}."
+        return f"The probability of {self._wanted(position)} is {chance(score)} now{least}."
+
+    def _wanted(self, position: int) -> str:
+        return short(class_words(self.explanation.task.schema, self.explanation.wanted[position]))
 
     @cached_property
     def _texts(self) -> list[tuple[Feature, list[str]]]:
@@ -163,8 +166,8 @@ class Deck:
 def _says(c: Certificate, close: str) -> str:
     if not c.in_domain:
         return "The model was not asked, since a value is outside its domain."
-    said = number(c.score) if c.is_number else short(c.predicted)
-    what = "" if c.is_number else f"probability of {short(c.wanted)}: "
+    said = number(c.score) if c.is_number else short(class_words(c.schema, c.predicted))
+    what = "" if c.is_number else f"probability of {short(class_words(c.schema, c.wanted))}: "
     if c.valid:
         return f"The model then answers {said}{close} ({what}{scores(c)})."
     return f"The model then still answers {said} ({what}{scores(c)})."
@@ -184,7 +187,7 @@ def _failures(c: Certificate) -> Iterator[str]:
     if not c.in_domain:
         yield "A value is outside what its feature may be."
     elif not c.valid:
-        yield f"The model does not answer {short(c.wanted)}."
+        yield f"The model does not answer {short(class_words(c.schema, c.wanted))}."
     broken = sum(not rule.kept for rule in c.rules)
     if not c.feasible:
         yield f"It breaks {counted(broken, 'rule')}."

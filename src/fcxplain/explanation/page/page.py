@@ -18,7 +18,7 @@ from ...rules import in_words
 from ...text import counted
 from ..certificate import written
 from ..reasons import Status
-from ..wording import LONE, UNLIMITED, percent, short, unlimited
+from ..wording import LONE, UNLIMITED, class_words, percent, short, unlimited
 from .cards import Answer, Card, Deck
 from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
@@ -90,10 +90,10 @@ STATUSES = {
 def render(answer: Explanation, *, title: str | None = None, group: str | None = None) -> str:
     """The page for an explanation; `group`, a feature's name, adds how its values fared to the summary."""
     e, deck = answer, Deck(answer)
-    wanted, changes = sorted({short(w) for w in e.wanted.tolist()}), changes_per_answer(e)
+    wanted, changes = sorted({short(class_words(e.task.schema, w)) for w in e.wanted.tolist()}), changes_per_answer(e)
     answers = sum(count for _, count in changes)
     page = (
-        _templates()
+        templates()
         .get_template("page.html")
         .render(
             e=e,
@@ -117,8 +117,8 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
             cards=list(islice(deck, PLAIN)),
             more=max(0, len(deck) - PLAIN),
             data=json_block(_data(deck)),
-            css=_part("page.css"),
-            js=_part("page.js"),
+            css=part("page.css"),
+            js=part("page.js"),
         )
     )
     # What no file can hold.
@@ -130,14 +130,14 @@ def _model(e: Explanation) -> str:
     task, model = e.task, e.task.classifier
     facts = [model.name]
     if model.threshold is not None and not model.parts:
-        facts.append(f"{short(task.classes[1])} from a probability of {model.threshold:g}")
+        facts.append(f"{short(class_words(task.schema, task.classes[1]))} from a probability of {model.threshold:g}")
     if task.target_probability is not None:
         facts.append(f"a probability of {task.target_probability:g} or more is asked for")
     return "; ".join(facts)
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
     """The page's templates, in which whatever is not ours is escaped."""
     # Loaded only by who makes a page.
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -154,7 +154,8 @@ def _templates() -> Environment:
     return found
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """A file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -35,6 +35,12 @@ class NumberSpread:
         """What stands below a value's own bar: nothing, since the ends of the bars say where a number stands."""
         return ""
 
+    @property
+    def places(self) -> dict[str, float]:
+        """What `at` goes by, for who has no spread: where the bars begin and end."""
+        start, wide, count = self._range
+        return {"from": start, "to": start + wide * count}
+
     @cached_property
     def _range(self) -> tuple[float, float, int]:
         """Where the first bar begins, how wide each is, and how many there are."""
@@ -96,7 +102,13 @@ class LevelSpread:
         if code is None:
             return ""
         shared = len(self._counts) > BARS and self._bar_of[code] == BARS - 1
-        return f"{short(value, LABEL - 12)} and others" if shared else short(value, LABEL)
+        title = self.feature.level_title(self.feature.levels[code])
+        return f"{short(title, LABEL - 12)} and others" if shared else short(title, LABEL)
+
+    @property
+    def places(self) -> dict[str, float]:
+        """The middle of each level's bar, by the level as text."""
+        return {str(level): self.at(level) or 0.0 for level in self.feature.levels}
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -120,8 +132,8 @@ class LevelSpread:
     @property
     def ends(self) -> tuple[str, str]:
         """The first and the last level of an order; other levels have no ends."""
-        levels = self.feature.levels
-        return (short(levels[0], LABEL), short(levels[-1], LABEL)) if self.kind == "order" else ("", "")
+        first, last = (short(self.feature.level_title(self.feature.levels[i]), LABEL) for i in (0, -1))
+        return (first, last) if self.kind == "order" else ("", "")
 
     def at(self, value: Any) -> float | None:
         """The middle of the level's bar."""

@@ -1,0 +1,323 @@
+"""The engine: questions wait in line, workers answer them, and whoever waits can see how far it is, or stop it.
+
+Nothing here blocks the event loop: a worker is a process (see `worker`), and a model that hangs is killed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import struct
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import DataError
+from ..hashing import fingerprint
+from .trust import Limits
+
+logger = logging.getLogger(__name__)
+
+Data = dict[str, Any]
+"""What goes to a worker and comes from it: JSON, behind its length in bytes."""
+HEAD = struct.Struct(">I")
+
+# Seconds that a worker has to load the model, and to stop by itself when asked to.
+LOADING, GRACE = 600.0, 1.0
+# Questions of which the answer is remembered.
+REMEMBERED = 1_000
+# What is said where there is no answer; what a model said is shown to case workers only.
+WORDS = {
+    "time": "The model took too long, and was stopped.",
+    "crash": "The model ended unexpectedly, and was started again.",
+    "busy": "Very many questions are waiting. Please try again in a moment.",
+    "cancelled": "Stopped.",
+    "model": "The model gave no usable answer.",
+    "fault": "Something went wrong here. It was not your fault.",
+}
+
+
+class Unanswered(Exception):
+    """A question without an answer: `kind` says why, `words` say it to people, `detail` to who runs the server."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        self.kind, self.detail = kind, detail
+        self.words = detail if kind in ("question", "start") else WORDS.get(kind, WORDS["fault"])
+        super().__init__(self.words)
+
+
+@dataclass(eq=False)
+class Pending:
+    """A question, and how far it is."""
+
+    key: str
+    do: str
+    asked: Data
+    seconds: float
+    result: Data | None = None
+    failure: Unanswered | None = None
+    progress: Data = field(default_factory=dict)
+    worker: Worker | None = None
+    begun: float = field(default_factory=time.monotonic)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self, result: Data | None = None, failure: Unanswered | None = None) -> None:
+        """It has an answer, or never will; the first word counts."""
+        if not self.ended.is_set():
+            self.result, self.failure = result, failure
+            self.ended.set()
+
+    def tell(self, event: Data) -> None:
+        """How far the worker says it is."""
+        self.progress |= event
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it ended within so many seconds."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.ended.wait(), seconds)
+        return self.ended.is_set()
+
+    @property
+    def words(self) -> str:
+        """How far it is."""
+        p, passed = self.progress, int(time.monotonic() - self.begun)
+        if self.worker is None:
+            return "Waiting: others asked before."
+        if p.get("total"):
+            far = (
+                f"{p['done'] / p['total']:.0%} of {p['total']:,} people"
+                if self.do == "table"
+                else f"{p['done'] / p['total']:.0%}"
+            )
+            return f"{str(p['stage']).replace('rows', 'people').capitalize()}: {far}, {passed} seconds."
+        tried = f"{p['tried']:,} possibilities tried, " if p.get("tried") else ""
+        return f"Looking for ways: {tried}{passed} seconds."
+
+
+class Worker:
+    """One process, and one question to it at a time."""
+
+    def __init__(self, command: list[str], *, loud: bool) -> None:
+        self.command, self.loud = command, loud
+        self.process: Process | None = None
+        self.ending: set[asyncio.Task[int]] = set()
+
+    async def start(self) -> None:
+        """Begin anew, and wait until the model is loaded."""
+        paths = os.pathsep.join(p for p in sys.path if p)
+        # Workers share the cores: threads of one would wait for those of another.
+        env = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | {"PYTHONPATH": paths}
+        # What a model prints may be about people.
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command, stdin=PIPE, stdout=PIPE, stderr=None if self.loud else DEVNULL, env=env
+        )
+        await self._reply(LOADING, lambda _: None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a process that waits for a question."""
+        return self.process is not None and self.process.returncode is None
+
+    async def answer(self, do: str, asked: Mapping[str, Any], seconds: float, tell: Callable[[Data], None]) -> Data:
+        """Ask, and wait at most so long."""
+        if not self.is_ready:
+            await self.start()
+        self.say({"do": do, "with": asked})
+        return await self._reply(seconds, tell)
+
+    def say(self, message: Data) -> None:
+        """Send a frame; a process that has ended hears nothing."""
+        raw = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        if self.process is not None and self.process.stdin is not None and not self.process.stdin.is_closing():
+            self.process.stdin.write(HEAD.pack(len(raw)) + raw)
+
+    async def _reply(self, seconds: float, tell: Callable[[Data], None]) -> Data:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        stream = self.process.stdout
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    size = HEAD.unpack(await stream.readexactly(HEAD.size))[0]
+                    message: Data = json.loads(await stream.readexactly(size))
+                    if "progress" not in message:
+                        break
+                    tell(message["progress"])
+        except TimeoutError:
+            self.kill()
+            raise Unanswered("time") from None
+        except asyncio.IncompleteReadError:
+            self.kill()
+            raise Unanswered("crash") from None
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+        if "error" in message:
+            raise Unanswered(message["error"]["kind"], message["error"]["words"])
+        found: Data = message["result"]
+        return found
+
+    def kill(self) -> None:
+        """End the process, whatever it does."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+        # Its pipes are closed when it is gone.
+        ending = asyncio.get_running_loop().create_task(process.wait())
+        self.ending.add(ending)
+        ending.add_done_callback(self.ending.discard)
+
+
+class Engine:
+    """The workers of one model, and the questions to them."""
+
+    def __init__(
+        self,
+        model: str,
+        classifier: str | None = None,
+        *,
+        workers: int = 2,
+        limits: Limits | None = None,
+        loud: bool = False,
+    ) -> None:
+        command = [sys.executable, "-m", __package__ + ".worker", model, *([classifier] if classifier else [])]
+        self.limits = limits or Limits()
+        self.workers = [Worker(command, loud=loud) for _ in range(workers)]
+        # Tables get a process of their own, which ends with them, so that nobody waits for one.
+        self._command, self._loud, self._one_table = command, loud, asyncio.Semaphore(1)
+        self._line: asyncio.Queue[Pending] = asyncio.Queue()
+        self._jobs: OrderedDict[str, Pending] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.about: Data = {}
+
+    async def start(self) -> None:
+        """Load the model; what is wrong with it is told here."""
+        try:
+            await asyncio.gather(*(worker.start() for worker in self.workers))
+            self.about = await self.workers[0].answer("about", {}, LOADING, lambda _: None)
+        except Unanswered as error:
+            await self.stop()
+            raise DataError(error.detail or error.words) from None
+        for worker in self.workers:
+            self._spawn(self._serve(worker))
+
+    async def stop(self) -> None:
+        """End all processes."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for worker in self.workers:
+            worker.kill()
+        await asyncio.gather(*(ending for worker in self.workers for ending in worker.ending))
+
+    @property
+    def waiting(self) -> int:
+        """Questions that no worker has begun with."""
+        return self._line.qsize()
+
+    def job(self, do: str, asked: Data, *, again: bool = False) -> Pending:
+        """A question, begun if nobody asks it now and nobody has; `again` also if it was stopped."""
+        key, known = _key(do, asked), self.asked(do, asked)
+        if known is not None and not (known.failure is not None and (again or known.failure.kind != "cancelled")):
+            self._jobs.move_to_end(key)
+            return known
+        if self.waiting >= self.limits.waiting:
+            raise Unanswered("busy")
+        job = Pending(key, do, asked, self.limits.table_seconds if do == "table" else self.limits.seconds)
+        self._jobs[key] = job
+        self._forget()
+        if do == "table":
+            self._spawn(self._serve_apart(job))
+        else:
+            self._line.put_nowait(job)
+        return job
+
+    def asked(self, do: str, asked: Data) -> Pending | None:
+        """A question that was asked, as long as it is remembered."""
+        return self._jobs.get(_key(do, asked))
+
+    async def answer(self, do: str, asked: Data) -> Data:
+        """Ask, and wait for the answer, however long that takes."""
+        return answered(await self._ended(self.job(do, asked)))
+
+    async def _ended(self, job: Pending) -> Pending:
+        await job.ended.wait()
+        return job
+
+    def cancel(self, job: Pending) -> None:
+        """Stop a question: at once if it waits, else when the worker hears it, else with the worker."""
+        worker = job.worker
+        if worker is not None and not job.ended.is_set():
+            worker.say({"do": "cancel"})
+            asyncio.get_running_loop().call_later(GRACE, _kill_if_deaf, job, worker)
+        job.end(failure=Unanswered("cancelled"))
+
+    def forget(self, key: str) -> None:
+        """Remember a question no longer."""
+        self._jobs.pop(key, None)
+
+    def _forget(self) -> None:
+        for key in [k for k, j in self._jobs.items() if j.ended.is_set()][: max(0, len(self._jobs) - REMEMBERED)]:
+            del self._jobs[key]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, worker: Worker) -> None:
+        while True:
+            job = await self._line.get()
+            if not job.ended.is_set():
+                await self._run(job, worker)
+
+    async def _serve_apart(self, job: Pending) -> None:
+        async with self._one_table:
+            if not job.ended.is_set():
+                worker = Worker(self._command, loud=self._loud)
+                try:
+                    await self._run(job, worker)
+                finally:
+                    worker.kill()
+
+    async def _run(self, job: Pending, worker: Worker) -> None:
+        job.worker, job.begun = worker, time.monotonic()
+        try:
+            job.end(await worker.answer(job.do, job.asked, job.seconds, job.tell))
+        except Unanswered as failure:
+            logger.warning("%s was not answered: %s", job.do, failure.kind)
+            job.end(failure=failure)
+        except OSError as error:
+            worker.kill()
+            job.end(failure=Unanswered("crash", str(error)))
+        finally:
+            job.worker = None
+
+
+def _key(do: str, asked: Data) -> str:
+    return fingerprint(do, json.dumps(asked, sort_keys=True, default=str))[:32]
+
+
+def answered(job: Pending) -> Data:
+    """The answer of a question that has ended."""
+    if job.failure is not None:
+        raise job.failure
+    assert job.result is not None
+    return job.result
+
+
+def _kill_if_deaf(job: Pending, worker: Worker) -> None:
+    """A worker that is still at a question that was stopped will not hear of it: the model hangs."""
+    if job.worker is worker:
+        worker.kill()

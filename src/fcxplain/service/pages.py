@@ -1,0 +1,593 @@
+"""The pages: real forms that work without a script, and the same parts alone for the script that makes them quicker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from ..errors import Fault, FcxError
+from ..explanation.page.letter import languages
+from ..schema import Feature
+from .answers import Pending, Unanswered, answered
+from .people import LONGEST, People, Person, read_values
+from .receipts import read_receipt
+from .service import Service
+from .sessions import TABLES, Session
+from .store import StoreFault
+from .trust import API, POLICY, Refused
+from .wishes import Wish, lifted, read_wishes
+
+router = APIRouter(include_in_schema=False)
+
+# Ways that are shown, and people on a page of the list.
+WAYS, ON_PAGE = 3, 25
+PART = "x-part"
+# Statuses that make one ask why.
+UNEXPLAINED = ("impossible", "not_found")
+# Pages of which the script may ask for a part alone; of others it takes what it needs.
+PARTED = ("person.html", "what_if.html", "table.html", "fault.html")
+# What the report says that a browser may do with it.
+OWN_POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
+FAILED = {"question": 422, "busy": 503, "time": 504, "cancelled": 409, "model": 502, "crash": 502}
+
+
+def service_of(request: Request) -> Service:
+    """What all pages share."""
+    found: Service = request.app.state.service
+    return found
+
+
+def session_of(request: Request) -> Session:
+    """The browser that asks."""
+    found: Session = request.state.session
+    return found
+
+
+def page(request: Request, name: str, code: int = 200, /, **shown: Any) -> HTMLResponse:
+    """A page, or the part of it that the script asked for."""
+    service = service_of(request)
+    is_part = PART in request.headers and name in PARTED
+    template = service.templates.get_template(f"part_{name}" if is_part else name)
+    text = template.render(session=getattr(request.state, "session", None), service=service, **shown)
+    return HTMLResponse(text, code)
+
+
+async def form_of(request: Request) -> FormData:
+    """What was sent, from a form of ours."""
+    form = await request.form(max_files=1, max_fields=2_000)
+    sent = form.get("csrf")
+    if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(), session_of(request).csrf.encode()):
+        raise Refused(403, "This form is too old. Go back, load the page again and try once more.")
+    return form
+
+
+def text_of(form: FormData, name: str, longest: int = LONGEST) -> str:
+    """A field as text; what is too long is cut."""
+    value = form.get(name)
+    return value[:longest] if isinstance(value, str) else ""
+
+
+def seen(path: str) -> RedirectResponse:
+    """Where to look after a form was sent."""
+    return RedirectResponse(path, 303)
+
+
+def person_of(request: Request, key: str) -> Person:
+    """Whom a page is about."""
+    service, session = service_of(request), session_of(request)
+    found = session.people.get(key) or service.people.by_key.get(key)
+    for table in session.tables.values():
+        found = found or table.people.by_key.get(key)
+    if found is None:
+        raise HTTPException(404, "There is nobody here of that name.")
+    return found
+
+
+# A person, and what is possible for them
+
+
+def asked_of(session: Session, person: Person) -> dict[str, Any]:
+    """The question about a person, within their wishes."""
+    wishes = {name: wish.to_dict() for name, wish in session.wishes.get(person.key, {}).items()}
+    return {"label": person.label, "values": dict(person.values), "wishes": wishes, "k": WAYS}
+
+
+async def asked(request: Request, person: Person) -> tuple[Pending, Pending | None]:
+    """The question about a person, ended or not, and the one why they have no way; a page waits a moment for both.
+
+    What stands in the way takes longer to find than that there is no way, which is shown first.
+    """
+    service, asking = service_of(request), asked_of(session_of(request), person)
+    begun = time.monotonic()
+    job = service.engine.job("ask", asking | {"why": False})
+    await job.wait(service.limits.patience)
+    if job.result is None or job.result["status"] not in UNEXPLAINED:
+        return job, None
+    reasons = service.engine.job("ask", asking | {"why": True})
+    await reasons.wait(max(0.05, service.limits.patience - (time.monotonic() - begun)))
+    return job, reasons
+
+
+async def person_page(request: Request, name: str, person: Person, **shown: Any) -> HTMLResponse:
+    """A page about a person and their ways."""
+    failure, job, reasons = None, None, None
+    try:
+        job, reasons = await asked(request, person)
+        failure = job.failure
+    except Unanswered as busy:
+        failure = busy
+    found = reasons.result if reasons is not None and reasons.result is not None else job.result if job else None
+    status = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
+    shown |= {"wishes": session_of(request).wishes.get(person.key, {}), "reasons": reasons, "failure": failure}
+    return page(request, name, status, person=person, answer=found, job=job, **shown)
+
+
+def unfinished(request: Request, person: Person) -> list[Pending]:
+    """The questions about a person that nobody has answered yet."""
+    engine, asking = service_of(request).engine, asked_of(session_of(request), person)
+    return [job for why in (False, True) if (job := engine.asked("ask", asking | {"why": why})) is not None]
+
+
+@router.get("/person/{key}")
+async def person(request: Request, key: str) -> Response:
+    """What the model says of a person, and three ways."""
+    return await person_page(request, "person.html", person_of(request, key))
+
+
+@router.post("/person/{key}/wishes")
+async def wish(request: Request, key: str) -> Response:
+    """What is possible for a person has changed."""
+    service, session, who = service_of(request), session_of(request), person_of(request, key)
+    form = await form_of(request)
+    given = {} if form.get("reset") else _wishes_in(form, service.features)
+    wishes, faults = read_wishes(given, service.schema, service.fixed)
+    if faults:
+        return await person_page(request, "person.html", who, faults=faults)
+    session.wishes[key] = wishes
+    if PART in request.headers:
+        return await person_page(request, "person.html", who)
+    return seen(f"/person/{key}")
+
+
+def _wishes_in(form: FormData, features: Mapping[int, Feature]) -> dict[str, Any]:
+    """Wishes as plain data; fields are called by the number of their feature."""
+    given: dict[str, Any] = {}
+    for number, feature in features.items():
+        if f"effort.{number}" not in form:
+            continue
+        said: dict[str, Any] = {"effort": text_of(form, f"effort.{number}")}
+        if feature.is_category:
+            said["levels"] = [level for level in form.getlist(f"level.{number}") if isinstance(level, str)]
+        else:
+            said |= {side: text_of(form, f"{side}.{number}") or None for side in ("low", "high")}
+        given[feature.name] = said
+    return given
+
+
+@router.post("/person/{key}/lift")
+async def lift(request: Request, key: str) -> Response:
+    """A wish gives way: the button below what stands in the way."""
+    service, session, who = service_of(request), session_of(request), person_of(request, key)
+    form = await form_of(request)
+    wishes: Mapping[str, Wish] = session.wishes.get(key, {})
+    for item in form.getlist("wish"):
+        name, needed, side = _lifting(item)
+        if name in service.schema and name not in service.fixed:
+            wishes = lifted(wishes, name, needed, side)
+    data, faults = read_wishes({n: w.to_dict() for n, w in wishes.items()}, service.schema, service.fixed)
+    if faults:
+        return await person_page(request, "person.html", who, faults=faults)
+    session.wishes[key] = data
+    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+
+
+def _lifting(item: object) -> tuple[str, Any, str | None]:
+    """A feature, the value that is needed and on which side, as the button says it."""
+    try:
+        name, needed, side = json.loads(str(item))
+    except (ValueError, TypeError, RecursionError):
+        raise Refused(400, "This cannot be read.") from None
+    return (
+        str(name),
+        needed if isinstance(needed, str | int | float) else None,
+        side if side in ("low", "high") else None,
+    )
+
+
+@router.post("/person/{key}/stop")
+async def stop(request: Request, key: str) -> Response:
+    """Nobody wants to wait any longer."""
+    service, who = service_of(request), person_of(request, key)
+    await form_of(request)
+    for job in unfinished(request, who):
+        service.engine.cancel(job)
+    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+
+
+@router.post("/person/{key}/again")
+async def again(request: Request, key: str) -> Response:
+    """Ask once more what was stopped, or has failed."""
+    service, who = service_of(request), person_of(request, key)
+    await form_of(request)
+    for job in unfinished(request, who):
+        service.engine.job(job.do, job.asked, again=True)
+    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+
+
+@router.get("/person/{key}/compare")
+async def compare(request: Request, key: str) -> Response:
+    """The ways beside each other."""
+    return await person_page(request, "compare.html", person_of(request, key))
+
+
+@router.get("/person/{key}/applicant")
+async def applicant(request: Request, key: str) -> Response:
+    """The same for the person, as simple as a letter."""
+    return await person_page(request, "applicant.html", person_of(request, key))
+
+
+# What if
+
+
+@router.get("/person/{key}/what-if")
+async def what_if(request: Request, key: str, way: int = 0) -> Response:
+    """Values to be tried; those of a way to begin with, if one is named."""
+    who = person_of(request, key)
+    values, question = dict(who.values), asked_of(session_of(request), who) | {"why": False}
+    if way:
+        values = _way(await service_of(request).engine.answer("ask", question), way)["values"]
+    return await _tried(request, who, values, [])
+
+
+@router.post("/person/{key}/what-if")
+async def try_values(request: Request, key: str) -> Response:
+    """What the model says of other values. Nothing is kept."""
+    service, who = service_of(request), person_of(request, key)
+    form = await form_of(request)
+    given = {f.name: text_of(form, f"value.{number}") for number, f in service.features.items()}
+    values, faults = read_values(dict(who.values) | given, service.schema)
+    return await _tried(request, who, values, faults)
+
+
+async def _tried(request: Request, who: Person, values: dict[str, Any], faults: list[Fault]) -> Response:
+    service, session = service_of(request), session_of(request)
+    shown: dict[str, Any] = {"person": who, "values": values, "faults": faults, "found": None, "failure": None}
+    if not faults:
+        data = asked_of(session, who)
+        try:
+            asking = {"label": who.label, "values": data["values"], "then": values, "wishes": data["wishes"]}
+            shown["found"] = await service.engine.answer("try", asking)
+        except Unanswered as failure:
+            shown["failure"] = failure
+    failed = shown["failure"]
+    return page(request, "what_if.html", 422 if faults else FAILED.get(failed.kind, 500) if failed else 200, **shown)
+
+
+# Letter and receipt
+
+
+def _way(answer: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    for way in answer["ways"]:
+        if way["rank"] == rank:
+            found: dict[str, Any] = way
+            return found
+    raise HTTPException(404, "There is no such way any more.")
+
+
+@router.get("/person/{key}/letter/{rank}")
+async def letter(request: Request, key: str, rank: int, language: str = "en") -> Response:
+    """A way as a letter to print; 0 for all of them."""
+    service, who = service_of(request), person_of(request, key)
+    if language not in languages():
+        raise HTTPException(404, f"There are letters in {', '.join(languages())}.")
+    asking = asked_of(session_of(request), who) | {"rank": rank, "language": language}
+    return stating_policy((await service.engine.answer("letter", asking))["html"])
+
+
+def stating_policy(text: str) -> HTMLResponse:
+    """A page of the library's, under the policy that it states itself."""
+    own = OWN_POLICY.search(text)
+    policy = f"{own[1] if own else POLICY}; frame-ancestors 'none'; sandbox allow-scripts allow-modals"
+    return HTMLResponse(text, headers={"content-security-policy": policy})
+
+
+@router.post("/person/{key}/keep/{rank}")
+async def keep(request: Request, key: str, rank: int) -> Response:
+    """Sign a receipt and write it to the store; only then is it shown."""
+    service, who = service_of(request), person_of(request, key)
+    await form_of(request)
+    if service.store is None:
+        raise HTTPException(404, "This server was started without a store.")
+    data = asked_of(session_of(request), who)
+    answer = await service.engine.answer("ask", data | {"why": False})
+    receipt = service.store.signer.receipt(data, answer, _way(answer, rank))
+    await asyncio.to_thread(service.store.keep, receipt)
+    return seen(f"/kept/{receipt['id']}")
+
+
+@router.get("/kept")
+async def kept(request: Request, person: str = "") -> Response:
+    """Receipts, of everybody or of one person."""
+    store = service_of(request).store
+    entries = [] if store is None else await asyncio.to_thread(store.entries, person[:LONGEST] or None)
+    return page(request, "kept.html", entries=entries, person=person[:LONGEST])
+
+
+async def receipt_of(request: Request, key: str) -> dict[str, Any]:
+    """A receipt that is kept."""
+    store = service_of(request).store
+    found = None if store is None else await asyncio.to_thread(store.receipt, key)
+    if found is None:
+        raise HTTPException(404, "There is no such receipt. It may have been deleted.")
+    return found
+
+
+@router.get("/kept/{key}")
+async def kept_receipt(request: Request, key: str) -> Response:
+    """A receipt, and whether it still holds."""
+    service, found = service_of(request), await receipt_of(request, key)
+    check = await service.engine.answer("verify", {"receipt": found})
+    return page(request, "receipt.html", receipt=found, check=check)
+
+
+@router.get("/kept/{key}/receipt.json")
+async def receipt_file(request: Request, key: str) -> Response:
+    """A receipt to take away."""
+    text = json.dumps(await receipt_of(request, key), ensure_ascii=False, indent=2)
+    headers = {"content-disposition": 'attachment; filename="receipt.json"'}
+    return Response(text, media_type="application/json", headers=headers)
+
+
+@router.post("/kept/delete")
+async def delete(request: Request) -> Response:
+    """Delete one receipt, or all of a person."""
+    service, form = service_of(request), await form_of(request)
+    if service.store is not None:
+        key, whose = text_of(form, "id") or None, text_of(form, "person")
+        await asyncio.to_thread(lambda: service.store and service.store.delete(person=whose, key=key))
+    return seen("/kept")
+
+
+@router.get("/verify")
+async def verify_form(request: Request) -> Response:
+    """A receipt to be held against model and rules."""
+    return page(request, "verify.html", check=None, fault="", receipt=None)
+
+
+@router.post("/verify")
+async def verify(request: Request) -> Response:
+    """What still holds of a receipt that somebody brought."""
+    form = await form_of(request)
+    given = form.get("receipt")
+    text = await given.read() if isinstance(given, UploadFile) else str(given or "").encode()
+    try:
+        receipt = read_receipt(text or text_of(form, "text", 60_000))
+        check = await service_of(request).engine.answer("verify", {"receipt": receipt})
+    except FcxError as error:
+        return page(request, "verify.html", 422, check=None, fault=str(error), receipt=None)
+    return page(request, "verify.html", check=check, fault="", receipt=receipt)
+
+
+# Everybody, somebody new, and many
+
+
+@router.get("/")
+async def everybody(request: Request, find: str = "", status: str = "", at: int = 0) -> Response:
+    """The people whom this server knows."""
+    service = service_of(request)
+    found = service.people.found(find[:LONGEST], status if status in ("accepted", "refused", "unreadable") else "")
+    at = max(0, min(at, (len(found) - 1) // ON_PAGE))
+    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
+    return page(request, "people.html", shown=shown, found=found, find=find, status=status, at=at, size=ON_PAGE)
+
+
+@router.get("/new")
+async def new_form(request: Request) -> Response:
+    """Somebody who is not in the table."""
+    return page(request, "new.html", values={}, label="", faults=[])
+
+
+@router.post("/new")
+async def new(request: Request) -> Response:
+    """Describe somebody."""
+    service, form = service_of(request), await form_of(request)
+    given = {f.name: text_of(form, f"value.{number}") for number, f in enumerate(service.schema)}
+    label = text_of(form, "label").strip() or "Somebody new"
+    values, faults = read_values(given, service.schema)
+    if faults:
+        return page(request, "new.html", 422, values=given, label=label, faults=faults)
+    return seen(f"/person/{session_of(request).add(label, values).key}")
+
+
+@router.get("/many")
+async def many_form(request: Request) -> Response:
+    """A table of people to send."""
+    return page(request, "many.html", fault="")
+
+
+@router.post("/many")
+async def many(request: Request) -> Response:
+    """Explain everybody in a table."""
+    service, session, form = service_of(request), session_of(request), await form_of(request)
+    given = form.get("table")
+    content = await given.read() if isinstance(given, UploadFile) else b""
+    if not content:
+        return page(request, "many.html", 422, fault="Choose a file first: CSV or parquet.")
+    key = f"t{secrets.token_hex(6)}"
+    folder = service.folder / key
+    # The name that the file had is nothing to us.
+    path = folder / ("people.parquet" if content[:4] == b"PAR1" else "people.csv")
+    folder.mkdir()
+    await asyncio.to_thread(path.write_bytes, content)
+    index = text_of(form, "id").strip() or None
+    asking = {"path": str(path), "index": index, "folder": str(folder), "most": service.limits.people}
+    session.tables[key] = Table(key, folder, service.engine.job("table", asking))
+    while len(session.tables) > TABLES:
+        _drop(service, session.tables.popitem(last=False)[1])
+    return seen(f"/many/{key}")
+
+
+class Table:
+    """A table that was sent, and what became of it."""
+
+    def __init__(self, key: str, folder: Path, job: Pending) -> None:
+        self.key, self.folder, self.job = key, folder, job
+        self._people: People | None = None
+
+    @property
+    def people(self) -> People:
+        """The people of the table, when all are explained."""
+        if self._people is None and self.job.result is not None:
+            lines = self.job.result["people"]
+            parts = {name: [line[name] for line in lines] for name in ("label", "status", "score_now")}
+            table = {"labels": parts["label"], "columns": self.job.result["columns"], "status": parts["status"]}
+            self._people = People.of(table | {"score": parts["score_now"]}, f"{self.key}-")
+        return self._people or People()
+
+
+def _drop(service: Service, table: Table) -> None:
+    service.engine.cancel(table.job)
+    service.engine.forget(table.job.key)
+    shutil.rmtree(table.folder, ignore_errors=True)
+
+
+def table_of(request: Request, key: str) -> Table:
+    """A table that was sent from this browser."""
+    found: Table | None = session_of(request).tables.get(key)
+    if found is None:
+        raise HTTPException(404, "There is no such table any more.")
+    return found
+
+
+@router.get("/many/{key}")
+async def many_found(request: Request, key: str, status: str = "", at: int = 0) -> Response:
+    """How far it is; then who fared how, and what stands in whose way."""
+    table = table_of(request, key)
+    await table.job.wait(service_of(request).limits.patience)
+    result = table.job.result
+    lines = [] if result is None else list(zip(table.people.everybody, result["people"], strict=True))
+    found = [(who, line) for who, line in lines if status in ("", line["status"])]
+    at = max(0, min(at, (len(found) - 1) // ON_PAGE))
+    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
+    failure = table.job.failure
+    code = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
+    return page(
+        request, "table.html", code, table=table, job=table.job, result=result, shown=shown, found=found,
+        status=status, at=at, size=ON_PAGE, failure=failure,
+    )  # fmt: skip
+
+
+@router.post("/many/{key}/stop")
+async def many_stop(request: Request, key: str) -> Response:
+    """Stop explaining a table."""
+    table = table_of(request, key)
+    await form_of(request)
+    service_of(request).engine.cancel(table.job)
+    return seen(f"/many/{key}")
+
+
+@router.post("/many/{key}/forget")
+async def many_forget(request: Request, key: str) -> Response:
+    """Delete a table and everything that was made of it."""
+    table = table_of(request, key)
+    await form_of(request)
+    del session_of(request).tables[key]
+    await asyncio.to_thread(_drop, service_of(request), table)
+    return seen("/many")
+
+
+@router.get("/many/{key}/report.html")
+async def report(request: Request, key: str) -> Response:
+    """The report, under the policy that it states itself."""
+    table = table_of(request, key)
+    answered(table.job)
+    text = await asyncio.to_thread((table.folder / "report.html").read_text, "utf-8")
+    return stating_policy(text)
+
+
+@router.get("/many/{key}/answers.parquet")
+async def answers_file(request: Request, key: str) -> Response:
+    """All answers with their certificates, for programs."""
+    table = table_of(request, key)
+    answered(table.job)
+    return FileResponse(table.folder / "answers.parquet", filename="answers.parquet")
+
+
+# The rest
+
+
+@router.get("/about")
+async def about(request: Request) -> Response:
+    """What this server is, what it stores, and how programs use it."""
+    paths = request.app.openapi()["paths"]
+    return page(request, "about.html", paths=paths)
+
+
+@router.get("/enter")
+async def enter_form(request: Request) -> Response:
+    """Where the token is asked for."""
+    return page(request, "enter.html", wrong=False)
+
+
+@router.post("/enter")
+async def enter(request: Request) -> Response:
+    """The token, in exchange for a session."""
+    service, form = service_of(request), await request.form(max_files=0, max_fields=10)
+    address = request.client.host if request.client else ""
+    if service.token is not None and not service.token.admits(text_of(form, "token", 1_000), address):
+        return page(request, "enter.html", 403, wrong=True)
+    request.state.new_session = service.sessions.new()
+    return seen("/")
+
+
+@router.post("/leave")
+async def leave(request: Request) -> Response:
+    """End the session, and forget what was typed in it."""
+    service, session = service_of(request), session_of(request)
+    await form_of(request)
+    for table in session.tables.values():
+        await asyncio.to_thread(_drop, service, table)
+    service.sessions.end(session)
+    return seen("/enter" if service.token is not None else "/")
+
+
+@router.get("/static/{name}")
+async def static(request: Request, name: str) -> Response:
+    """The style sheets and the script."""
+    service = service_of(request)
+    if name not in service.static:
+        raise HTTPException(404, "There is no such file.")
+    content, kind = service.static[name]
+    return Response(content, media_type=kind, headers={"cache-control": "private, max-age=86400"})
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    """A page, or JSON for programs, in place of whatever went wrong."""
+    if isinstance(error, Refused):
+        status, words = error.status, error.words
+    elif isinstance(error, Unanswered):
+        status, words = FAILED.get(error.kind, 500), error.words
+    elif isinstance(error, StoreFault):
+        status, words = 507, f"{error} The disk may be full. Nothing was half written."
+    elif isinstance(error, AnyHTTPException):
+        status, words = (
+            error.status_code,
+            "There is no such page." if error.detail == "Not Found" else str(error.detail),
+        )
+    else:
+        status, words = 500, "Something went wrong here. It was not your fault."
+    if request.url.path.startswith(API):
+        return Response(json.dumps({"error": words}), status, media_type="application/json")
+    return page(request, "fault.html", status, words=words)

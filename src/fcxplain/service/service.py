@@ -1,0 +1,162 @@
+"""Service: what all pages share. Engine, people, store and sessions, and how things are worded and drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from .. import __version__
+from ..explanation import page as report
+from ..explanation.page.page import STATUSES
+from ..explanation.wording import amount, as_number, chance, difference, is_missing, number, short
+from ..schema import Feature, Schema
+from ..text import counted
+from .answers import Engine
+from .people import People
+from .sessions import Sessions
+from .store import Store
+from .trust import Limits, Token
+from .wishes import EFFORTS, in_words
+
+WIDE, TALL, EYE = 240, 44, 6
+# How an effort is called where it is chosen.
+EFFORT_WORDS = {"easy": "easy", "usual": "possible", "hard": "hard", "very_hard": "very hard", "fixed": "cannot change"}
+assert set(EFFORT_WORDS) == set(EFFORTS)
+# A status in words for everybody.
+PLAIN = {
+    "verified": "has a way",
+    "already": "nothing to change",
+    "impossible": "no way, proved",
+    "not_found": "no way found",
+    "timed_out": "not finished",
+    "best_effort": "fails a check",
+    "unreadable": "cannot be read",
+}
+
+
+@dataclass(eq=False)
+class Service:
+    """One server."""
+
+    engine: Engine
+    sessions: Sessions
+    limits: Limits
+    folder: Path
+    """For tables that are sent; gone with the server."""
+    store: Store | None = None
+    token: Token | None = None
+    people: People = field(default_factory=People)
+    title: str = "What could change"
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The features."""
+        return Schema.from_dict(self.engine.about["schema"])
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Features that nobody is advised to change."""
+        return frozenset(self.engine.about["fixed"])
+
+    @cached_property
+    def features(self) -> dict[int, Feature]:
+        """Features that may change, by number."""
+        return {i: f for i, f in enumerate(self.schema) if f.name not in self.fixed}
+
+    @cached_property
+    def kept(self) -> list[Feature]:
+        """Features that are as they are."""
+        return [f for f in self.schema if f.name in self.fixed]
+
+    @cached_property
+    def static(self) -> dict[str, tuple[bytes, str]]:
+        """The style sheets and the script, with their types."""
+        css, js = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+        return {
+            "page.css": (_part(report.__name__, "page.css"), css),
+            "serve.css": (_part(__package__, "serve.css"), css),
+            "serve.js": (_part(__package__, "serve.js"), js),
+            "icon.svg": (_part(__package__, "icon.svg"), "image/svg+xml"),
+        }
+
+    @cached_property
+    def templates(self) -> Environment:
+        """The templates, in which whatever is not ours is escaped."""
+        found = Environment(
+            loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            lstrip_blocks=True,
+        )  # fmt: skip
+        found.filters |= {"counted": counted, "short": short, "score": score, "listed": listed}
+        found.filters |= {"plain_status": lambda status: PLAIN.get(status, status)}
+        found.globals |= {
+            "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
+            "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "whole": whole,
+            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None, "reasons": None,
+        }  # fmt: skip
+        return found
+
+    @cached_property
+    def stamp(self) -> str:
+        """Changes whenever a style sheet or the script does, so that browsers keep them no longer than that."""
+        return hashlib.sha256(b"".join(content for content, _ in self.static.values())).hexdigest()[:12]
+
+    def spread(self, feature: Feature) -> dict[str, Any]:
+        """The bars of a feature."""
+        found: dict[str, Any] = self.engine.about["spreads"][feature.name]
+        return found
+
+    def at(self, feature: Feature, value: Any) -> float | None:
+        """Where a value stands along the bars of its feature, from 0 to 1."""
+        places = self.spread(feature)["places"]
+        if feature.is_category or is_missing(value):
+            found: float | None = None if is_missing(value) else places.get(str(value))
+            return found
+        start, end = places["from"], places["to"]
+        return min(1.0, max(0.0, (as_number(feature, value) - start) / (end - start)))
+
+
+def _part(package: str, name: str) -> bytes:
+    return files(package).joinpath(name).read_bytes()
+
+
+def score(value: float | None, is_number: bool = False, needed: float | None = None) -> str:
+    """A score as it is shown: not as the one that is `needed` where it differs, and unknown if it is."""
+    if value is None or value != value:
+        return "unknown"
+    if is_number:
+        return number(value)
+    if needed is None or value == needed or chance(value) != chance(needed):
+        return chance(value)
+    return next((text for text in (f"{value:.{n}f}" for n in range(4, 9)) if float(text) != needed), chance(value))
+
+
+def listed(things: list[str], last: str = "and") -> str:
+    """Things in a sentence."""
+    return things[0] if len(things) == 1 else f"{', '.join(things[:-1])} {last} {things[-1]}" if things else ""
+
+
+def bars(heights: list[int]) -> str:
+    """The path of a histogram, `WIDE` x `TALL`."""
+    wide = WIDE / max(1, len(heights))
+    gap = min(2.0, wide / 5)
+    return "".join(
+        f"M{i * wide + gap / 2:.1f} {TALL}v{-h / 100 * (TALL - 12):.1f}h{wide - gap:.1f}V{TALL}z"
+        for i, h in enumerate(heights)
+        if h
+    )
+
+
+def gauge(value: float | None) -> float | None:
+    """Where a probability stands along a line of `WIDE`."""
+    return None if value is None or value != value else round(4 + min(max(value, 0.0), 1.0) * (WIDE - 8), 1)
+
+
+def whole(value: float | None, wide: int) -> float:
+    """A share of a width."""
+    return 0.0 if value is None else round(value * wide, 1)
