@@ -17,7 +17,7 @@ from rich.text import Text
 
 DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables")
 RULES = ("unary", "binary")
-CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
+CLASSIFIERS = ("paper", "balanced", "mlp", "logistic", "boosting")
 PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
 CONVENTIONS = ("ours", "authors")
 METHODS = (

@@ -20,9 +20,9 @@ from ..errors import DataError, between, one_of, refuse, whole
 from ..explanation import Explanation, Status
 from ..generator import view
 from ..generator.cvae import ConditionalVAE
-from ..generator.losses import kl, proximity, validity
+from ..generator.losses import kl, proximity, sums_to_one, validity
 from ..generator.objective import Penalty
-from ..generator.settings import Architecture
+from ..generator.settings import Architecture, NumberUnit
 from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task
@@ -31,7 +31,6 @@ from .base import BaseMethod, Outputs, answered, asked
 from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
-Unit = Literal["own", "range", "mad"]
 ARCHITECTURE = Architecture(hidden=(20, 16, 14, 12), latent=10, dropout=0.1, variance="sigmoid")
 # Training rows that restarts are compared on.
 COMPARED = 500
@@ -108,7 +107,7 @@ class Mahajan(BaseMethod):
         constraint: Constraint = "unary",
         weights: MahajanWeights | None = None,
         slope: float = 10.0,
-        number_unit: Unit = "own",
+        number_unit: NumberUnit = "own",
         architecture: Architecture = ARCHITECTURE,
         draws: int = 50,
         schedule: Schedule = SCHEDULE,
@@ -145,7 +144,7 @@ class Mahajan(BaseMethod):
         self._refuse(
             one_of("constraint", self.constraint, get_args(Constraint)),
             between("slope", self.slope, 0, open_low=True),
-            one_of("number_unit", self.number_unit, get_args(Unit)),
+            one_of("number_unit", self.number_unit, get_args(NumberUnit)),
             *(whole(name, getattr(self, name), 1) for name in ("draws", "restarts")),
         )
 
@@ -198,7 +197,8 @@ class Terms:
         """The terms for a task with a method's settings, or the published ones where it leaves them open."""
         weights = method.weights or PUBLISHED[method.constraint]
         penalty = view.rule_penalty(task, "hinge", 0.0, method.slope)
-        return cls(classifier, ColumnLayout(task), penalty, _scale(task, method.number_unit), weights, method.draws)
+        scale = view.proximity_scale(task, method.number_unit)
+        return cls(classifier, ColumnLayout(task), penalty, scale, weights, method.draws)
 
     def each(
         self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator
@@ -208,10 +208,9 @@ class Terms:
         z = mean + variance.sqrt() * torch.randn((self.draws, *mean.shape), generator=generator)
         x, y_target = x.repeat(self.draws, 1), y_target.repeat(self.draws)
         x_cf = self.columns.restored(network.decode(z.flatten(0, 1), x, y_target), x)
-        sums = [x_cf[:, start:stop].sum(dim=1) for start, stop in self.columns.groups]
         return {
             "distance": proximity(x, x_cf, scale=self.scale),
-            "sums": torch.stack([(1 - s).abs().mean() for s in sums]).sum() if sums else x.new_zeros(()),
+            "sums": sums_to_one(x_cf, self.columns.groups),
             # The original takes the mean over the latent dimensions too.
             "kl": kl(mean, variance) / mean.shape[1],
             "validity": validity(self.classifier(x_cf), y_target, self.weights.margin),
@@ -223,12 +222,3 @@ class Terms:
         t = self.each(network, x, y_target, generator)
         weighed = self.weights.validity * t["validity"] + self.weights.feasibility * t["feasibility"]
         return t["distance"] + t["sums"] + t["kl"] + weighed
-
-
-def _scale(task: Task, unit: Unit) -> Tensor | None:
-    if unit != "own":
-        return view.proximity_scale(task, unit)
-    scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
-    for name, (_, spread) in task.encoder.scale_.items():
-        scale[task.encoder.spans_[name].start] = spread
-    return scale
