@@ -1,8 +1,8 @@
 """The paper's six metrics as its authors' code counts them (`convention="authors"`).
 
-On raw outputs, before anything is rounded: numbers as they come, of a category the level with the largest share. A method
-that only makes legal rows is counted by these. Theirs are the test rows with the undesired label that the black box puts
-there too, and every metric has draws of its own; here the rows asked and the answers are the same for all.
+On raw outputs, before anything is rounded: numbers as they come, of a category the level with the largest share. A
+method that only makes legal rows is counted by these. Theirs are the test rows with the undesired label that the black
+box puts there too, and every metric has draws of its own; here the rows asked and the answers are the same for all.
 """
 
 from __future__ import annotations
