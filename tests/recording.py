@@ -54,6 +54,7 @@ from fcxplain import (
     read_answers,
     train_classifier,
 )
+from fcxplain.training_loop import Schedule
 
 # What is called otherwise in other versions, and is the same.
 RENAMED = {"density": "lof"}
@@ -213,7 +214,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
         "model": "mlp",
         "rules": "unary",
         "target": 1,
-        "fit": ("mahajan-unary", {"epochs": 3}),
+        "fit": ("mahajan-unary", {"schedule": Schedule(epochs=3, weight_decay=1e-2)}),
     },
 }
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from fcxplain.benchmark.check import check, compared
 from fcxplain.benchmark.measuring import category_combinations, measure, prepare
 from fcxplain.benchmark.plan import EXPLAINED, METHODS, Job, as_settings, part_seed, plan
 from fcxplain.benchmark.report import ablation, published
@@ -20,6 +21,7 @@ from fcxplain.benchmark.report.summary import current
 from fcxplain.benchmark.results import Explaining, Failure, FitFigures, Result, append, meaning, read_results
 from fcxplain.benchmark.runner import carry_out, how_it_ended, run
 from fcxplain.benchmark.studies import STUDIES, plan_studies
+from fcxplain.benchmark.tuning import SPACES, best_tries, plan_tuning, settings_of
 from fcxplain.cli import app
 from fcxplain.datasets import DATASETS
 from fcxplain.errors import DataError, FormatError
@@ -55,6 +57,13 @@ class Blind(Keeps):
         return super().explain(rows)
 
 
+class Rules(Keeps):
+    """One that says how many rules it was told."""
+
+    def explain(self, rows: pd.DataFrame) -> Explanation:
+        return replace(super().explain(rows), notes=(f"told {len(self.task.rules)} rules",))
+
+
 class Breaks(Keeps):
     def fit(self, task: Task) -> Keeps:
         raise ValueError("no luck today")
@@ -87,9 +96,9 @@ def test_a_key_depends_on_everything_that_was_asked():
 
 
 def test_studies_that_come_down_to_the_same_share_the_work():
-    plain = Job("adult", "fcx-b", "binary")
+    plain = Job("adult", "fcx-b-authors", "binary")
     latent = next(j for j in plan_studies(["latent"], ["adult"]) if j.point == "10")
-    neighbours = next(j for j in plan_studies(["lof-k"], ["adult"]) if j.point == "20")
+    neighbours = next(j for j in plan_studies(["lof-k-loss"], ["adult"]) if j.point == "30")
     assert plain.work == latent.work == neighbours.work
     assert len({plain.key, latent.key, neighbours.key}) == 3
     assert plain.work != next(j for j in plan_studies(["latent"], ["adult"]) if j.point == "5").work
@@ -146,24 +155,23 @@ def test_comments_and_docstrings_do_not_change_what_code_means():
 
 def test_studies_try_what_the_paper_tried():
     names = {name: len({j.point for j in plan_studies([name], ["adult"])}) for name in STUDIES}
-    assert names == {"latent": 6, "lof-k": 8, "pc-alpha": 4, "hyperparameters": 16, "components": 5, "curves": 1}
+    loss = {"latent": 6, "lof-k-loss": 8, "pc-alpha": 4, "hyperparameters": 16, "components": 5}
+    assert names == loss | {"lof-k-metric": 1, "curves": 1}
     for data, spec in DATASETS.items():
         known = spec.published["binary"]
         assert str(known.latent) in STUDIES["latent"].points(known), data
-        assert str(known.lof_k) in STUDIES["lof-k"].points(known), data
+        assert str(known.lof_k) in STUDIES["lof-k-loss"].points(known), data
         rates = {point["schedule__learning_rate"] for point in STUDIES["hyperparameters"].points(known).values()}
         assert known.learning_rate in rates, data
 
 
 def test_components_are_left_out_by_a_weight_of_zero():
     jobs = {job.point: job for job in plan_studies(["components"], ["law"])}
-    baseline = jobs["baseline"].parameters
-    assert [baseline[f"loss_weights__{term}"] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
-    assert all(baseline[f"loss_weights__{term}"] > 0 for term in ("proximity", "validity", "hard", "kl"))
-    assert jobs["all"].parameters == Job("law", "fcx-b", "binary").parameters
-    assert (
-        jobs["baseline+lof"].parameters["loss_weights__density"] == jobs["all"].parameters["loss_weights__density"] > 0
-    )
+    weights = {point: job.parameters["loss_weights"] for point, job in jobs.items()}
+    assert [weights["baseline"][term] for term in ("sparsity", "density", "soft")] == [0, 0, 0]
+    assert all(weights["baseline"][term] > 0 for term in ("proximity", "validity", "hard", "kl", "sums"))
+    assert jobs["all"].parameters == Job("law", "fcx-b-authors", "binary").parameters
+    assert weights["baseline+lof"]["density"] == weights["all"]["density"] > 0
 
 
 # Running
@@ -403,12 +411,14 @@ def report(results: list[Result], folder: Path) -> dict[str, str]:
 def test_ours_stand_beside_the_papers_with_the_difference(tmp_path: Path):
     texts = report(by_hand(), tmp_path)
     page = texts["reproduction.md"]
-    assert "| feasibility (unary), raw outputs | 74.91 | 75.00 ± 7.07 | +0.09 |" in page
-    assert "| validity, raw outputs | 100.00 | 99.00 ± 0.00 | -1.00 |" in page
-    assert "| validity | 100.00 | 50.00 ± 0.00 | -50.00 |" in page
-    assert "| success |  | 35.00 ± 7.07 |  |" in page
+    assert "| feasibility (unary) | 74.91 | 75.00 ± 7.07 | +0.09 |" in page
+    assert "| validity | 100.00 | 99.00 ± 0.00 | -1.00 |" in page
+    # Decoded rows stand apart, beside no figure of the paper.
+    assert "| decoded | fcx-u | fcx-b |" in page
+    assert "| validity | 50.00 ± 0.00 | none |" in page
+    assert "| success | 35.00 ± 7.07 | none |" in page
     assert "### adult-authors" in page
-    assert "| validity, raw outputs | 100.00 | 100.00 | +0.00 |" in page
+    assert "| validity | 100.00 | 100.00 | +0.00 |" in page
     assert (
         "adult, fcx-b, binary, seed 0 | TrainingError: loss is nan \\| at once (model/training.py, line 1, in _stop)"
         in page
@@ -421,7 +431,8 @@ def test_ours_stand_beside_the_papers_with_the_difference(tmp_path: Path):
 
 def test_studies_show_the_papers_values(tmp_path: Path):
     page = report(by_hand(), tmp_path)["ablation.md"]
-    assert "| baseline+lof | 82.00 | 77.64 | +4.36 | none | none | none | 20.00 | none | none | 2.5 | 41.06 |" in page
+    assert "| baseline+lof | 82.00 | 77.64 | +4.36 | none | none | none | 20.00 | none | none |" in page
+    assert "| 2.5 | 41.06 |" in page
     assert "| **all** (the paper's choice) | 84.00 | 82.92 | +1.08 |" in page
     assert "The paper: 79.97 ± 2.71." in page
     # 80 to 83: the mean is 81.5, the deviation that of four neighbouring whole numbers.
@@ -464,22 +475,118 @@ def test_methods_stand_beside_each_other_and_what_is_ahead_of_ours_is_told(tmp_p
     assert "No other method has been run yet" in alone
 
 
-def test_lines_of_different_code_are_told(tmp_path: Path):
+def test_lines_of_different_code_are_refused(tmp_path: Path):
     other = line(seed=1, figures={"success": 1.0})
     other.environment["code"] = "d"
-    assert (
-        "different states of the code" in report([line(figures={"success": 1.0}), other], tmp_path)["reproduction.md"]
-    )
+    with pytest.raises(DataError, match="different code") as told:
+        report([line(figures={"success": 1.0}), other], tmp_path)
+    assert [str(fault.place) for fault in told.value.faults] == ["code c", "code d"]
+
+
+def test_lines_of_other_code_are_measured_anew(tmp_path: Path):
+    job = own("Keeps", explained=5)
+    (first,) = run([job], tmp_path)
+    assert not list(run([job], tmp_path))
+    first.environment["code"] = "other"
+    append(tmp_path, first)
+    assert len(list(run([job], tmp_path))) == 1
+
+
+def test_methods_are_told_the_rules_that_they_can_take_or_none():
+    told = {(job.method, job.given) for job in plan(["adult"], ["fcx", "cem", "ceils"], given="none")}
+    assert told == {("fcx", "none"), ("cem", "own"), ("ceils", "none")}
+    every = plan(["adult"], ["ceils", "face"], given="all")
+    assert [job.parameters.get("every_rule") for job in every[::2]] == [True, None]
+    with pytest.raises(DataError, match="Did you mean 'none'"):
+        plan(["adult"], ["ceils"], given="non")
+
+
+def test_without_rules_a_method_is_fitted_to_none_and_judged_by_all():
+    given, none = (measure(own("Rules", explained=5, given=given)) for given in ("own", "none"))
+    assert "told 1 rules" in given.notes
+    assert "told 0 rules" in none.notes
+    assert none.figures["success_unary"] == none.figures["success_binary"] == 0.0
+    assert given.key != none.key
+
+
+def test_tables_with_and_without_rules_stand_apart(tmp_path: Path):
+    def of(method: str, given: str, success: float) -> Result:
+        return line(job=Job("adult", method, "unary", given=given), figures={"success": success})
+
+    lines = [of("fcx", "own", 100.0), of("ceils", "own", 94.0), of("cem", "own", 2.0)]
+    lines += [of("fcx", "none", 5.0), of("ceils", "none", 0.0)]
+    page = tmp_path / "page.md"
+    page.write_text("<!-- success -->\n<!-- end -->\n<!-- success without rules -->\n<!-- end -->\n")
+    write_report(lines, tmp_path, pictures=False, pages=[page])
+    own_rules, without = page.read_text().split("<!-- success without rules -->")
+    assert "| ceils | 94.0 |" in own_rules
+    assert "| ceils | 0.0 |" in without
+    # It knows no rules, so that it is the same in both.
+    assert "| cem | 2.0 |" in own_rules
+    assert "| cem | 2.0 |" in without
+
+
+def test_every_method_is_tuned_with_the_same_number_of_tries_on_validation_rows():
+    jobs = plan_tuning(["adult"], tries=4)
+    assert {name: len({j.point for j in jobs if j.method == name}) for name in SPACES} == dict.fromkeys(SPACES, 4)
+    assert {job.part for job in jobs} == {"validation"}
+    first = [job for job in jobs if job.point == "0"]
+    assert all(not job.settings and job.key for job in first)
+    # More tries leave those before them as they are.
+    assert set(plan_tuning(["adult"], tries=3)) < set(jobs)
+    assert settings_of("fcegan", 1) != settings_of("fcegan", 2) != settings_of("fcegan", 2, seed=1)
+    with pytest.raises(DataError, match="fcegan"):
+        plan_tuning(["adult"], ["fcegna"])
+
+
+def test_the_best_try_has_the_most_success_and_then_the_fewest_changes():
+    found = {"0": (80.0, 2.0), "1": (90.0, 4.0), "2": (90.0, 3.0), "3": (None, 1.0)}
+    lines = []
+    for job in plan_tuning(["adult"], ["vcnet"], tries=4):
+        success, changes = found[job.point]
+        failed = {"failure": Failure("E", "no", "")} if success is None else {}
+        lines.append(line(job=job, figures={"success": success or 0.0, "sparsity": changes}, **failed))
+    (best,) = best_tries(lines)
+    assert (best.success, best.changes, best.before, best.tries) == (90.0, 3.0, 80.0, 4)
+    assert dict(best.settings) == settings_of("vcnet", 2)
+    tuned = plan(["adult", "law"], ["vcnet", "fcegan"], settings={("adult", "vcnet"): best.settings})
+    assert {(job.data, job.method, job.point) for job in tuned} == {("adult", "vcnet", "tuned")}
+    assert tuned[0].parameters["latent"] == best.settings["latent"]
+
+
+def test_a_run_made_again_gives_the_same_figures_or_says_how_far_apart_they_are(measured: Measured):
+    (again,) = check(measured[2], most=1)
+    assert again.same
+    assert "the same" in again.words
+    before = line(figures={"success": 50.0, "sparsity": 2.0, "rows_per_second": 1.0})
+    now = replace(before, figures={"success": 55.0, "sparsity": 2.0, "rows_per_second": 9.0})
+    apart = compared(before, now)
+    assert (apart.same, apart.differ, apart.worst) == (False, 1, "success")
+    assert "50 there, 55 here" in apart.words
+    with pytest.raises(DataError, match="no result of this code"):
+        list(check([before]))
+
+
+def test_the_shares_of_the_terms_add_up_to_the_loss_and_lof_is_taken_with_each_k(measured: Measured):
+    shares = [value for name, value in measured[2][0].figures.items() if name.startswith("share_")]
+    assert len(shares) == 7
+    assert sum(shares) == pytest.approx(100, rel=1e-4)
+    more = measure(own("Keeps", neighbours=(2, 5), explained=5))
+    assert not {"lof_k2", "outliers_k5"} & set(more.figures)  # nobody is valid, so that there is no LOF
+    figures = measured[2][0].figures
+    assert {"continuous_proximity_authors", "sparsity_authors", "validity_authors"} <= set(figures)
 
 
 def test_every_study_has_a_picture_of_a_stable_name_that_is_shown(tmp_path: Path):
     results = by_hand()
-    for study in ("lof-k", "latent", "hyperparameters"):
+    for study in ("lof-k-loss", "latent", "hyperparameters"):
         jobs = plan_studies([study], ["adult"])
-        results += [line(job=job, figures={"lof": 1.0, "outliers": 3.0, "success": 5.0}) for job in jobs]
+        figures = {"lof_authors": 1.0, "outliers_authors": 3.0, "success": 5.0}
+        results += [line(job=job, figures=figures) for job in jobs]
     written = write_report(results, tmp_path)
     drawn = sorted(path for path in written if path.suffix == ".svg")
-    names = [*(f"{study}-adult-fcx-b" for study in STUDIES), "curves-adult-fcx-u", "feasibility"]
+    drawn_studies = [study for study in STUDIES if study != "lof-k-metric"]
+    names = [*(f"{study}-adult-fcx-b-authors" for study in drawn_studies), "curves-adult-fcx-u-authors", "feasibility"]
     assert [path.stem for path in drawn] == sorted(names)
     assert all("</svg>" in path.read_text() for path in drawn)
     pages = "".join((tmp_path / name).read_text() for name in ("ablation.md", "reproduction.md"))
@@ -517,7 +624,7 @@ def test_lines_that_were_superseded_are_counted(tmp_path: Path):
     new = line(figures={"success": 2.0})
     old = replace(new, key="old", figures={"success": 1.0})
     page = report([old, new], tmp_path)["reproduction.md"]
-    assert "| success |  | 2.00 |  |" in page
+    assert "| success | 2.00 |" in page
     assert "1 older line of the same jobs" in page
 
 
@@ -601,5 +708,5 @@ def test_the_command_line_names_what_is_unknown():
     done = command("ablation", "--study", "latnet", "--data", "adult")
     assert isinstance(done.exception, DataError)
     assert "Did you mean 'latent'" in str(done.exception)
-    for name in ("run", "ablation", "report"):
+    for name in ("run", "ablation", "report", "tune", "check"):
         assert f"Example: fcxplain bench {name}" in " ".join(command(name, "--help").stdout.split())

@@ -807,6 +807,9 @@ class TestOnnx:
 KINDS = ("paper", "mlp", "logistic", "boosting")
 
 
+PAIR = ("paper", "balanced")
+
+
 @functools.cache
 def trained(kind: str, classes: int = 2) -> Classifier:
     return train_classifier(data(classes), kind=kind, seed=0)
@@ -843,6 +846,13 @@ class TestTraining:
         if kind in ("paper", "mlp"):
             (most,) = {event.total for event in seen}
             assert 1 < len(seen) <= most
+
+    def test_a_balanced_model_gives_the_rarer_class_more_often(self):
+        parts = data()
+        shares = parts.train["loan"].value_counts(normalize=True)
+        rare = shares.idxmin()
+        given = {kind: (train_classifier(parts, kind=kind).predict(parts.test) == rare).mean() for kind in PAIR}
+        assert given["balanced"] > given["paper"]
 
     def test_another_seed_gives_other_weights(self):
         other = train_classifier(data(), seed=1).module[0].weight

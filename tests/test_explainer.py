@@ -59,9 +59,38 @@ def test_the_preset_takes_the_papers_settings():
     assert FCx.as_published("binary", dataset="census", learning_rate="paper").schedule.learning_rate == 0.1
 
 
+def test_the_authors_preset_takes_what_their_notebooks_have():
+    fcx = FCx.as_published("binary", dataset="law", weights="authors")
+    assert dict(fcx.loss_weights) == {
+        "proximity": 1.0,
+        "validity": 76.0,
+        "kl": 0.1,
+        "hard": 87.0,
+        "soft": 10.0,
+        "sparsity": 1.0,
+        "density": 10.0,
+        "imitation": 0.0,
+        "sums": 1.0,
+    }
+    assert (fcx.terms.margin, fcx.terms.draws, fcx.terms.kl, fcx.terms.number_unit) == (0.344, 50, "mean", "own")
+    assert (fcx.schedule.batch, fcx.schedule.weight_decay, fcx.schedule.learning_rate) == (2048, 1e-2, 0.06)
+    tuned, authors = (FCx.as_published("unary", "folktables", weights=which) for which in ("tuned", "authors"))
+    assert (tuned.architecture.latent, authors.architecture.latent) == (40, 30)
+    assert (tuned.terms.lof_k, authors.terms.lof_k) == (70, 20)
+    assert FCx.as_published("unary", "census", weights="authors", learning_rate=0.01).schedule.learning_rate == 0.01
+
+
+def test_the_authors_preset_trains_on_all_its_terms():
+    fcx = FCx.as_published("unary", weights="authors").set_params(schedule__epochs=2, terms__draws=3, terms__lof_k=5)
+    last = fcx.fit(loans.task(gradients=True)).history_.epochs[-1].train
+    assert set(last) == {"proximity", "validity", "kl", "hard", "soft", "sparsity", "density", "sums", "total"}
+    assert last["total"] == pytest.approx(sum(w * last[n] for n, w in fcx.loss_weights if w), rel=1e-4)
+
+
 def test_unknown_presets_are_all_named():
     with pytest.raises(DataError) as error:
-        FCx.as_published("ternary", dataset="adlut")
+        FCx.as_published("ternary", dataset="adlut", weights="best")
+    assert "Choose tuned or authors" in str(error.value)
     assert "adlut" in str(error.value)
     assert "ternary" in str(error.value)
     assert "Did you mean 'adult'" in str(error.value)

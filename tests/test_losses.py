@@ -164,6 +164,14 @@ def test_kl_matches_torch_distributions():
     assert losses.kl(torch.zeros(2, 3), torch.ones(2, 3)).item() == 0
 
 
+def test_columns_of_each_category_should_sum_to_one():
+    x_cf = torch.tensor([[0.5, 0.2, 0.3, 0.9, 0.4], [0.5, 0.6, 0.0, 0.5, 0.5]])
+    # The first category is 0.5 and 0.4 away, the second 0.3 and 0; means over the rows, summed.
+    found = losses.sums_to_one(x_cf, ((1, 3), (3, 5)))
+    assert float(found) == pytest.approx((0.5 + 0.4) / 2 + (0.3 + 0.0) / 2)
+    assert float(losses.sums_to_one(x_cf, ())) == 0.0
+
+
 def test_the_published_constraints_are_as_printed():
     assert losses.unary_hinge(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.0])).mean().item() == 1.0
     change = torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.5])

@@ -17,7 +17,7 @@ from effort import examples
 from fcxplain import Feature, Schema, Task
 from fcxplain.causal import CausalGraph
 from fcxplain.encoding import TableEncoder
-from fcxplain.errors import ClassifierError, DataError
+from fcxplain.errors import DataError
 from fcxplain.methods.ceils import CEILS, Equations
 from fcxplain.methods.encoded import ColumnLayout
 
@@ -57,7 +57,7 @@ def linear_task() -> tuple[Task, float]:
 
 @cache
 def linear() -> CEILS:
-    return CEILS(hidden=(16,), epochs=60, batch=100, fit_rate=5e-3).fit(linear_task()[0])
+    return CEILS(hidden=(16,), epochs=60, batch=100, fit_rate=5e-3, theta=0.0).fit(linear_task()[0])
 
 
 @given(st.integers(0, 2**5**2 - 1), st.integers(0, 99))
@@ -104,13 +104,13 @@ def test_answers_use_the_effect_of_causes():
     assert explanation.checks.valid.all()
     # The model does not read the years; they change because pay follows from them.
     assert (explanation.answers["years"].to_numpy() > rows["years"].to_numpy()).all()
-    alone = CEILS(graph=CausalGraph(("years", "pay"))).fit(linear_task()[0]).explain(rows)
+    alone = CEILS(graph=CausalGraph(("years", "pay")), theta=0.0).fit(linear_task()[0]).explain(rows)
     assert alone.checks.valid.all()
     assert alone.answers["years"].tolist() == rows["years"].tolist()
 
 
 def test_without_edges_the_answer_is_the_nearest_to_be_had():
-    fitted = CEILS(graph=CausalGraph(NAMES), kappa=0.0).fit(task())
+    fitted = CEILS(graph=CausalGraph(NAMES), kappa=0.0, theta=0.0).fit(task())
     x = task().encoder.encode(ROWS).double()
     refused = torch.from_numpy(task().refused(ROWS))
     x, y_target = x[refused], torch.ones(int(refused.sum()), dtype=torch.long)
@@ -201,17 +201,50 @@ def test_rows_that_no_step_flips_say_so():
     assert all("1 steps" in why.words for why in few.reasons.values())
 
 
-def test_a_model_without_gradients_needs_a_surrogate():
-    with pytest.raises(ClassifierError, match="surrogate=True"):
-        CEILS().fit(loans.task())
+def test_rules_bound_what_is_searched_and_a_prototype_draws_the_search():
+    ruled = Task(
+        task().train,
+        task().classifier,
+        schema=loans.SCHEMA,
+        rules="degree' > degree => age' > age\ndegree' == degree => age' >= age\ndegree' >= degree\nincome' <= income",
+        target="yes",
+    )
+    ceils = CEILS(**QUICK).fit(ruled)
+    explanation = ceils.explain(ROWS)
+    before, after, degree = explanation.before, explanation.answers, loans.SCHEMA["degree"]
+    now, then = (
+        degree.rank_of_level[loans.SCHEMA.natural(rows, ["degree"])["degree"].astype(int)] for rows in (before, after)
+    )
+    assert len(after)
+    # Bounds say what follows for each feature alone, and the graph that was found lets nothing else move them.
+    assert (after["age"].to_numpy() >= before["age"].to_numpy()).all()
+    assert (after["income"].to_numpy() <= before["income"].to_numpy()).all()
+    assert (then >= now).all()
+    every = CEILS(**QUICK, every_rule=True).fit(ruled).explain(ROWS)
+    assert every.checks.feasible.all()
+
+
+def test_a_prototype_is_the_nearest_training_row_with_the_class_wanted():
+    x = task().encoder.encode(ROWS).double()
+    far, near = (CEILS(**QUICK, theta=theta, graph=CausalGraph(NAMES)).fit(task()) for theta in (0.0, 1e6))
+    target = torch.ones(len(x), dtype=torch.long)
+    known = task().encoder.encode(task().train[~task().refused(task().train)]).double()
+    nearest = torch.cdist(x, known).amin(dim=1)
+    drawn = near.search(x, target)
+    found = drawn.cost.isfinite()
+    # An overwhelming pull ends at the prototype, but for what may not change.
+    may = near.columns_.mutable
+    away = torch.cdist(drawn.u[found][:, may], known[:, may]).amin(dim=1)
+    assert away.max() < nearest.max()
+    assert far.search(x, target).cost[found].mean() <= drawn.cost[found].mean()
 
 
 def test_settings_and_graphs_that_make_no_sense_are_refused():
     with pytest.raises(DataError, match="CEILS") as told:
-        CEILS(
-            significance=0, hidden=(), epochs=0, batch=1, beta=-1, steps=0, learning_rate=0, surrogate=2, seed=-1
-        ).fit(task())
-    places = ["significance", "hidden", "epochs", "steps", "batch", "beta", "learning_rate", "surrogate", "seed"]
+        CEILS(significance=0, hidden=(), epochs=0, batch=1, beta=-1, theta=-1, steps=0, learning_rate=0, seed=-1).fit(
+            task()
+        )
+    places = ["significance", "hidden", "epochs", "steps", "batch", "beta", "theta", "learning_rate", "seed"]
     assert [f.place for f in told.value.faults] == places
     with pytest.raises(DataError, match="'wage'"):
         CEILS(graph=CausalGraph(("age", "wage"), (("age", "wage"),))).fit(task())

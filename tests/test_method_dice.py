@@ -37,11 +37,15 @@ def test_every_round_adds_at_most_one_change_to_each_copy():
     # So many are never found, so that every round is played and all that flip are answers.
     explanation = method.explain(ROWS, k=10**6)
     row, codes = np.searchsorted(grid.question.place, explanation.place), TASK.encoder.codes(explanation.answers)
-    after = {}
+    after, bank = {}, np.zeros((50, codes.shape[1]), dtype=np.int64)
+    for i, choices in method.choices_.items():
+        category = TASK.schema.features[i].is_category
+        every = choices if category else np.arange(choices[0], choices[1] + 1)
+        bank[:, i] = every[(method.shares_[:, i] * len(every)).astype(int)]
     for turns in range(1, len(method.turns_) + 1):
         copies = np.repeat(grid.now[:, None], 50, axis=1)
         for feature in method.turns_[:turns]:
-            copies[:, np.arange(50), feature] = method.bank_[np.arange(50), feature]
+            copies[:, np.arange(50), feature] = bank[np.arange(50), feature]
         assert ((copies != grid.now[:, None]).sum(axis=2) <= turns).all()
         lines = copies.reshape(-1, codes.shape[1])
         flips = grid.flips(np.repeat(np.arange(len(grid)), 50), lines)
@@ -74,6 +78,18 @@ def test_new_values_stay_in_the_permitted_range():
     assert after["income"][changed[:, 1]].between(2000.5, 2600).all()
     assert set(after["degree"][changed[:, 2]]) <= {"college"}
     assert after["age"][changed[:, 0]].between(60, 70).all()
+
+
+def test_rules_narrow_the_permitted_range_of_each_row():
+    ruled = loans.task(rules="age' >= age\nincome' <= income + 500\ndegree' > degree => age' > age")
+    explanation = DiCERandom(samples=200).fit(ruled).explain(ROWS, k=3)
+    before, after = explanation.before, explanation.answers
+    assert len(after)
+    assert (after["age"].to_numpy() >= before["age"].to_numpy()).all()
+    assert (after["income"].to_numpy() <= before["income"].to_numpy() + 500).all()
+    # A rule that joins two features is no range, unless every rule is to be kept.
+    assert not explanation.checks.feasible.all()
+    assert DiCERandom(samples=200, every_rule=True).fit(ruled).explain(ROWS, k=3).checks.feasible.all()
 
 
 def test_rows_that_nothing_flips_say_so():

@@ -16,7 +16,7 @@ import loans
 import small_problems
 from effort import examples
 from fcxplain import Task
-from fcxplain.errors import ClassifierError, DataError
+from fcxplain.errors import DataError
 from fcxplain.methods.fcegan import FCEGAN, NOTHING_MAY_CHANGE, Contest, read_template
 
 ROWS = loans.table(60, seed=5)
@@ -182,11 +182,6 @@ def test_k_draws_are_distinct_and_the_first_is_the_only_one():
     assert len(three.answers) > 2 * len(one.answers)
 
 
-def test_a_model_without_gradients_needs_a_surrogate():
-    with pytest.raises(ClassifierError, match="surrogate=True"):
-        FCEGAN().fit(loans.task())
-
-
 def test_a_class_that_no_training_row_has_cannot_be_learnt():
     class Never(nn.Module):
         def forward(self, x):
@@ -200,6 +195,6 @@ def test_a_class_that_no_training_row_has_cannot_be_learnt():
 
 def test_settings_that_make_no_sense_are_refused_together():
     with pytest.raises(DataError, match="FCEGAN") as told:
-        FCEGAN(noise=0, batch=25, temperature=0, template_shares=(0.1, 2), penalty=-1, surrogate=2, seed=-1).fit(task())
-    places = ["batch", "noise", "template_shares", "penalty", "temperature", "surrogate", "seed"]
+        FCEGAN(noise=0, batch=25, temperature=0, template_shares=(0.1, 2), penalty=-1, seed=-1).fit(task())
+    places = ["batch", "noise", "template_shares", "penalty", "temperature", "seed"]
     assert [f.place for f in told.value.faults] == places

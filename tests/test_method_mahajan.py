@@ -11,18 +11,18 @@ import torch
 from torch.nn.functional import relu
 
 import small_problems
-from fcxplain.errors import ClassifierError, DataError
+from fcxplain.errors import DataError, TrainingError
 from fcxplain.explanation import Status
 from fcxplain.generator import view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
-from fcxplain.methods.mahajan import PUBLISHED, Mahajan, Terms
+from fcxplain.methods.mahajan import PUBLISHED, Mahajan, MahajanWeights, Terms
+from fcxplain.training_loop import Schedule
 
 TASK, ROWS = small_problems.task("mixed"), small_problems.rows("mixed", 40)
 QUICK = {
     "architecture": Architecture(hidden=(16,), latent=4, dropout=0.0),
     "draws": 4,
-    "epochs": 100,
-    "steps": 0,
+    "schedule": Schedule(epochs=100, weight_decay=1e-2),
     "number_unit": "mad",
 }
 
@@ -34,7 +34,7 @@ def method(**settings: object) -> Mahajan:
 
 def terms_of(mahajan: Mahajan, network: ConditionalVAE) -> dict[str, float]:
     rows = view.refused_rows(TASK, TASK.train)
-    terms = Terms.of(mahajan, TASK, mahajan.surrogate_)
+    terms = Terms.of(mahajan, TASK, mahajan.surrogate_.module)
     with torch.no_grad():
         found = terms.each(network.eval(), rows.x, rows.y_target, torch.Generator().manual_seed(3))
     return {name: float(value) for name, value in found.items()}
@@ -43,7 +43,7 @@ def terms_of(mahajan: Mahajan, network: ConditionalVAE) -> dict[str, float]:
 def test_the_constraint_falls_in_training_and_only_where_it_counts():
     untrained = ConditionalVAE(method().network_.layout, QUICK["architecture"], torch.Generator().manual_seed(0))
     before, after = terms_of(method(), untrained), terms_of(method(), method().network_)
-    careless = method(feasibility=0.0)
+    careless = method(weights=MahajanWeights(0.764, 29.0, 0.0))
     assert after["feasibility"] < 0.3 * before["feasibility"]
     assert after["feasibility"] < 0.5 * terms_of(careless, careless.network_)["feasibility"]
     assert after["validity"] < before["validity"]
@@ -52,7 +52,7 @@ def test_the_constraint_falls_in_training_and_only_where_it_counts():
 
 def test_each_term_is_what_the_paper_says():
     mahajan = Mahajan(**QUICK | {"number_unit": "own", "draws": 1})
-    surrogate = method().surrogate_
+    surrogate = method().surrogate_.module
     network = method().network_.eval()
     rows = view.refused_rows(TASK, TASK.train)
     x, y_target = rows.x, rows.y_target
@@ -76,8 +76,8 @@ def test_each_term_is_what_the_paper_says():
 
 def test_the_unary_constraint_is_the_hinge_on_the_scaled_feature():
     task = small_problems.task("numbers")
-    mahajan = Mahajan(**QUICK | {"epochs": 2}).fit(task)
-    terms = Terms.of(mahajan, task, mahajan.surrogate_)
+    mahajan = Mahajan(**QUICK | {"schedule": Schedule(epochs=2)}).fit(task)
+    terms = Terms.of(mahajan, task, mahajan.surrogate_.module)
     x = task.encoder.encode(task.train.head(30))
     x_cf = x.flip(0)
     age = task.encoder.span("age")
@@ -85,10 +85,11 @@ def test_the_unary_constraint_is_the_hinge_on_the_scaled_feature():
 
 
 def test_settings_left_open_are_the_published_ones():
-    surrogate = method().surrogate_
+    surrogate = method().surrogate_.module
     for constraint in ("unary", "binary"):
         assert Terms.of(Mahajan(constraint=constraint), TASK, surrogate).weights == PUBLISHED[constraint]
-    assert Terms.of(Mahajan(margin=0.1), TASK, surrogate).weights.margin == 0.1
+    own = MahajanWeights(0.1, 1.0, 2.0)
+    assert Terms.of(Mahajan(weights=own), TASK, surrogate).weights == own
     assert (PUBLISHED["binary"].margin, PUBLISHED["binary"].validity, PUBLISHED["binary"].feasibility) == (
         0.344,
         76,
@@ -114,7 +115,7 @@ def test_several_draws_differ():
 
 
 def test_of_several_restarts_the_best_is_kept():
-    short = {"epochs": 12, "seed": 0}
+    short = {"schedule": Schedule(epochs=12, weight_decay=1e-2), "seed": 0}
     single = [method(**short | {"seed": seed}) for seed in range(3)]
     best = method(**short, restarts=3)
     judge, refused = copy.copy(best), TASK.train[TASK.refused(TASK.train)]
@@ -128,11 +129,6 @@ def test_of_several_restarts_the_best_is_kept():
     assert len(set(verified)) > 1
 
 
-def test_a_model_without_gradients_is_refused_in_words():
-    with pytest.raises(ClassifierError, match="Mahajan unary needs a model with gradients"):
-        Mahajan(**QUICK).fit(small_problems.task("mixed", gradients=False))
-
-
 def test_nobody_to_learn_from_is_told():
     schema, train = small_problems.problem("mixed")
     model = small_problems.linear(TASK.encoder, 100.0)
@@ -143,5 +139,7 @@ def test_nobody_to_learn_from_is_told():
 
 def test_all_settings_that_make_no_sense_are_told_at_once():
     with pytest.raises(DataError, match="Mahajan") as caught:
-        Mahajan(constraint="ternary", margin=-1.0, draws=0, number_unit="dollars").fit(TASK)
-    assert [f.place for f in caught.value.faults] == ["constraint", "margin", "number_unit", "draws"]
+        Mahajan(constraint="ternary", slope=0, draws=0, number_unit="dollars").fit(TASK)
+    assert [f.place for f in caught.value.faults] == ["constraint", "slope", "number_unit", "draws"]
+    with pytest.raises(TrainingError, match="margin"):
+        MahajanWeights(-1.0, 1.0, 1.0)

@@ -140,22 +140,62 @@ def test_soft_validity_counts_raw_outputs_of_rows_asked(task):
     assert missing.reason == "the method has no raw outputs, only legal rows"
 
 
-def test_the_authors_convention_scores_raw_outputs(task):
-    answer = six_rows(task, soft_valid=np.array([True, True, True, True]))
-    result = evaluate(answer, convention="authors")
-    assert result.values["validity"] == pytest.approx(80)  # 4 raw outputs of 5 rows
-    assert result.values["feasibility"] == pytest.approx(75)  # all 4 but the one that grows younger
+def soft_rows(task: Task) -> Explanation:
+    """The six rows with raw outputs. In columns: age of 30 to 40 and hours of 40 to 48 as shares, three jobs, two sexes.
+
+    The first is 30.4 years old and works 40.8 hours, the second 39.8 and 40, the third 30 and 40, the last 30.1 and 44.
+    """
+    raw = np.array(
+        [
+            [0.04, 0.1, 0.5, 0.4, 0.1, 1.0, 0.0],
+            [0.98, 0.0, 0.3, 0.3, 0.4, 1.0, 0.0],
+            [0.00, 0.0, 0.2, 0.5, 0.3, 1.0, 0.0],
+            [0.01, 0.5, 0.5, 0.4, 0.1, 1.0, 0.0],
+        ]
+    )
+    return six_rows(task, raw=raw, soft_valid=np.array([True, True, False, True]))
+
+
+BY_THE_AUTHORS = {
+    "validity": 60.0,  # three raw outputs of five rows
+    "feasibility": 200 / 3,  # of these three, all but the second, which is 0.2 years younger than 40
+    "continuous_proximity": -(0.4 + 0.2 + 0 + 0.1) / 5 / 4,  # hours have a MAD of 0 and do not count
+    "categorical_proximity": -(0 + 1 + 1 + 0) / 4,  # the cook is a smith now, and the second clerk a cook
+    "sparsity": (2 + 2 + 1 + 2) / 4,  # both numbers of the first and last differ, if by little
+    "lof": 1.0,  # of two points each is as dense as the other
+    "outliers": 0.0,
+}
+
+
+@pytest.mark.parametrize("name", BY_THE_AUTHORS)
+def test_the_authors_convention_is_what_the_hand_computes(task, name):
+    found = evaluate(soft_rows(task), metrics=name, convention="authors")
+    assert found.values[name] == pytest.approx(BY_THE_AUTHORS[name], abs=1e-9)
+
+
+def test_the_authors_lof_is_scikit_learns_on_soft_columns_and_an_outlier_is_where_it_says_so(task):
+    rng = np.random.default_rng(0)
+    raw = np.hstack([rng.random((40, 2)), rng.dirichlet(np.ones(3), 40), np.tile([1.0, 0.0], (40, 1))])
+    raw[0, :2] = 9.0
+    rows = pd.concat([ROWS.iloc[:1]] * 40, ignore_index=True)
+    answer = answered(task, rows, rows, list(range(40)), raw=raw, soft_valid=np.ones(40, dtype=bool))
+    found = evaluate(answer, metrics=["lof", "outliers"], convention="authors").values
+    model = LocalOutlierFactor(n_neighbors=20)
+    assert found["outliers"] == (model.fit_predict(raw) == -1).sum() >= 1
+    assert found["lof"] == pytest.approx(-model.negative_outlier_factor_.mean())
+
+
+def test_a_method_of_legal_rows_is_counted_by_these_under_the_authors_convention(task):
+    result = evaluate(six_rows(task), convention="authors")
+    assert result.values["validity"] == pytest.approx(BY_HAND["validity"])
+    assert result.values["sparsity"] == pytest.approx(BY_HAND["sparsity"])
     assert result.values["success"] == pytest.approx(20)
     assert any("convention authors" in note for note in result.notes)
     assert set(CONVENTIONS["authors"]) <= set(METRICS)
-    without = evaluate(six_rows(task), convention="authors")
-    assert set(without.reasons) >= {"validity", "feasibility"}
-
-
-def test_an_illegal_answer_is_not_feasible_for_the_authors_either(task):
-    answers = table((35, 45, "pilot", "f"))
-    answer = answered(task, ROWS.iloc[:1], answers, [0], soft_valid=np.array([True]))
-    assert evaluate(answer, convention="authors").values["feasibility"] == 0
+    # Raw outputs that were not kept leave only what was counted when they were there.
+    lost = evaluate(replace(soft_rows(task), raw=None), convention="authors")
+    assert lost.values["validity"] == 60
+    assert set(lost.reasons) >= {"feasibility", "sparsity", "lof"}
 
 
 def test_answers_with_illegal_values_count_as_failures_and_spoil_no_mean(task):

@@ -41,6 +41,7 @@ from .generator.presets import (
     TERMS,
     WEIGHTS,
     Constraint,
+    Preset,
     Rate,
     as_published,
     glance,
@@ -174,7 +175,8 @@ class FCx(BaseEstimator):
         dataset: str = PUBLISHED_DATASET,
         seed: int = 0,
         *,
-        learning_rate: Rate = 1e-2,
+        weights: Preset = "tuned",
+        learning_rate: Rate | None = None,
     ) -> FCx:
         """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
 
@@ -186,8 +188,12 @@ class FCx(BaseEstimator):
             Whose settings.
         seed : int, default=0
             Of the training and of the draws.
-        learning_rate : float or "paper", default=0.01
-            The default is that of the authors' code; "paper" takes the ones that the paper names (0.1 and 0.2).
+        weights : {"tuned", "authors"}, default="tuned"
+            The paper does not tell its weights. "tuned": ours, one set for all its data sets. "authors": those of the
+            authors' notebooks, with their units, their mean KL, 50 draws a row and step, weight decay, sum-to-one term,
+            latent size, epochs and learning rate. Their Census model is `train_classifier(data, "balanced")`.
+        learning_rate : float or "paper", optional
+            By default that of the authors' code; "paper" takes the ones that the paper names (0.1 and 0.2).
 
         Returns
         -------
@@ -197,9 +203,9 @@ class FCx(BaseEstimator):
         Raises
         ------
         DataError
-            If the constraint or the data set is not known.
+            If the constraint, the data set or the weights are not known.
         """
-        return cls(**as_published(constraint, dataset, learning_rate), seed=seed)
+        return cls(**as_published(constraint, dataset, weights, learning_rate), seed=seed)
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -500,6 +506,7 @@ class FCx(BaseEstimator):
             settings=self.terms,
             scale=view.proximity_scale(task, self.terms.number_unit),
             expected=view.expected_correlation(task) if self.terms.standardised else None,
+            groups=view.category_spans(task),
         )
 
     def _graph(self, task: Task) -> CausalGraph:

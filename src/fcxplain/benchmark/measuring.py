@@ -23,6 +23,7 @@ from ..explanation import Explanation
 from ..generator.training import Callback, Training
 from ..methods import Method
 from ..metrics import evaluate
+from ..metrics.authors import lof_and_outliers
 from ..metrics.optimum import optimality_gap
 from ..task import Task
 from ..training_loop import one_thread
@@ -34,6 +35,8 @@ HELD = 2
 DIGITS = 6
 # How far answers are from the best there are is looked up for so many rows, where so many legal rows can be tried.
 COMPARED, LEGAL_ROWS = 100, 50_000_000
+# What is also counted as the paper's authors do, beside validity and feasibility of raw outputs.
+AS_THEY_COUNT = ("validity", "continuous_proximity", "categorical_proximity", "sparsity", "lof", "outliers")
 
 Made = TypeVar("Made")
 
@@ -44,6 +47,8 @@ class Prepared:
 
     data: Dataset
     tasks: dict[str, Task]
+    free: Task
+    """The task without rules, for methods that are to be told none."""
     refused: pd.DataFrame
     black_box: BlackBox
     notes: tuple[str, ...]
@@ -65,39 +70,34 @@ def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared
         warnings.simplefilter("always")
         parts = load_dataset(data, seed=part_seed(seed, "split", data), rows=rows)
         model = train_classifier(parts, kind=classifier, seed=part_seed(seed, "classifier", classifier))
-        tasks = {
-            name: Task(
-                parts.train,
-                model,
-                schema=parts.schema,
-                rules=parts.rules[name],
-                target=parts.target,
-                label=parts.label,
-                seed=part_seed(seed, "task", data),
-            )
-            for name in RULE_SETS
-        }
+        of = {"schema": parts.schema, "target": parts.target, "label": parts.label}
+        of["seed"] = part_seed(seed, "task", data)
+        tasks = {name: Task(parts.train, model, rules=parts.rules[name], **of) for name in RULE_SETS}
+        free = Task(parts.train, model, **of)
     marks = score(model, parts.test, parts.label)
     refused = parts.test[tasks["unary"].refused(parts.test)]
     black_box = BlackBox(100 * marks.accuracy, 100 * marks.balanced_accuracy)
-    return Prepared(parts, tasks, refused, black_box, (*parts.notes, *_worded(told)))
+    return Prepared(parts, tasks, free, refused, black_box, (*parts.notes, *_worded(told)))
 
 
 def measure(job: Job) -> Result:
     """Fit the method, explain, and take every figure; whatever goes wrong is raised."""
     with one_thread(), threadpool_limits(limits=1):
         prepared = prepare(job.data, job.seed, job.rows, job.classifier)
-        rows = chosen_rows(prepared.refused, job.data, job.seed, job.explained)
+        refused = prepared.refused
+        if job.part == "validation":
+            refused = prepared.data.validation[prepared.tasks["unary"].refused(prepared.data.validation)]
+        rows = chosen_rows(refused, job.data, job.seed, job.explained)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
             answer, explaining = _explained(method, rows, job, prepared)
             taken = figures(answer, prepared.tasks, job.rules)
-            if answer.costs is not None:
+            if answer.costs is not None and job.given != "none":
                 taken = _with_gap(taken, answer, prepared.tasks[job.rules])
-            learnt = {"graph_edges": float(len(method.graph_.edges))} if isinstance(method, FCx) else {}
-    sample = f"explained: a sample of {len(rows):,} of {len(prepared.refused):,} refused test rows"
-    notes = (*prepared.notes, *[sample] * (len(rows) < len(prepared.refused)), *answer.notes, *taken.notes)
+            learnt = _learnt(method) | lof_by_neighbours(answer, prepared.tasks[job.rules], job.neighbours)
+    sample = f"explained: a sample of {len(rows):,} of {len(refused):,} refused {job.part} rows"
+    notes = (*prepared.notes, *[sample] * (len(rows) < len(refused)), *answer.notes, *taken.notes)
     return Result(
         key=job.key,
         work=job.work,
@@ -114,6 +114,24 @@ def measure(job: Job) -> Result:
         explaining=explaining,
         history=history if job.history else (),
     )
+
+
+def _learnt(method: Method) -> dict[str, float]:
+    """What FCx tells of its training: edges of the graph, and what share of the loss each term is in its best epoch."""
+    if not isinstance(method, FCx):
+        return {}
+    found, best = {"graph_edges": float(len(method.graph_.edges))}, method.history_.best
+    if best is None:
+        return found
+    total = best.train["total"]
+    return found | {f"share_{n}": 100 * w * best.train[n] / total for n, w in method.loss_weights if n in best.train}
+
+
+def lof_by_neighbours(answer: Explanation, task: Task, neighbours: tuple[int, ...]) -> dict[str, float]:
+    """LOF and outliers among the answers, as the authors count them, by the number of neighbours."""
+    found = {k: lof_and_outliers(answer, task, k) for k in neighbours}
+    named = {f"{n}_k{k}": float(v) for k, both in found.items() for n, v in zip(("lof", "outliers"), both, strict=True)}
+    return {name: value for name, value in named.items() if np.isfinite(value)}
 
 
 def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -> pd.DataFrame:
@@ -151,12 +169,12 @@ class Stopwatch(Callback):
 def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dict[str, Any], ...]]:
     """The method, fitted; one of a family takes over what another of it has learnt just before."""
     method, family = job.build(), entry(job.method).family
-    if _is_blind(method, prepared):
+    if _is_blind(method, prepared, job):
         return _once(prepared, f"{_asked_for(job)} fitted", lambda: (method, *_fit(method, prepared, job)))
     if not family or not isinstance(method, FCx):
         return method, *_fit(method, prepared, job)
     # What answers are to be, and whether they are searched for, is nothing that is learnt.
-    known = str((family, job.rules, method.set_params(prefer="balanced", search=True).get_params()))
+    known = str((family, job.rules, job.given, method.set_params(prefer="balanced", search=True).get_params()))
     learnt, fitting, history = _once(prepared, known, lambda: (method, *_fit(method, prepared, job)))
     asked = {name: job.parameters[name] for name in ("prefer", "search")}
     return copy.copy(learnt).set_params(**asked), fitting, history
@@ -170,21 +188,21 @@ def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared)
         answer = method.explain(rows)
         return answer, Explaining(len(rows), time.process_time() - start)
 
-    if not _is_blind(method, prepared):
+    if not _is_blind(method, prepared, job):
         return timed()
     answer, explaining = _once(prepared, f"{_asked_for(job)} explained", timed)
     return answer.under(prepared.tasks[job.rules]), explaining
 
 
-def _is_blind(method: Method, prepared: Prepared) -> bool:
-    """Whether a method comes to the same answers under every rule set: it reads no rules but those that freeze."""
+def _is_blind(method: Method, prepared: Prepared, job: Job) -> bool:
+    """Whether a method comes to the same answers under every rule set: it reads, or is told, no rules."""
     frozen = {task.frozen for task in prepared.tasks.values()}
-    return not getattr(method, "reads_rules", True) and len(frozen) == 1
+    return job.given == "none" or (not getattr(method, "reads_rules", True) and len(frozen) == 1)
 
 
 def _asked_for(job: Job) -> str:
     """What tells a job from all others that share its black box, but for its rules."""
-    return str((job.method, job.explained, job.parameters))
+    return str((job.method, job.explained, job.part, job.given, job.parameters))
 
 
 def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
@@ -215,7 +233,7 @@ def _short(epoch: dict[str, Any]) -> dict[str, Any]:
 
 def _task(method: Method, prepared: Prepared, job: Job) -> Task:
     """The task; a study's points share what discovery finds, which may take longer than they do."""
-    task = prepared.tasks[job.rules]
+    task = prepared.free if job.given == "none" else prepared.tasks[job.rules]
     if not job.study or not isinstance(method, FCx) or not method.loss_weights.soft:
         return task
     known = (method.significance, method.n_effective)
@@ -242,6 +260,9 @@ def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
     """
     own = evaluate(answer, tasks[rules])
     values, absent, notes = dict(own.values), dict(own.reasons), list(own.notes)
+    theirs = evaluate(answer, tasks[rules], AS_THEY_COUNT, convention="authors")
+    values |= {f"{metric}_authors": value for metric, value in theirs.values.items()}
+    absent |= {f"{metric}_authors": reason for metric, reason in theirs.reasons.items()}
     for name, task in tasks.items():
         ours = evaluate(answer, task, ["feasibility", "success"])
         soft = evaluate(answer, task, "feasibility", convention="authors")

@@ -11,22 +11,24 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ..classifier.training import KINDS
-from ..datasets import DATASETS
+from ..datasets import DATASETS, DEFAULT_DATASET
 from ..errors import DataError, Fault, FormatError, did_you_mean, some, unknown
 from ..explainer import FCx
+from ..generator.presets import Constraint, Preset
 from ..methods import METHODS as COMPARED
 from ..methods import Method
 
-# The state of what we measure. Bump it by one when a change makes the same job give other figures: another split,
-# another training, a mended loss, a metric that counts differently. Then every job is due again; old lines stay in
-# their files, and reports take the newest line of a job. Do not bump it for comments, messages or speed, nor for a
-# changed default of a method: parameters are part of the key as they are. A digest of the sources would bump itself,
-# but at every mended message too, and a full run costs hours; so the digest is only written down with each result,
-# and a report says when the lines of one table come from different sources.
-RESULTS = 1
+# The format of results. Bump it by one when a change makes the same job give other figures (another split, another
+# training, a mended loss, a metric that counts differently) or gives lines another form: a folder then has lines of one
+# format only. Within a format, a line counts as long as the code that figures depend on is the same (`code_digest`,
+# which comments, messages and layout leave alone); else its job is due again, and a report refuses to mix the two.
+RESULTS = 2
 # So many refused test rows are explained at most; beyond that the figures hardly move and LOF becomes slow.
 EXPLAINED = 5_000
 RULE_SETS = ("unary", "binary")
+# What a method is told of the rules it is judged by: what its own paper can take, nothing, or all of them.
+GIVEN = ("own", "none", "all")
+TUNED = "tuned"
 
 Name = TypeVar("Name", str, int)
 
@@ -43,8 +45,9 @@ class Entry:
     family: str = ""
 
 
-def _published(data: str, rules: str, seed: int) -> Method:
-    return FCx.as_published("binary" if rules == "binary" else "unary", data, seed)
+def _published(constraint: Constraint, weights: Preset) -> Entry:
+    """The paper's method with the rules of one of its two models."""
+    return Entry(lambda data, rules, seed: FCx.as_published(constraint, data, seed, weights=weights), (constraint,))
 
 
 def _default(**chosen: Any) -> Entry:
@@ -58,8 +61,8 @@ def _compared(name: str) -> Entry:
     return Entry(lambda data, rules, seed: COMPARED[name](seed=seed), rules)
 
 
-# The default by each of its preferences, its search alone and one draw alone, the paper's two models, and what they
-# are compared with.
+# The default by each of its preferences, its search alone and one draw alone, the paper's two models with our weights
+# and with its authors', and what they are compared with.
 OURS: dict[str, Entry] = {
     "fcx": _default(prefer="balanced"),
     "fcx-fewest": _default(prefer="fewest"),
@@ -67,8 +70,10 @@ OURS: dict[str, Entry] = {
     "fcx-plausible": _default(prefer="plausible"),
     "fcx-search": _default(generator=False),
     "fcx-draw": _default(search=False),
-    "fcx-u": Entry(_published, ("unary",)),
-    "fcx-b": Entry(_published, ("binary",)),
+    "fcx-u": _published("unary", "tuned"),
+    "fcx-b": _published("binary", "tuned"),
+    "fcx-u-authors": _published("unary", "authors"),
+    "fcx-b-authors": _published("binary", "authors"),
 }
 METHODS: dict[str, Entry] = OURS | {name: _compared(name) for name in COMPARED}
 
@@ -79,7 +84,8 @@ class Job:
 
     `method` is a name in `METHODS` or `package.module:Class`; `settings` are changes to its parameters, by the
     names of its `set_params`, in order of name. `rows` limits the data set to a sample, `explained` the refused
-    test rows that are explained. `study` and `point` say which study asks for it, and as which of its points.
+    test rows that are explained. `study` and `point` say which study asks for it, and as which of its points. `given`
+    says what the method is told of the rules, and `part` where the rows are from that are explained.
     """
 
     data: str
@@ -94,6 +100,10 @@ class Job:
     """Whether the result keeps the losses of every epoch."""
     study: str = ""
     point: str = ""
+    given: str = "own"
+    part: str = "test"
+    neighbours: tuple[int, ...] = ()
+    """LOF among the answers is also taken with these numbers of neighbours."""
 
     @cached_property
     def key(self) -> str:
@@ -112,14 +122,15 @@ class Job:
         method = self.build()
         if not hasattr(method, "get_params"):
             return dict(self.settings)
-        found = {k: v for k, v in sorted(method.get_params(deep=True).items()) if not is_dataclass(v)}
-        plain: dict[str, Any] = json.loads(json.dumps(found, default=kind_of))
+        plain: dict[str, Any] = json.loads(json.dumps(method.get_params(deep=False), sort_keys=True, default=_plain))
         return plain
 
     def build(self) -> Method:
         """The method, not fitted yet."""
         known = entry(self.method)
         method = known.make(self.data, self.rules, part_seed(self.seed, "method", known.family or self.method))
+        if self.given == "all" and "every_rule" in getattr(method, "get_params", dict)():
+            method.set_params(every_rule=True)
         if self.settings:
             if not hasattr(method, "set_params"):
                 raise DataError(f"method {self.method!r} has no settings: it has no set_params")
@@ -137,11 +148,15 @@ class Job:
         if extra or not {"data", "method"} <= set(data):
             what = f"it has the unknown fields {some(extra)}" if extra else "it has no data or no method"
             raise FormatError(f"this is no job: {what}")
-        return cls(**{**data, "settings": as_settings(data.get("settings", {}))})
+        more = {"settings": as_settings(data.get("settings", {})), "neighbours": tuple(data.get("neighbours", ()))}
+        return cls(**{**data, **more})
 
     def __str__(self) -> str:
         asked = f"{self.study} {self.point}".strip()
-        return ", ".join(part for part in (self.data, self.method, self.rules, f"seed {self.seed}", asked) if part)
+        told = "" if self.given == "own" else f"rules given: {self.given}"
+        return ", ".join(
+            part for part in (self.data, self.method, self.rules, told, f"seed {self.seed}", asked) if part
+        )
 
 
 def as_settings(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -190,17 +205,42 @@ def plan(
     rows: int | None = None,
     classifier: str = "paper",
     explained: int | None = EXPLAINED,
+    given: str = "own",
+    settings: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> list[Job]:
-    """Each method on each data set with each seed; jobs with the same black box follow each other."""
+    """Each method on each data set with each seed; jobs with the same black box follow each other.
+
+    `given` says what methods that can take rules are told of them; others are told none, and their jobs are those of
+    "own". `settings`, by data set and method, are what was found by tuning: only these are then planned.
+    """
     data, methods, seeds = unique(data), unique(methods), unique(seeds)
     check_names(data, methods, classifier, rows, explained)
+    if given not in GIVEN:
+        raise DataError("this cannot be measured", unknown("way of giving rules", [given], GIVEN))
+    how: dict[str, Any] = {"rows": rows, "classifier": classifier, "explained": explained}
     return [
-        Job(name, method, rules, seed, rows=rows, classifier=classifier, explained=explained)
+        Job(
+            name,
+            method,
+            rules,
+            seed,
+            as_settings((settings or {}).get((name, method), {})),
+            point=TUNED if settings is not None else "",
+            given=given if takes_rules(method) else "own",
+            **how,
+        )
         for name in data
         for seed in seeds
         for method in methods
         for rules in entry(method).rules
+        if settings is None or (name, method) in settings
     ]
+
+
+def takes_rules(method: str) -> bool:
+    """Whether a method can be told rules; a user's own can, unless it says otherwise."""
+    made = entry(method).make(DEFAULT_DATASET, RULE_SETS[0], 0)
+    return bool(getattr(made, "reads_rules", True))
 
 
 def unique(given: Iterable[Name]) -> tuple[Name, ...]:
@@ -230,6 +270,11 @@ def _digest(value: Any) -> str:
     """Sixteen hexadecimal digits that only depend on the value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=kind_of)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(value: object) -> Any:
+    """Settings as plain data, and of anything else what kind it is."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else kind_of(value)
 
 
 def kind_of(value: object) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import FormatError
-from .plan import Job, kind_of
+from .plan import RESULTS, Job, kind_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # What draws, prints or plans has no part in a figure.
@@ -28,9 +29,32 @@ LIBRARIES = ("torch", "numpy", "pandas", "scikit-learn")
 
 def environment() -> dict[str, Any]:
     """What a result was measured with."""
-    found = {"python": platform.python_version(), "fcxplain": __version__}
+    found: dict[str, Any] = {"python": platform.python_version(), "fcxplain": __version__}
     found |= {name: version(name) for name in LIBRARIES}
-    return found | {"cpus": os.cpu_count(), "machine": platform.machine(), "code": code_digest()}
+    found |= {"cpus": os.cpu_count(), "machine": platform.machine(), "instructions": _instructions()}
+    return found | {"code": code_digest(), "commit": commit()}
+
+
+def _instructions() -> str:
+    """The vector instructions that torch chose: sums are rounded in another order with others."""
+    import torch
+
+    return str(torch.backends.cpu.get_cpu_capability())
+
+
+@cache
+def commit() -> str:
+    """The commit of the sources, with a + where they were changed since; nothing outside of a repository."""
+    head, changes = _git("rev-parse", "--short=12", "HEAD"), _git("status", "--porcelain", "--", ".")
+    return head + "+" * bool(head and changes)
+
+
+def _git(*words: str) -> str:
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return "" if done.returncode else done.stdout.strip()
 
 
 @cache
@@ -56,9 +80,6 @@ def meaning(source: str) -> str:
                 if not (isinstance(part, ast.Expr) and isinstance(getattr(part.value, "value", None), str))
             ]
     return ast.dump(tree)
-
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -135,7 +156,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it stands in JSON."""
-        return {"format": FORMAT} | asdict(self) | {"job": self.job.to_dict()}
+        return {"format": RESULTS} | asdict(self) | {"job": self.job.to_dict()}
 
     def to_line(self) -> str:
         """The line, without its end."""
@@ -144,9 +165,10 @@ class Result:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
         """A result from plain data."""
-        if data.get("format") != FORMAT:
+        if data.get("format") != RESULTS:
             told = data.get("format", "none")
-            raise FormatError(f"this result has format {told}, and this version of fcxplain reads {FORMAT}")
+            remedy = "figures of two formats do not compare, so measure into another folder"
+            raise FormatError(f"this result has format {told}, and this version of fcxplain has {RESULTS}: {remedy}")
         known = {f.name for f in fields(cls)}
         absent = [name for name in ("key", "work", "job", "environment") if name not in data]
         if absent:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ..progress import OnProgress, Progress, nobody
 from .measuring import measure
 from .plan import Job
-from .results import ROOT, Failure, Result, append, environment, read_results
+from .results import ROOT, Failure, Result, append, code_digest, environment, read_results
 
 RUNNING = "running"
 
@@ -41,7 +41,9 @@ def run(
     jobs = list(jobs)
     # Keys are made of the methods' parameters, so that a setting which makes no sense is told before any work.
     keys = [job.key for job in jobs]
-    known = {result.key: result for result in read_results(folder, {job.data for job in jobs})}
+    before_us = read_results(folder, {job.data for job in jobs})
+    # What other code gave is due again: a report would refuse it beside what is measured now.
+    known = {result.key: result for result in before_us if result.environment.get("code") == code_digest()}
     done = {result.work: result for result in known.values() if not (retry and result.failure)}
     for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
         before = known.get(key)

@@ -179,11 +179,20 @@ Methods = Annotated[
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
 Rows = Annotated[int | None, typer.Option(min=1, help="A sample of so many rows of each data set.")]
 LimitRows = Annotated[int, typer.Option(min=1, help="Explain at most so many refused test rows, drawn by the seed.")]
+Given = Annotated[
+    str,
+    typer.Option(
+        "--rules",
+        help="What methods are told of the rules: own (those that each can take), none, or all (also as a condition on "
+        "candidates, where a method looks at any).",
+    ),
+]
+UseTuned = Annotated[bool, typer.Option("--tuned", help="Run methods with the best settings of bench tune in OUT.")]
 Box = Annotated[
     str,
     typer.Option(
         "--classifier",
-        help="The kind of black box: paper, mlp, logistic or boosting.",
+        help="The kind of black box: paper, balanced, mlp, logistic or boosting.",
         autocompletion=console.classifiers,
     ),
 ]
@@ -204,19 +213,24 @@ def bench_run(
     rows: Rows = None,
     limit_rows: LimitRows = 5_000,
     classifier: Box = "paper",
+    rules: Given = "own",
+    tuned: UseTuned = False,
     time_limit: TimeLimit = None,
     retry: Retry = False,
     as_json: Json = False,
 ) -> None:
     """Measure methods on data sets, once for each seed; what was cut off goes on when it is started again.
 
-    Each run leaves a line in OUT/DATA.jsonl: its figures, or why there are none.
+    Each run leaves a line in OUT/DATA.jsonl: its figures, or why there are none. What other code has left there is
+    measured anew.
 
     Example: fcxplain bench run --data adult,law --methods all --seed 0 --seed 1 --limit-rows 500
     """
     from ..benchmark.plan import METHODS, OURS, plan
+    from ..benchmark.results import read_results
+    from ..benchmark.tuning import tuned_settings
 
-    named = split(method)
+    named = split(method) or (["all"] if tuned else [])
     jobs = plan(
         split(data) or _data_here(),
         METHODS if named == ["all"] else named or OURS,
@@ -224,8 +238,85 @@ def bench_run(
         rows=rows,
         classifier=classifier,
         explained=limit_rows,
+        given=rules,
+        settings=tuned_settings(read_results(folder)) if tuned else None,
     )
     _run(jobs, folder, time_limit, retry, as_json)
+
+
+@bench_app.command("tune")
+def bench_tune(
+    data: DataSets = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--methods", "--method", help="fcx-u, fcx-b, fcx-draw, fcegan, vcnet; all by default."),
+    ] = None,
+    tries: Annotated[int, typer.Option(min=2, help="Settings tried for each method, the same number for all.")] = 20,
+    seed: Annotated[list[int] | None, typer.Option("--seed", help="A seed of the runs; 0 by default.")] = None,
+    search_seed: Annotated[int, typer.Option(min=0, help="Of the settings that are drawn.")] = 0,
+    folder: Results = RESULTS,
+    rows: Rows = None,
+    limit_rows: LimitRows = 500,
+    classifier: Box = "paper",
+    time_limit: TimeLimit = None,
+    as_json: Json = False,
+) -> None:
+    """Look for settings at random, on validation rows, with the same number of tries for every method.
+
+    The first try of each has its settings as they are. `bench run --tuned` then takes the best.
+
+    Example: fcxplain bench tune --data adult --methods fcegan,vcnet,fcx-u --tries 20
+    """
+    from ..benchmark.results import read_results
+    from ..benchmark.tuning import SPACES, best_tries, plan_tuning
+
+    jobs = plan_tuning(
+        split(data) or _data_here(),
+        split(method) or SPACES,
+        seed or (0,),
+        tries=tries,
+        search_seed=search_seed,
+        rows=rows,
+        classifier=classifier,
+        explained=limit_rows,
+    )
+    _run(jobs, folder, time_limit, retry=False, as_json=False)
+    best = best_tries(read_results(folder, {job.data for job in jobs}))
+    if as_json:
+        return print_json([asdict(one) for one in best])
+    shown = table_of("data", "method", "tries", "success as it was", "best", "changes", "settings")
+    for one in best:
+        settings = ", ".join(f"{name} {value}" for name, value in one.settings.items()) or "as they were"
+        before = "" if one.before is None else f"{one.before:.1f}"
+        cells = (one.data, one.method, str(one.tries), before, f"{one.success:.1f}", f"{one.changes:.2f}", settings)
+        shown.add_row(*map(escape, cells))
+    out.print(shown)
+    return None
+
+
+@bench_app.command("check")
+def bench_check(
+    results: Annotated[Path, typer.Option(help="The folder of results.")] = RESULTS,
+    data: DataSets = None,
+    runs: Annotated[
+        int, typer.Option(min=1, help="How many runs are made again, the quickest of as many methods.")
+    ] = 3,
+    as_json: Json = False,
+) -> None:
+    """Make a few runs again, and say whether this machine gives the same figures, and how far apart if not.
+
+    Example: fcxplain bench check --data adult --runs 5
+    """
+    from ..benchmark.check import check
+    from ..benchmark.results import read_results
+
+    with working("making runs again", runs) as work:
+        found = list(check(read_results(results, split(data) or None), runs, work.tell))
+    if as_json:
+        return print_json([asdict(one) | {"same": one.same} for one in found])
+    for one in found:
+        out.print(escape(f"{one.job}: {one.words}"), highlight=False, soft_wrap=True)
+    return None
 
 
 @bench_app.command("ablation")
@@ -234,7 +325,7 @@ def bench_ablation(
         list[str] | None,
         typer.Option(
             "--study",
-            help="latent, lof-k, pc-alpha, hyperparameters, components or curves; all by default.",
+            help="latent, lof-k-metric, lof-k-loss, pc-alpha, hyperparameters, components or curves; all by default.",
             autocompletion=console.studies,
         ),
     ] = None,
@@ -251,7 +342,8 @@ def bench_ablation(
 ) -> None:
     """Make the paper's six studies: vary one thing of FCx as published, and leave the rest as it is.
 
-    The method is fcx-b, as in the paper (for the loss curves fcx-u and fcx-b), unless another is named.
+    The method is the paper's with binary rules and its authors' weights, fcx-b-authors (for the loss curves also
+    fcx-u-authors), unless another is named.
 
     Example: fcxplain bench ablation --study components --data adult --seed 0
     """
@@ -285,6 +377,8 @@ def bench_report(
     as_json: Json = False,
 ) -> None:
     """Write results as Markdown, CSV and pictures, with the paper's figures beside ours.
+
+    Lines of different code are refused: they do not compare.
 
     Example: fcxplain bench report --results benchmarks/results --out docs/reproduction
     """

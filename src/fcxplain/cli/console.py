@@ -17,26 +17,18 @@ from rich.text import Text
 
 DATA_SETS = ("adult", "adult-authors", "census", "law", "folktables", "loans")
 RULES = ("unary", "binary", "actionable")
-CLASSIFIERS = ("paper", "mlp", "logistic", "boosting")
+CLASSIFIERS = ("paper", "balanced", "mlp", "logistic", "boosting")
 PREFERENCES = ("fewest", "sparse", "balanced", "plausible")
 CONVENTIONS = ("ours", "authors")
 METHODS = (
-    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-search", "fcx-draw", "fcx-u", "fcx-b"),
+    *("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible", "fcx-search", "fcx-draw"),
+    *("fcx-u", "fcx-b", "fcx-u-authors", "fcx-b-authors"),
     *("mahajan-unary", "mahajan-binary", "revise", "cchvae", "cem", "dice-random", "face", "vcnet", "fcegan", "ceils"),
 )
-STUDIES = ("latent", "lof-k", "pc-alpha", "hyperparameters", "components", "curves")
+STUDIES = ("latent", "lof-k-metric", "lof-k-loss", "pc-alpha", "hyperparameters", "components", "curves")
 SPEEDS = (
-    "tables",
-    "training",
-    "growth",
-    "explaining",
-    "streaming",
-    "compare",
-    "models",
-    "budget",
-    "quick",
-    "large",
-    "memory",
+    *("tables", "training", "growth", "explaining", "streaming", "compare"),
+    *("models", "budget", "quick", "large", "memory"),
 )
 METRICS = (
     *("validity", "validity_soft", "feasibility", "success", "success_possible"),

@@ -30,6 +30,7 @@ FREE = "There are no rules and nothing is frozen, so that answers may change eve
 # What the classifiers are that are trained for those who bring none.
 TRAINED = {
     "paper": "the linear network of the paper",
+    "balanced": "the linear network of the paper, on balanced classes",
     "mlp": "a network with two hidden layers",
     "logistic": "logistic regression",
     "boosting": "gradient-boosted trees",

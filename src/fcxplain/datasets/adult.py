@@ -11,7 +11,7 @@ import io
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
 # Position of each column that is used, in the file's order.
 COLUMNS = {
@@ -224,8 +224,20 @@ def read_authors(raw: bytes, sample: str) -> Cleaned:
 
 
 PUBLISHED = {
-    "unary": PublishedSettings(learning_rate=0.2, epochs=25, lof_k=20, latent=10),
-    "binary": PublishedSettings(learning_rate=0.2, epochs=50, lof_k=20, latent=10),
+    "unary": PublishedSettings(
+        learning_rate=0.2,
+        epochs=25,
+        lof_k=20,
+        latent=10,
+        notebook=NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=50),
+    ),
+    "binary": PublishedSettings(
+        learning_rate=0.2,
+        epochs=50,
+        lof_k=20,
+        latent=10,
+        notebook=NotebookSettings(76, 147, 0.344, density=80, lof_k=30, epochs=25),
+    ),
 }
 
 RULES = {**AGE_AND_EDUCATION, "actionable": ACTIONABLE}

@@ -108,13 +108,34 @@ class Cleaned:
 
 
 @dataclass(frozen=True)
+class NotebookSettings:
+    """How the authors' notebooks train on a data set: weights of the terms, margin, and what differs from the paper."""
+
+    validity: float
+    feasibility: float
+    margin: float
+    density: float
+    """What LOF counts for."""
+    lof_k: int
+    epochs: int
+    learning_rate: float = 0.01
+    latent: int = 10
+    soft: float = 5.0
+    sparsity: float = 1.0
+
+
+@dataclass(frozen=True)
 class PublishedSettings:
-    """How the paper trained on a data set: its table of implementation settings, and the latent sizes it found best."""
+    """How the paper trained on a data set: its table of implementation settings, and the latent sizes it found best.
+
+    `notebook` is what the authors' code has instead; what that does not name is the paper's.
+    """
 
     learning_rate: float
     epochs: int
     lof_k: int
     latent: int
+    notebook: NotebookSettings
 
 
 @dataclass(frozen=True)

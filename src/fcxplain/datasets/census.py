@@ -12,7 +12,7 @@ from importlib.resources import files
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
 # Position of each column that is used, in the file's order; the others are recodes, migration and weights.
 COLUMNS = {
@@ -77,8 +77,22 @@ def _settled(column: pd.Series, merge: dict[str, str], feature: Feature) -> pd.S
 
 
 PUBLISHED = {
-    "unary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=50, latent=30),
-    "binary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=50, latent=30),
+    "unary": PublishedSettings(
+        learning_rate=0.1,
+        epochs=25,
+        lof_k=50,
+        latent=30,
+        notebook=NotebookSettings(29, 192, 0.764, density=1e-6, lof_k=50, epochs=25, learning_rate=0.1, latent=30),
+    ),
+    "binary": PublishedSettings(
+        learning_rate=0.1,
+        epochs=25,
+        lof_k=50,
+        latent=30,
+        notebook=NotebookSettings(
+            29, 192, 0.764, density=10, lof_k=50, epochs=25, learning_rate=0.1, latent=30, sparsity=0.5
+        ),
+    ),
 }
 
 CENSUS = DatasetSpec(

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, PublishedSettings, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
 Levels = Mapping[int, str]
 
@@ -151,8 +151,20 @@ def _note(sample: str, kept: int, rows: int) -> str:
 
 
 PUBLISHED = {
-    "unary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=70, latent=40),
-    "binary": PublishedSettings(learning_rate=0.1, epochs=25, lof_k=70, latent=40),
+    "unary": PublishedSettings(
+        learning_rate=0.1,
+        epochs=25,
+        lof_k=70,
+        latent=40,
+        notebook=NotebookSettings(29, 192, 0.764, density=10, lof_k=20, epochs=25, latent=30, soft=1),
+    ),
+    "binary": PublishedSettings(
+        learning_rate=0.1,
+        epochs=25,
+        lof_k=70,
+        latent=40,
+        notebook=NotebookSettings(76, 147, 0.344, density=80, lof_k=70, epochs=25, latent=30, soft=2),
+    ),
 }
 
 FOLKTABLES = DatasetSpec(

@@ -11,7 +11,7 @@ import io
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import Cleaned, DatasetSpec, PublishedSettings, RawFile
+from .base import Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
 SCHEMA = Schema(
     (
@@ -53,8 +53,20 @@ def read(raw: bytes, sample: str) -> Cleaned:
 
 
 PUBLISHED = {
-    "unary": PublishedSettings(learning_rate=0.2, epochs=25, lof_k=15, latent=10),
-    "binary": PublishedSettings(learning_rate=0.2, epochs=50, lof_k=15, latent=10),
+    "unary": PublishedSettings(
+        learning_rate=0.2,
+        epochs=25,
+        lof_k=15,
+        latent=10,
+        notebook=NotebookSettings(29, 192, 0.364, density=1, lof_k=30, epochs=25, soft=1),
+    ),
+    "binary": PublishedSettings(
+        learning_rate=0.2,
+        epochs=50,
+        lof_k=15,
+        latent=10,
+        notebook=NotebookSettings(76, 87, 0.344, density=10, lof_k=15, epochs=50, learning_rate=0.06, soft=10),
+    ),
 }
 
 LAW = DatasetSpec(

@@ -97,6 +97,8 @@ class Explanation:
         For each answer, the step that found it.
     soft_valid : ndarray of bool or None
         Whether a generator's raw output had the class wanted, before it was decoded.
+    raw : ndarray of float or None
+        Raw outputs in the encoder's columns, a line for each answer; not kept in files.
     own : Overrides or None
         What holds for single rows.
     calls, cut_short : ndarray or None
@@ -131,6 +133,8 @@ class Explanation:
     found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
     """Where the method has raw outputs: whether these had the class wanted before they were decoded."""
+    raw: NDArray[np.float64] | None = None
+    """Where the method has raw outputs: these, `answers x encoded columns`."""
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
     own: Overrides | None = None

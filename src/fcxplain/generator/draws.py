@@ -59,6 +59,7 @@ def drawn_answers(
         wanted=wanted,
         without=np.where(met, str(Status.ALREADY), str(Status.NOT_FOUND)),
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
+        raw=np.concatenate([d.raw for d in draws])[order],
         notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
     )
     return replace(found, effort=Effort.since(wall, cpu, len(rows)))
@@ -75,6 +76,7 @@ class _Asked:
 class _Drawn:
     table: pd.DataFrame
     soft_valid: NDArray[np.bool_]
+    raw: NDArray[np.float64]
 
 
 @torch.no_grad()
@@ -88,7 +90,7 @@ def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: 
     kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
     natural = task.encoder.decode_natural(x_cf) | kept
     gaps = {f.name: np.where(f.may_give_way(present[f.name]), natural[f.name], present[f.name]) for f in task.schema}
-    return _Drawn(task.table(gaps, asked.rows.index), soft.numpy())
+    return _Drawn(task.table(gaps, asked.rows.index), soft.numpy(), x_cf.numpy())
 
 
 def _generated(

@@ -6,6 +6,8 @@ chooses. Shapes: `x` and `x_cf` are `n x d` encoded rows, `logits` `n x classes`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -41,6 +43,12 @@ def kl(mean: Tensor, variance: Tensor) -> Tensor:
     Both are `n x latent`.
     """
     return 0.5 * (mean**2 + variance - variance.log() - 1).sum(dim=1).mean()
+
+
+def sums_to_one(x_cf: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
+    """How far the columns of each category are from summing to 1, over all categories; `groups` are their spans."""
+    apart = [(1 - x_cf[:, start:stop].sum(dim=1)).abs().mean() for start, stop in groups]
+    return torch.stack(apart).sum() if apart else x_cf.new_zeros(())
 
 
 def hard_rules(penalty: Tensor) -> Tensor:

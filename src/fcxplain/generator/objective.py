@@ -36,6 +36,8 @@ class Objective:
     settings: TermSettings = field(default_factory=TermSettings)
     scale: Tensor | None = None
     expected: Tensor | None = None
+    groups: tuple[tuple[int, int], ...] = ()
+    """The spans of categories."""
 
     def on(self, device: torch.device) -> Objective:
         """The same objective for rows on this device; a classifier that lies elsewhere is copied there."""
@@ -65,7 +67,8 @@ class Objective:
             case "validity":
                 return losses.validity(self.classifier(drawn.x_cf), y_target, s.margin, squashed=s.squashed)
             case "kl":
-                return losses.kl(drawn.mean, drawn.variance)
+                whole = losses.kl(drawn.mean, drawn.variance)
+                return whole if s.kl == "sum" else whole / drawn.mean.shape[1]
             case "hard":
                 return losses.hard_rules(self.penalty(x, drawn.x_cf))
             case "soft":
@@ -77,7 +80,10 @@ class Objective:
             case "sparsity":
                 return losses.sparsity_threshold(x, drawn.x_cf, s.threshold)
             case "density":
-                return losses.density(drawn.z[: s.lof_rows], s.lof_k, s.lof_chunk)
+                first = drawn.z[: len(drawn.z) // s.draws]
+                return losses.density(first[: s.lof_rows], s.lof_k, s.lof_chunk)
+            case "sums":
+                return losses.sums_to_one(drawn.x_cf, self.groups)
             case "imitation" if drawn.surprise is not None:
                 return drawn.surprise
         raise ValueError(f"no term {name!r}")

@@ -11,7 +11,8 @@ from ..errors import Fault, TrainingError, between, one_of, refuse, whole
 
 Variance = Literal["sigmoid", "softplus"]
 Sparsity = Literal["l1", "threshold", "gates"]
-NumberUnit = Literal["range", "mad"]
+NumberUnit = Literal["range", "mad", "own"]
+Kl = Literal["sum", "mean"]
 Hard = Literal["rules", "hinge", "layer"]
 
 
@@ -75,6 +76,8 @@ class LossWeights:
     imitation : float
         How unlikely the generator takes the answers that the search found for some of the rows; not in the paper, and
         off by default. It needs gates.
+    sums : float
+        How far the columns of each category are from summing to 1; in the authors' code, not in the paper.
     """
 
     proximity: float = 1.0
@@ -85,6 +88,7 @@ class LossWeights:
     sparsity: float = 1.0
     density: float = 1.0
     imitation: float = 0.0
+    sums: float = 0.0
 
     def __post_init__(self) -> None:
         wrong = [name for name, weight in self if not (math.isfinite(weight) and weight >= 0)]
@@ -107,8 +111,8 @@ class TermSettings:
     ----------
     norm : {1, 2}
         Of the proximity.
-    number_unit : {"range", "mad"}
-        What a number's change counts in for proximity: its range in the training rows, or its MAD there.
+    number_unit : {"range", "mad", "own"}
+        What a number's change counts in for proximity: its range in the training rows, its MAD there, or its own units.
     margin : float
         By how much the class wanted should lead: as a difference of sigmoids, or of logits where not
         `squashed`.
@@ -130,6 +134,10 @@ class TermSettings:
         gates).
     threshold : float
         From where a column counts as changed.
+    kl : {"sum", "mean"}
+        Over the latent dimensions: the sum, or the mean as in the authors' code.
+    draws : int
+        Latent points for each row of a batch, over which the terms are averaged; LOF is taken of the first.
     lof_k : int
         Neighbours in the LOF.
     lof_chunk : int, optional
@@ -155,6 +163,8 @@ class TermSettings:
     weight_apart: float = 1.0
     sparsity: Sparsity = "l1"
     threshold: float = 0.05
+    kl: Kl = "sum"
+    draws: int = 1
     lof_k: int = 20
     lof_chunk: int | None = None
     lof_rows: int | None = None
@@ -171,6 +181,8 @@ class TermSettings:
                 for n in ("margin", "theta", "threshold", "weight_joined", "weight_apart")
             ),
             *(between(n, getattr(self, n), -math.inf) for n in ("alpha", "beta")),
+            one_of("kl", self.kl, get_args(Kl)),
+            whole("draws", self.draws, 1),
             whole("lof_k", self.lof_k, 1),
             [] if self.lof_chunk is None else whole("lof_chunk", self.lof_chunk, 2),
             [] if self.lof_rows is None else whole("lof_rows", self.lof_rows, 2),

@@ -173,7 +173,7 @@ class Training(TrainingLoop):
 
     def _stepped_on(self, places: Tensor) -> dict[str, float]:
         """One step on a batch, unless its loss or its gradient has come apart."""
-        terms = self._terms(self.train.take(places, self.device), self.generator)
+        terms = self._terms(self.train.take(self._repeated(places), self.device), self.generator)
         self.optimiser.zero_grad()
         terms["total"].backward()  # type: ignore[no-untyped-call]
         size = clip_grad_norm_(self._parameters, self.schedule.clip)
@@ -191,6 +191,11 @@ class Training(TrainingLoop):
         batches, s = batch_count(len(self.train), self.schedule.batch), self.schedule
         slow_down(self.optimiser, s.learning_rate, (self.epoch + self._batch / batches) / s.epochs, s.decay)
 
+    def _repeated(self, places: Tensor) -> Tensor:
+        """Places of a batch, as often as there are draws for each row."""
+        draws = self.objective.settings.draws
+        return places.repeat(draws) if draws > 1 else places
+
     def _terms(self, rows: TrainingRows, generator: torch.Generator) -> dict[str, Tensor]:
         """The terms of a batch and their weighted sum, by name."""
         shape = (len(rows), self.model.architecture.latent)
@@ -204,7 +209,7 @@ class Training(TrainingLoop):
         """Means of the terms on validation rows, with the same noise every time so that epochs compare."""
         fixed = torch.Generator().manual_seed(0)
         found = means(
-            (_numbers(self._terms(self.validation.take(part, self.device), fixed)), len(part))
+            (_numbers(self._terms(self.validation.take(self._repeated(part), self.device), fixed)), len(part))
             for part in even_batches(torch.arange(len(self.validation)), self.schedule.batch)
         )
         self._check(found, "validation")

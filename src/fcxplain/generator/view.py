@@ -159,6 +159,12 @@ def _range(encoder: TableEncoder, feature: Feature) -> Range:
     return Range(low, high, float(one[1] - one[0]) / spread)
 
 
+def category_spans(task: Task) -> tuple[tuple[int, int], ...]:
+    """The encoded columns of each category, from and to."""
+    spans = (task.encoder.spans_[name] for name in task.schema.categories)
+    return tuple((span.start, span.stop) for span in spans)
+
+
 Explain = Callable[[pd.DataFrame], Explanation]
 
 
@@ -235,7 +241,7 @@ def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
         return None
     scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
     for name, (_, spread) in task.encoder.scale_.items():
-        scale[task.encoder.spans_[name].start] = spread / task.units[name]
+        scale[task.encoder.spans_[name].start] = spread / (task.units[name] if unit == "mad" else 1.0)
     return scale
 
 

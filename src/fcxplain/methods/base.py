@@ -16,10 +16,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..classifier import differentiable
-from ..errors import ClassifierError, DataError, Fault, NotFittedError, one_of, whole
+from ..classifier import Differentiable
+from ..errors import DataError, Fault, NotFittedError, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
 from ..generator import view
 from ..generator.layout import Layout
@@ -93,15 +93,13 @@ class BaseMethod(BaseEstimator):  # type: ignore[misc]
     """What methods have in common: how settings are refused, and how rows are read."""
 
     reads_rules = False
-    """Whether the answers depend on the task's rules."""
+    """Whether the answers depend on more of the task's rules than what these freeze."""
     _learnt = "task_"
     """What only a finished `fit` has set."""
 
     def _refuse(self, *faults: list[Fault]) -> None:
-        """Raise all faults of the settings together, with those of `surrogate` and `seed`, which most methods have."""
-        own = self.get_params(deep=False)
-        surrogate = one_of("surrogate", own["surrogate"], (False, True)) if "surrogate" in own else []
-        found = [fault for some in (*faults, surrogate, whole("seed", own["seed"], 0)) for fault in some]
+        """Raise all faults of the settings together, with those of `seed`, which all methods have."""
+        found = [fault for some in (*faults, whole("seed", self.seed, 0)) for fault in some]
         if found:
             raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
 
@@ -184,8 +182,13 @@ def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     return RowsAsked(task, table, wanted, place, x, y, y_target, view.layout(task))
 
 
-def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.Module | None = None) -> Explanation:
-    """The checked answers. One that changes nothing is none; rows without an answer say why."""
+def answered(
+    question: RowsAsked, outputs: Outputs, method: str, surrogate: Differentiable | None = None
+) -> Explanation:
+    """The checked answers. One that changes nothing is none; rows without an answer say why.
+
+    `surrogate` is where the gradients came from; the answers say so where that is not the model itself.
+    """
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
     moved = _moved(task, question, table, row)
@@ -206,8 +209,9 @@ def answered(question: RowsAsked, outputs: Outputs, method: str, surrogate: nn.M
         wanted=question.wanted,
         without=status,
         soft_valid=_soft_valid(question, outputs, surrogate, row, kept),
+        raw=None if outputs.raw is None else outputs.raw.double().numpy()[kept],
         reasons=_why_not(question, reasons),
-        notes=tuple(outputs.notes),
+        notes=(*outputs.notes, *stand_in_notes(method, surrogate)),
         effort=Effort.since(wall, cpu, calls),
     )
 
@@ -234,11 +238,16 @@ def _moved(task: Task, question: RowsAsked, table: pd.DataFrame, row: NDArray[np
 
 @torch.no_grad()
 def _soft_valid(
-    question: RowsAsked, outputs: Outputs, surrogate: nn.Module | None, row: NDArray[np.int64], kept: NDArray[np.int64]
+    question: RowsAsked,
+    outputs: Outputs,
+    surrogate: Differentiable | None,
+    row: NDArray[np.int64],
+    kept: NDArray[np.int64],
 ) -> NDArray[np.bool_] | None:
-    if surrogate is None or outputs.raw is None:
+    # What a stand-in says of raw outputs is not what the model says, which cannot read them.
+    if surrogate is None or surrogate.distilled or outputs.raw is None:
         return None
-    answers = surrogate(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
+    answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
     return np.asarray(answers.numpy()[kept])
 
 
@@ -249,9 +258,12 @@ def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNo
     }
 
 
-def gradients(task: Task, method: str, *, surrogate: bool, seed: int = 0) -> nn.Module:
-    """The model as a frozen network on encoded columns, with gradients; a distilled one only where that is wanted."""
-    if task.classifier.module is None and not surrogate:
-        remedy = "Give a torch module, or surrogate=True: then a network that imitates it lends its gradients."
-        raise ClassifierError(f"{method} needs a model with gradients, and {task.classifier!r} has none. {remedy}")
-    return differentiable(task.classifier, task, seed=seed).module
+def stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
+    """That the gradients are those of a network which imitates the model, where they are."""
+    if surrogate is None or not surrogate.distilled:
+        return ()
+    agrees = f"which agrees with it on {surrogate.agreement:.1%} of {surrogate.rows:,} held-out rows"
+    return (
+        f"{method}: the model has no gradients; they come from a network that imitates it, {agrees}. "
+        "Every answer is judged by the model itself.",
+    )

@@ -7,7 +7,7 @@ by gradient; x = F(U) is what the model sees.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,13 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from ..causal import CausalGraph, Knowledge, as_graph, discover
+from ..classifier import differentiable
 from ..classifier.networks import mlp
-from ..errors import between, whole
+from ..errors import between, one_of, whole
 from ..explanation import Explanation
+from ..region.groups import grouped
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, answered, gradients, one_for_each
+from .base import BaseMethod, RowsAsked, answered, one_for_each
 from .encoded import ColumnLayout
+from .permitted import keeps, ranges
 
 # Rows searched side by side.
 CHUNK = 1024
@@ -32,6 +35,8 @@ LEARNT_FROM = 50_000
 STEPS = 500
 # Points lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
 GRID = 2.0**32
+# Training rows of each class among which the prototype of a row is looked for, at most.
+PROTOTYPES = 2_000
 # By how much the weight of the class wanted falls at a step that has it, and rises at one that has not; and its ends.
 GROWTH, LIGHTEST, HEAVIEST = 1.1, 1e-3, 1e4
 
@@ -45,40 +50,58 @@ class Interventions:
     cost: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The box of U that the task's rules leave to each row, `n x d` each, and whether legal rows keep all of them."""
+
+    low: Tensor
+    high: Tensor
+    keeps: Callable[[Tensor], Tensor] | None = None
+
+
 class CEILS(BaseMethod):
     """The cheapest point U' near a row's own U for which F(U') decodes to a row with the class wanted.
 
     Parameters
     ----------
     graph : CausalGraph, matrix, networkx graph or path, optional
-        The causal graph; by default the task's own, else one discovered from the training rows. Edges without a
-        direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a root, since
-        nothing that is done moves it.
+        The causal graph; by default the task's own, else one discovered from the training rows. There nothing causes
+        what may not change but its like, and only that causes what rules bound: a bound of U is then one of the feature.
+        Edges without a direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a
+        root, since nothing that is done moves it.
     significance : float
         Of the discovery.
     hidden, epochs, batch, fit_rate : tuple of int, int, int, float
         Of the networks that predict a feature's columns from those of its causes; a category's residual lies in its
         columns. The original takes a tenth of the rate for up to 200 epochs.
-    beta : float
-        What L1 counts for beside squared L2, both of the change of U.
+    beta, theta : float
+        What L1 counts for beside squared L2, both of the change of U; and squared L2 from the nearest training row with
+        the class wanted, the prototype, which the search is drawn to.
     kappa : float
         By how much the logit of the class wanted should lead.
     steps, learning_rate : int, float
         Of the proximal gradient steps.
-    surrogate : bool
-        Whether a model without gradients is explained by way of a network that imitates it.
+    every_rule : bool
+        Whether a point also has to keep those rules which are no bounds of one feature. The original has no such thing.
     seed : int
         Of all randomness.
 
     Notes
     -----
-    The original hands the search to a library, which bisects the weight of the class wanted; here it falls at every
-    step where a row has that class, rises where it has not, and the cheapest step that has it counts. Steps stay in the
-    box of the U of training rows. Every point is judged as the legal row that it decodes to, and gradients pass
-    straight through the rounding. There is one answer for each row, whatever `k`.
-    """
+    | topic | the original (Crupi et al. 2021 and its public code) | here |
+    |---|---|---|
+    | constraints | `immutable`, `higher`, `lower`: bounds of U at the row's own U | rules on one feature alone bound its U as they bound the feature; a level that they exclude may not rise |
+    | other rules | none | none, unless `every_rule` |
+    | prototype | the nearest training row of another class, found in U, `theta` = 100 | the nearest of 2,000 that have the class wanted; taken as an implicit step, which any `theta` leaves stable |
+    | search | handed to a library, which bisects the weight of the class wanted; 500 steps at 0.001 | that weight falls at every step where a row has the class and rises where it has not; 300 steps at 0.02 |
+    | box | the U of training rows | the same |
+    | categories | one number each | a column for each level; what one level gains the others lose |
+    | an answer | soft, the cheapest that has the class | every point is judged as the legal row it decodes to, the cheapest counts; gradients pass straight through the rounding |
+    | structural equations | up to 200 epochs at 0.0001 | 30 epochs at 0.001, at least 500 steps |
+    | answers | one for each row | one for each row, whatever `k` |
+    """  # noqa: E501
 
-    _learnt = "equations_"
+    _learnt, reads_rules = "equations_", True
 
     def __init__(
         self,
@@ -90,23 +113,24 @@ class CEILS(BaseMethod):
         batch: int = 512,
         fit_rate: float = 1e-3,
         beta: float = 0.5,
+        theta: float = 100.0,
         kappa: float = 0.2,
         steps: int = 300,
         learning_rate: float = 0.02,
-        surrogate: bool = False,
+        every_rule: bool = False,
         seed: int = 0,
     ) -> None:
         self.graph, self.significance, self.hidden = graph, significance, hidden
         self.epochs, self.batch, self.fit_rate = epochs, batch, fit_rate
-        self.beta, self.kappa, self.steps, self.learning_rate = beta, kappa, steps, learning_rate
-        self.surrogate, self.seed = surrogate, seed
+        self.beta, self.theta, self.kappa = beta, theta, kappa
+        self.steps, self.learning_rate, self.every_rule, self.seed = steps, learning_rate, every_rule, seed
 
     def fit(self, task: Task) -> Self:
         """Find the graph, learn the structural equations, and see how far U goes."""
         self._check()
-        self.surrogate_ = gradients(task, "CEILS", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.graph_ = self._graph(task)
         generator = torch.Generator().manual_seed(self.seed)
@@ -118,13 +142,14 @@ class CEILS(BaseMethod):
         seen = [self.equations_.residuals(part.double()) for part in torch.split(x, LEARNT_FROM)]
         self.low_ = torch.stack([u.amin(dim=0) for u in seen]).amin(dim=0)
         self.high_ = torch.stack([u.amax(dim=0) for u in seen]).amax(dim=0)
+        self.prototypes_ = self._prototypes(x, torch.cat(seen), generator)
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """An answer for each row that does not have the class wanted."""
         question = self._asked(rows, k)
-        x, parts = question.x.double(), range(0, len(question), CHUNK)
-        found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
+        x, parts = question.x.double(), [slice(s, s + CHUNK) for s in range(0, len(question), CHUNK)]
+        found = [self.search(x[s], question.y_target[s], self._bounds(question, s)) for s in parts]
         x_cf = torch.cat([x[:0], *(f.x_cf for f in found)])
         cost = torch.cat([x[:0, 0], *(f.cost for f in found)])
         raw = torch.cat([x[:0], *(self.equations_.rebuilt(f.u) for f in found)])
@@ -132,23 +157,66 @@ class CEILS(BaseMethod):
         note = "CEILS gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, cost, reason, note), "CEILS", self.surrogate_)
 
-    def search(self, x: Tensor, y_target: Tensor) -> Interventions:
+    def search(self, x: Tensor, y_target: Tensor, bounds: Bounds | None = None) -> Interventions:
         """Proximal gradient steps from the U of each row, `n x d`: rows side by side do not touch each other."""
-        start = self.equations_.residuals(x)
+        start, kept = self.equations_.residuals(x), None if bounds is None else bounds.keeps
         low, high = torch.minimum(start, self.low_), torch.maximum(start, self.high_)
-        may, u = self.columns_.mutable, start
+        if bounds is not None:
+            low, high = torch.maximum(low, bounds.low), torch.minimum(high, bounds.high)
+        may, u, goal = self.columns_.mutable & (low <= high), start, self._goals(start, y_target)
+        drawn = 2 * self.learning_rate * self.theta
         best = Interventions(x.clone(), start.clone(), torch.full_like(x[:, 0], torch.inf))
         weight = torch.ones_like(best.cost)
         with one_thread():
             for _ in range(self.steps):
                 x_cf, slope, valid = self._look(u, x, y_target)
-                self._keep(best, x_cf, u, start, valid)
+                self._keep(best, x_cf, u, start, valid if kept is None else valid & kept(x_cf))
                 weight = (weight * torch.where(valid, 1 / GROWTH, GROWTH)).clamp(LIGHTEST, HEAVIEST)
                 pull = 2 * (u - start) + weight[:, None] * slope
-                away = nn.functional.softshrink(u - self.learning_rate * pull - start, self.learning_rate * self.beta)
+                there = (u - self.learning_rate * pull + drawn * goal) / (1 + drawn)
+                away = nn.functional.softshrink(there - start, self.learning_rate * self.beta)
                 moved = ((start + away) * GRID).round() / GRID
                 u = torch.where(may & (away != 0), torch.minimum(torch.maximum(moved, low), high), start)
         return best
+
+    @torch.no_grad()
+    def _prototypes(self, x: Tensor, u: Tensor, generator: torch.Generator) -> list[Tensor]:
+        """U of some training rows that the model gives each class."""
+        y = torch.cat([self.classifier_(part.double()).argmax(dim=1) for part in torch.split(x, LEARNT_FROM)])
+        order = torch.randperm(len(x), generator=generator)
+        return [u[order[y[order] == c][:PROTOTYPES]] for c in range(self.columns_.layout.classes)]
+
+    def _goals(self, start: Tensor, y_target: Tensor) -> Tensor:
+        """The prototype nearest to each row, `n x d`; the row itself where there is none."""
+        goal = start.clone()
+        for c, known in enumerate(self.prototypes_):
+            here = torch.nonzero(y_target == c)[:, 0]
+            if len(known) and len(here):
+                # A matrix product would round differently in batches of another size.
+                apart = torch.cdist(start[here], known, compute_mode="donot_use_mm_for_euclid_dist")
+                goal[here] = known[apart.argmin(dim=1)]
+        return goal
+
+    def _bounds(self, question: RowsAsked, part: slice) -> Bounds:
+        """What the task's rules leave to some of the rows asked."""
+        task, x = self.task_, question.x[part].double()
+        natural = {name: values[part] for name, values in question.natural.items()}
+        low, high = torch.full_like(x, -torch.inf), torch.full_like(x, torch.inf)
+        for name, allowed in ranges(task, natural).items():
+            span, feature = task.encoder.spans_[name], task.schema[name]
+            if allowed.levels is not None:
+                high[:, span] = torch.where(torch.from_numpy(allowed.levels), torch.inf, 0.0)
+            else:
+                least, spread = task.encoder.scale_[name]
+                ends = (torch.from_numpy((feature.at(codes) - least) / spread) for codes in (allowed.low, allowed.high))
+                low[:, span.start], high[:, span.start] = (end - x[:, span.start] for end in ends)
+        own = self.equations_.residuals(x)
+        return Bounds(own + low, own + high, self._keeper(natural) if self.every_rule else None)
+
+    def _keeper(self, natural: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
+        """Whether legal rows keep all rules towards the rows that they are for."""
+        task = self.task_
+        return lambda x_cf: torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
 
     def _look(self, u: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The legal rows of points, how the lag of the class wanted falls from there, and whether they have it."""
@@ -175,9 +243,10 @@ class CEILS(BaseMethod):
         given = task.graph if self.graph is None else self.graph
         if given is not None:
             return as_graph(given, task.schema.names)
-        fixed = [n for n in task.schema.names if n in task.frozen]
-        others = tuple(n for n in task.schema.names if n not in fixed)
-        knowledge = Knowledge(tiers=(tuple(fixed), others)) if fixed else None
+        bounded = {name for group in grouped(task.rules, task.frozen) for name in group.names}
+        tier = {n: 0 if n in task.frozen else 1 if n in bounded else 2 for n in task.schema.names}
+        tiers = [tuple(n for n, place in tier.items() if place == i) for i in range(3)]
+        knowledge = Knowledge(tiers=tuple(filter(None, tiers)))
         return discover(task.train, task.schema, significance=self.significance, knowledge=knowledge)
 
     def _learn(self, x: Tensor, generator: torch.Generator) -> list[float]:
@@ -199,7 +268,8 @@ class CEILS(BaseMethod):
             *(whole("hidden", width, 1) for width in widths),
             *(whole(name, getattr(self, name), 1) for name in ("epochs", "steps")),
             whole("batch", self.batch, 2),
-            *(between(name, getattr(self, name), 0) for name in ("beta", "kappa")),
+            *(between(name, getattr(self, name), 0) for name in ("beta", "theta", "kappa")),
+            one_of("every_rule", self.every_rule, (False, True)),
             *(between(name, getattr(self, name), 0, open_low=True) for name in ("fit_rate", "learning_rate")),
         )
 

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from ..classifier import differentiable
 from ..classifier.networks import mlp
 from ..errors import between, one_of, whole
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule, minimise, one_thread
-from .base import BaseMethod, answered, gradients, one_for_each
+from .base import BaseMethod, answered, one_for_each
 from .encoded import ColumnLayout
 
 # Rows searched side by side.
@@ -65,8 +66,6 @@ class CEM(BaseMethod):
         Where c starts, and in how many rounds it is bisected.
     steps, learning_rate : int, float
         FISTA takes so many steps of `learning_rate` sqrt(1 - step / steps).
-    surrogate : bool
-        Whether a model without gradients is explained by way of a network that imitates it.
     seed : int
         Of all randomness.
 
@@ -92,19 +91,18 @@ class CEM(BaseMethod):
         searches: int = 9,
         steps: int = 100,
         learning_rate: float = 0.01,
-        surrogate: bool = False,
         seed: int = 0,
     ) -> None:
         self.kappa, self.beta, self.gamma, self.autoencoder = kappa, beta, gamma, autoencoder
         self.c, self.searches, self.steps, self.learning_rate = c, searches, steps, learning_rate
-        self.surrogate, self.seed = surrogate, seed
+        self.seed = seed
 
     def fit(self, task: Task) -> Self:
         """Take the model's gradients, and train the autoencoder if there is to be one."""
         self._check()
-        self.surrogate_ = gradients(task, "CEM", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.low_, self.high_ = _ends(self.columns_)
         self.tie_ = torch.full_like(self.low_, TIE).index_fill(0, self.columns_.numbers, 0.0)

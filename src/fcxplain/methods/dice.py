@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, between, did_you_mean, whole
+from ..errors import DataError, Fault, between, did_you_mean, one_of, whole
 from ..explanation import Explanation
 from ..generator.view import layout
 from ..hashing import row_noise
@@ -33,7 +33,8 @@ ROUNDS = 2
 class DiCERandom(BaseMethod):
     """Random changes of 1, 2, 3, ... features; of those that get the class wanted, `k` at random.
 
-    Every row meets the same random values, drawn once, and chooses among those that flip it by a hash of its own.
+    Every row meets the same random shares of what is permitted to it, drawn once, and chooses among the candidates that
+    flip it by a hash of its own.
 
     Parameters
     ----------
@@ -43,14 +44,27 @@ class DiCERandom(BaseMethod):
         The features that may change; never one that the task freezes.
     permitted_range : mapping, optional
         For a number (low, high), for a category its levels, which new values may have; by default the range of the
-        training rows, and every level.
+        training rows, and every level. What the task's rules leave to a feature of a row narrows it further.
     posthoc_sparsity : float, "all" or None
         Numbers that changed by no more than this quantile of the distances between training values and their median,
         nor more than the MAD, are stepped back towards the row while the answer stays; "all" steps every number back,
         None none.
+    every_rule : bool
+        Whether a candidate also has to keep those rules that no range of single features can say.
     seed : int
         Of all randomness.
-    """
+
+    Notes
+    -----
+    | topic | the original (`dice-ml`, method `random`) | here |
+    |---|---|---|
+    | constraints | `permitted_range` of each feature, given anew for each row; `features_to_vary` | the same, the ranges of a row from the task's rules |
+    | other rules | none | none, unless `every_rule` |
+    | random values | drawn anew for each row | the same shares of the permitted range for every row |
+    | stepping back | linear, in the smallest steps, up to 10,000 | in at most 64 equal parts, within the permitted range |
+    """  # noqa: E501
+
+    reads_rules = True
 
     def __init__(
         self,
@@ -59,10 +73,11 @@ class DiCERandom(BaseMethod):
         features_to_vary: Sequence[str] | Literal["all"] = "all",
         permitted_range: Mapping[str, Sequence[Any]] | None = None,
         posthoc_sparsity: float | Literal["all"] | None = 0.1,
+        every_rule: bool = False,
         seed: int = 0,
     ) -> None:
         self.samples, self.features_to_vary, self.permitted_range = samples, features_to_vary, permitted_range
-        self.posthoc_sparsity, self.seed = posthoc_sparsity, seed
+        self.posthoc_sparsity, self.every_rule, self.seed = posthoc_sparsity, every_rule, seed
 
     def fit(self, task: Task) -> Self:
         """Draw the random values, and learn up to where changes of numbers are stepped back."""
@@ -72,9 +87,8 @@ class DiCERandom(BaseMethod):
         varied = [i for i in may if self.features_to_vary == "all" or task.schema.names[i] in self.features_to_vary]
         if not varied:
             raise DataError("DiCERandom: every feature of features_to_vary is frozen by the schema or the rules")
-        self.bank_ = np.zeros((self.samples, len(task.schema)), dtype=np.int64)
-        for i in varied:
-            self.bank_[:, i] = self._drawn(task, task.schema.features[i], random)
+        self.shares_ = random.random((self.samples, len(task.schema)))
+        self.choices_ = {i: self._choices(task, task.schema.features[i]) for i in varied}
         self.turns_ = random.choice(np.asarray(varied), (len(varied), self.samples))
         self.limits_ = _limits(task, varied, self.posthoc_sparsity)
         self.task_ = task
@@ -82,7 +96,7 @@ class DiCERandom(BaseMethod):
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """At most `k` different answers for each row that does not have the class wanted."""
-        grid = CodeGrid.of(self._asked(rows, k))
+        grid = CodeGrid.of(self._asked(rows, k), every_rule=self.every_rule)
         size = max(1, CHUNK // self.samples)
         parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
         none = np.empty(0, dtype=np.int64), np.empty((0, len(self.task_.schema)), dtype=np.int64)
@@ -106,10 +120,11 @@ class DiCERandom(BaseMethod):
     def _flipped(self, grid: CodeGrid, part: Codes, k: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
         """Distinct candidates that flip their row, and the random number by which the row chooses among them."""
         tried = np.repeat(grid.now[part, None], self.samples, axis=1)
-        copies, open_ = np.arange(self.samples), np.ones(len(part), dtype=bool)
+        open_ = np.ones(len(part), dtype=bool)
         row, codes, luck = np.empty(0, dtype=np.int64), np.empty((0, tried.shape[2]), dtype=np.int64), np.empty(0)
         for turn, feature in enumerate(self.turns_):
-            tried[:, copies, feature] = self.bank_[copies, feature]
+            for i in np.unique(feature).tolist():
+                tried[:, feature == i, i] = self._drawn(grid, part, i, self.shares_[feature == i, i])
             lines = tried[open_].reshape(-1, tried.shape[2])
             here = np.repeat(part[open_], self.samples)
             flips = grid.flips(here, lines)
@@ -138,21 +153,47 @@ class DiCERandom(BaseMethod):
             steps = codes[line[which]]
             steps[:, i] += np.rint(away[line[which]] * ((step + 1) / parts[which])).astype(np.int64)
             stays = np.zeros((len(line), STEPS), dtype=bool)
-            stays[which, step] = grid.flips(row[line[which]], steps)
+            stays[which, step] = grid.flips(row[line[which]], steps) & self._permits(grid, i, row[line[which]], steps)
             walked = np.logical_and.accumulate(stays, axis=1).sum(axis=1)
             codes[line, i] += np.rint(away[line] * (walked / parts)).astype(np.int64)
         return codes
 
-    def _drawn(self, task: Task, feature: Feature, random: np.random.Generator) -> Codes:
-        """Grid codes of new values of a feature, one for each copy."""
+    def _choices(self, task: Task, feature: Feature) -> Codes:
+        """The codes of new values that any row may have: all of a category, the first and the last of a number."""
         given = (self.permitted_range or {}).get(feature.name)
         if feature.is_category:
             levels = feature.levels if given is None else [level_named(v, feature.levels) for v in given]
-            return random.choice([feature.code_of_level[level] for level in levels], self.samples)
+            return np.unique([feature.code_of_level[level] for level in levels])
         least, spread = task.encoder.scale_[feature.name]
         first, last = _codes_between(feature, *((least, least + spread) if given is None else given))
         # Where the training rows have a single value off the grid, there is only the nearest legal one.
-        return random.integers(first, max(first, last), self.samples, endpoint=True)
+        return np.asarray([first, max(first, last)])
+
+    def _drawn(self, grid: CodeGrid, part: Codes, i: int, shares: NDArray[np.float64]) -> Codes:
+        """New codes of a feature, `rows x shares`: those at these shares of the permitted ones, or as now if none."""
+        choices, rules = self.choices_[i], grid.permitted.get(grid.names[i])
+        if grid.is_category(i):
+            may = np.ones((len(part), len(choices)), dtype=bool)
+            if rules is not None and rules.levels is not None:
+                may = rules.levels[part][:, choices]
+            count = may.sum(axis=1)
+            places = np.argsort(~may, axis=1, kind="stable")
+            found = choices[np.take_along_axis(places, (shares * count[:, None]).astype(np.int64), axis=1)]
+        else:
+            low, high = np.full(len(part), choices[0]), np.full(len(part), choices[1])
+            if rules is not None:
+                low, high = np.maximum(low, rules.low[part]), np.minimum(high, rules.high[part])
+            count = np.maximum(high - low + 1, 0)
+            found = low[:, None] + (shares * count[:, None]).astype(np.int64)
+        return np.where(count[:, None] > 0, found, grid.now[part, i, None])
+
+    def _permits(self, grid: CodeGrid, i: int, row: Codes, codes: Codes) -> NDArray[np.bool_]:
+        """Whether the rules leave a number of candidates where it is, or it is as now."""
+        rules, value = grid.permitted.get(grid.names[i]), codes[:, i]
+        if rules is None:
+            return np.ones(len(row), dtype=bool)
+        inside = (value >= rules.low[row]) & (value <= rules.high[row])
+        return np.asarray(inside | (value == grid.now[row, i]))
 
     def _check(self, task: Task) -> None:
         names, vary = task.schema.names, self.features_to_vary
@@ -162,6 +203,7 @@ class DiCERandom(BaseMethod):
         self._refuse(
             whole("samples", self.samples, 1),
             [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
+            one_of("every_rule", self.every_rule, (False, True)),
             [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
             [
                 Fault(f"{place}: {name!r}", "is no feature", did_you_mean(name, names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ..errors import DataError, between, one_of, whole
 from ..explanation import Explanation
-from ..rules import holds
 from ..schema import Natural
 from ..task import Task
 from .base import BaseMethod, Outputs, RowsAsked, answered
+from .permitted import keeps
 
 Form = Literal["knn", "epsilon", "kde"]
 Codes = NDArray[np.int64]
@@ -164,9 +164,6 @@ class FACE(BaseMethod):
         Of the kernel; by default Scott's rule.
     probability, density : float
         An endpoint has the class wanted with at least this probability, and is not among this share of the least dense.
-    respect_rules : bool
-        Whether every step must keep the task's rules, from each row of a path to the next, as the paper's conditions
-        function would have it. What may not change stays the same along every path in any case.
     max_nodes : int
         Training rows in the graph, all different; drawn at random where there are more.
     seed : int
@@ -176,9 +173,19 @@ class FACE(BaseMethod):
     ----------
     paths_ : dict
         The paths of the last `explain`, by position of the row and rank of the answer; `path` shows one.
-    """
 
-    _learnt = "edges_"
+    Notes
+    -----
+    | topic | the original (Poyiadzi et al. 2020) | here |
+    |---|---|---|
+    | conditions function | any condition on a step from one row to the next | every rule of the task, at each step; what may not change stays the same |
+    | weight of a step | its length times -log density | its length times 1 - log p, where p is a share of the largest density: no step is free |
+    | graph | k-NN, epsilon or KDE, its values for points in a plane | the same three; epsilon from the rows |
+    | nodes | all rows | 5,000 training rows, all different |
+    | endpoints | enough probability and density | at least 0.5, and not among the 5 % least dense |
+    """  # noqa: E501
+
+    _learnt, reads_rules = "edges_", True
 
     def __init__(
         self,
@@ -189,18 +196,12 @@ class FACE(BaseMethod):
         bandwidth: float | None = None,
         probability: float = 0.5,
         density: float = 0.05,
-        respect_rules: bool = False,
         max_nodes: int = 5_000,
         seed: int = 0,
     ) -> None:
         self.graph, self.neighbours, self.epsilon, self.bandwidth = graph, neighbours, epsilon, bandwidth
-        self.probability, self.density, self.respect_rules = probability, density, respect_rules
+        self.probability, self.density = probability, density
         self.max_nodes, self.seed = max_nodes, seed
-
-    @property
-    def reads_rules(self) -> bool:  # type: ignore[override]
-        """Whether the answers depend on the task's rules."""
-        return self.respect_rules
 
     def fit(self, task: Task) -> Self:
         """Build the graph, and find the cheapest way from each node to an endpoint of each class."""
@@ -278,12 +279,10 @@ class FACE(BaseMethod):
         return kinds[:nodes], kinds[nodes:]
 
     def _allowed(self, now: Natural, steps: Steps) -> Steps:
-        """The steps that keep the rules, where that is wanted."""
-        if not self.respect_rules or not self.task_.rules:
-            return steps
+        """The steps that keep the rules."""
         row, node, length = steps
         before, after = ({n: v[which] for n, v in side.items()} for side, which in ((now, row), (self.natural_, node)))
-        kept = holds(self.task_.rules, before, after)
+        kept = keeps(self.task_, before, after)
         return row[kept], node[kept], length[kept]
 
     def _endpoints(self) -> list[Codes]:
@@ -330,14 +329,12 @@ class FACE(BaseMethod):
 
     def _check(self) -> None:
         wide = {"epsilon": self.epsilon, "bandwidth": self.bandwidth}
-        respect: Any = self.respect_rules
         self._refuse(
             one_of("graph", self.graph, ("knn", "epsilon", "kde")),
             whole("neighbours", self.neighbours, 1),
             *(between(name, value, 0, open_low=True) for name, value in wide.items() if value is not None),
             between("probability", self.probability, 0, 1),
             between("density", self.density, 0, 1),
-            one_of("respect_rules", respect, (True, False)),
             whole("max_nodes", self.max_nodes, 2),
         )
 

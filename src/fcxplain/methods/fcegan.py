@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from ..classifier import differentiable
 from ..classifier.networks import SeededDropout, seeded_linear
 from ..errors import DataError, Fault, TrainingError, between, did_you_mean, whole
 from ..explanation import Explanation
@@ -20,7 +21,7 @@ from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Adam, TrainingLoop, descend
-from .base import BaseMethod, Outputs, RowsAsked, answered, asked, gradients
+from .base import BaseMethod, Outputs, RowsAsked, answered, asked
 from .encoded import ColumnLayout, soft_rows
 
 Template = Any
@@ -159,15 +160,17 @@ class FCEGAN(BaseMethod):
         In training, a row's features may change with a chance drawn evenly from this interval.
     steps, batch, learning_rate : int, int, float
         It is trained on so many batches, whatever the number of rows: at the defaults about a minute on one core.
-    surrogate : bool
-        Whether a model without gradients is explained by way of a network that imitates it.
     seed : int
         Of all randomness.
 
     Notes
     -----
-    The public code trains on all rows towards any other class; here only rows without the class wanted count. And the
-    generator sees which features are kept: in the original's templates a kept 0 looks like what may change.
+    | topic | the original (Hellemans et al. 2025, and its public code) | here |
+    |---|---|---|
+    | constraints | a template of what may change, at inference | the same; no other rules |
+    | trained on | all rows, towards any other class | rows without the class wanted, towards it |
+    | template in training | a kept 0 looks like what may change | the generator is told which features are kept |
+    | weights | divergence 1, classification 1 | the same; `fcxplain bench tune` looks for others |
     """
 
     _learnt = "generator_"
@@ -185,18 +188,17 @@ class FCEGAN(BaseMethod):
         steps: int = 2000,
         batch: int = 300,
         learning_rate: float = 2e-4,
-        surrogate: bool = False,
         seed: int = 0,
     ) -> None:
         self.noise, self.packing, self.temperature, self.penalty = noise, packing, temperature, penalty
         self.divergence, self.classification, self.template_shares = divergence, classification, template_shares
         self.steps, self.batch, self.learning_rate = steps, batch, learning_rate
-        self.surrogate, self.seed = surrogate, seed
+        self.seed = seed
 
     def fit(self, task: Task) -> Self:
         """Train generator and critic against each other."""
         self._check()
-        self.surrogate_ = gradients(task, "FCEGAN", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         self.columns_, self.task_ = ColumnLayout(task), task
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
@@ -260,7 +262,12 @@ class Contest:
     """Generator and critic in training. All randomness comes from one generator of random numbers."""
 
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
-        self.method, self.random, self.columns, self.classifier = method, random, method.columns_, method.surrogate_
+        self.method, self.random, self.columns, self.classifier = (
+            method,
+            random,
+            method.columns_,
+            method.surrogate_.module,
+        )
         layout, self.dtype = self.columns.layout, task.encoder.dtype_
         predicted, wanted, met = task.answered(task.train)
         everyone, y = task.encoder.encode(task.train).float(), class_indices(task, predicted)

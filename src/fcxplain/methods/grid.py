@@ -7,6 +7,7 @@ where it lies off the grid.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..classifier import differentiable
 from ..hashing import distinct
 from ..schema import Natural
 from .base import RowsAsked
+from .permitted import PermittedRange, keeps, ranges
 
 Codes = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -32,15 +34,17 @@ class CodeGrid:
     now: Codes
     own: Codes
     """The row itself where some present value lies off the grid, so that it shares no question with others; else -1."""
+    every_rule: bool = False
+    """Whether what breaks a rule of the task is no candidate."""
     calls: int = 0
 
     @classmethod
-    def of(cls, question: RowsAsked) -> CodeGrid:
+    def of(cls, question: RowsAsked, *, every_rule: bool = False) -> CodeGrid:
         """The rows of a question."""
         present, features = question.natural, tuple(question.task.schema)
         now = np.stack([f.codes(present[f.name]) for f in features], axis=1)
         on_grid = np.all([f.on_grid(present[f.name]) for f in features], axis=0)
-        return cls(question, present, now, np.where(on_grid, -1, np.arange(len(now))))
+        return cls(question, present, now, np.where(on_grid, -1, np.arange(len(now))), every_rule)
 
     def __len__(self) -> int:
         return len(self.now)
@@ -49,6 +53,15 @@ class CodeGrid:
     def names(self) -> tuple[str, ...]:
         """The features' names."""
         return self.question.task.schema.names
+
+    def is_category(self, i: int) -> bool:
+        """Whether a feature is one."""
+        return self.question.task.schema.features[i].is_category
+
+    @cached_property
+    def permitted(self) -> dict[str, PermittedRange]:
+        """What the task's rules leave to single features of the rows asked."""
+        return ranges(self.question.task, self.present)
 
     def first(self, row: Codes, codes: Codes) -> Codes:
         """The places of the first of equal candidates of each row."""
@@ -72,7 +85,12 @@ class CodeGrid:
         decided = task.classifier.decide(task.table(natural)).take(inverse)
         self.calls += len(first)
         wanted = task.outcomes(self.question.wanted[self.question.place[row]])
-        return wanted.met(decided.probabilities, decided.choice)
+        met = wanted.met(decided.probabilities, decided.choice)
+        return met & self._kept(row, codes) if self.every_rule else met
+
+    def _kept(self, row: Codes, codes: Codes) -> Bools:
+        before = {name: values[row] for name, values in self.present.items()}
+        return keeps(self.question.task, before, self.natural(row, codes))
 
 
 class Judge:

@@ -15,37 +15,47 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from ..errors import DataError, between, one_of, whole
+from ..classifier import differentiable
+from ..errors import DataError, between, one_of, refuse, whole
 from ..explanation import Explanation, Status
 from ..generator import view
 from ..generator.cvae import ConditionalVAE
-from ..generator.losses import kl, proximity, validity
+from ..generator.losses import kl, proximity, sums_to_one, validity
 from ..generator.objective import Penalty
-from ..generator.settings import Architecture
+from ..generator.settings import Architecture, NumberUnit
 from ..generator.training import TrainingRows
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, answered, asked, gradients
+from .base import BaseMethod, Outputs, answered, asked
 from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
-Unit = Literal["own", "range", "mad"]
 ARCHITECTURE = Architecture(hidden=(20, 16, 14, 12), latent=10, dropout=0.1, variance="sigmoid")
 # Training rows that restarts are compared on.
 COMPARED = 500
 
 
 @dataclass(frozen=True)
-class Published:
-    """By how much the class wanted should lead, and what that and the constraint count for."""
+class MahajanWeights:
+    """By how much the class wanted should lead, and what that and the constraint count for.
+
+    Parameters
+    ----------
+    margin, validity, feasibility : float
+        Of the hinge that asks for the class wanted, its weight, and that of the rules.
+    """
 
     margin: float
     validity: float
     feasibility: float
 
+    def __post_init__(self) -> None:
+        refuse("these weights", *(between(name, value, 0) for name, value in vars(self).items()))
 
-PUBLISHED = {"unary": Published(0.764, 29.0, 192.0), "binary": Published(0.344, 76.0, 87.0)}
+
+PUBLISHED = {"unary": MahajanWeights(0.764, 29.0, 192.0), "binary": MahajanWeights(0.344, 76.0, 87.0)}
+SCHEDULE = Schedule(epochs=25, batch=2048, learning_rate=1e-2, weight_decay=1e-2, steps=250)
 
 
 class Mahajan(BaseMethod):
@@ -58,8 +68,8 @@ class Mahajan(BaseMethod):
     ----------
     constraint : {"unary", "binary"}
         Whose published settings are taken.
-    margin, validity, feasibility : float, optional
-        Of the hinge, and what hinge and rules count for; by default the published ones.
+    weights : MahajanWeights, optional
+        Margin of the hinge, and what hinge and rules count for; by default the published ones of the constraint.
     slope : float
         A binary rule `q' > q => p' > p` acts as a hinge, by which `q` may rise by `slope` times the rise of `p`, both
         as shares of their ranges; the original has a linear reward made for its data instead. Other rules act by how
@@ -71,20 +81,23 @@ class Mahajan(BaseMethod):
         Of the network.
     draws : int
         See above.
-    epochs, batch, steps, learning_rate, weight_decay : int, int, int, float, float
-        Of the training (see `Schedule`).
+    schedule : Schedule
+        Of the training.
     restarts : int
         Results hang on the seed: of so many networks, the one with most verified answers for training rows is kept.
-    surrogate : bool
-        Whether a model without gradients is explained by way of a network that imitates it.
     seed : int
         Of all randomness.
 
     Notes
     -----
-    Unlike in the original, immutable columns are put back before the loss is taken, and tables so small that the epochs
-    have fewer than `steps` steps get more epochs.
-    """
+    | topic | the original (Mahajan, Tan, Sharma 2019, and its public code) | here |
+    |---|---|---|
+    | constraints | unary: a hinge on a feature that must not fall; binary: a linear reward made for its data | every rule of the task: the two forms as hinges, any other by how far it is from being kept |
+    | weights, margin, draws, schedule | in its code | the same |
+    | immutable columns | rebuilt like the others | put back before the loss is taken |
+    | small tables | 25 epochs | more epochs, until there are 250 steps |
+    | an answer | a draw, counted before it is decoded | a draw, decoded and checked |
+    """  # noqa: E501
 
     _learnt, reads_rules = "network_", True
 
@@ -92,32 +105,23 @@ class Mahajan(BaseMethod):
         self,
         *,
         constraint: Constraint = "unary",
-        margin: float | None = None,
-        validity: float | None = None,
-        feasibility: float | None = None,
+        weights: MahajanWeights | None = None,
         slope: float = 10.0,
-        number_unit: Unit = "own",
+        number_unit: NumberUnit = "own",
         architecture: Architecture = ARCHITECTURE,
         draws: int = 50,
-        epochs: int = 25,
-        batch: int = 2048,
-        steps: int = 250,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 1e-2,
+        schedule: Schedule = SCHEDULE,
         restarts: int = 1,
-        surrogate: bool = False,
         seed: int = 0,
     ) -> None:
-        self.constraint, self.margin, self.validity, self.feasibility = constraint, margin, validity, feasibility
-        self.slope, self.number_unit, self.architecture, self.draws = slope, number_unit, architecture, draws
-        self.epochs, self.batch, self.steps = epochs, batch, steps
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.restarts, self.surrogate, self.seed = restarts, surrogate, seed
+        self.constraint, self.weights, self.slope, self.number_unit = constraint, weights, slope, number_unit
+        self.architecture, self.draws, self.schedule = architecture, draws, schedule
+        self.restarts, self.seed = restarts, seed
 
     def fit(self, task: Task) -> Self:
         """Train on the training rows that have another class than the one wanted."""
         self._check()
-        self.surrogate_: nn.Module = gradients(task, self._name, surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         rows, self.task_ = view.refused_rows(task, task.train), task
         if len(rows) < 2:
             few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
@@ -137,17 +141,11 @@ class Mahajan(BaseMethod):
         return f"Mahajan {self.constraint}"
 
     def _check(self) -> None:
-        optional = {name: getattr(self, name) for name in ("margin", "validity", "feasibility")}
         self._refuse(
             one_of("constraint", self.constraint, get_args(Constraint)),
-            *(between(name, value, 0) for name, value in optional.items() if value is not None),
             between("slope", self.slope, 0, open_low=True),
-            one_of("number_unit", self.number_unit, get_args(Unit)),
-            *(whole(name, getattr(self, name), 1) for name in ("draws", "epochs", "restarts")),
-            whole("batch", self.batch, 2),
-            whole("steps", self.steps, 0),
-            between("learning_rate", self.learning_rate, 0, open_low=True),
-            between("weight_decay", self.weight_decay, 0),
+            one_of("number_unit", self.number_unit, get_args(NumberUnit)),
+            *(whole(name, getattr(self, name), 1) for name in ("draws", "restarts")),
         )
 
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
@@ -156,12 +154,12 @@ class Mahajan(BaseMethod):
         layout = view.layout(self.task_)
         # The original's encoder reads the whole row, immutable columns too.
         network = ConditionalVAE(replace(layout, mutable=(True,) * len(layout.mutable)), self.architecture, generator)
-        terms = Terms.of(self, self.task_, self.surrogate_)
+        terms = Terms.of(self, self.task_, self.surrogate_.module)
         losses = minimise(
             network,
             lambda x, y_target, _: terms.total(network, x, y_target, generator),
             [rows.x, rows.y_target],
-            Schedule(self.epochs, self.batch, self.learning_rate, self.weight_decay, steps=self.steps),
+            self.schedule,
             generator,
         )
         return network, losses
@@ -191,16 +189,16 @@ class Terms:
     columns: ColumnLayout
     penalty: Penalty
     scale: Tensor | None
-    weights: Published
+    weights: MahajanWeights
     draws: int
 
     @classmethod
     def of(cls, method: Mahajan, task: Task, classifier: nn.Module) -> Terms:
         """The terms for a task with a method's settings, or the published ones where it leaves them open."""
-        chosen = {name: getattr(method, name) for name in ("margin", "validity", "feasibility")}
-        weights = replace(PUBLISHED[method.constraint], **{n: v for n, v in chosen.items() if v is not None})
+        weights = method.weights or PUBLISHED[method.constraint]
         penalty = view.rule_penalty(task, "hinge", 0.0, method.slope)
-        return cls(classifier, ColumnLayout(task), penalty, _scale(task, method.number_unit), weights, method.draws)
+        scale = view.proximity_scale(task, method.number_unit)
+        return cls(classifier, ColumnLayout(task), penalty, scale, weights, method.draws)
 
     def each(
         self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator
@@ -210,10 +208,9 @@ class Terms:
         z = mean + variance.sqrt() * torch.randn((self.draws, *mean.shape), generator=generator)
         x, y_target = x.repeat(self.draws, 1), y_target.repeat(self.draws)
         x_cf = self.columns.restored(network.decode(z.flatten(0, 1), x, y_target), x)
-        sums = [x_cf[:, start:stop].sum(dim=1) for start, stop in self.columns.groups]
         return {
             "distance": proximity(x, x_cf, scale=self.scale),
-            "sums": torch.stack([(1 - s).abs().mean() for s in sums]).sum() if sums else x.new_zeros(()),
+            "sums": sums_to_one(x_cf, self.columns.groups),
             # The original takes the mean over the latent dimensions too.
             "kl": kl(mean, variance) / mean.shape[1],
             "validity": validity(self.classifier(x_cf), y_target, self.weights.margin),
@@ -225,12 +222,3 @@ class Terms:
         t = self.each(network, x, y_target, generator)
         weighed = self.weights.validity * t["validity"] + self.weights.feasibility * t["feasibility"]
         return t["distance"] + t["sums"] + t["kl"] + weighed
-
-
-def _scale(task: Task, unit: Unit) -> Tensor | None:
-    if unit != "own":
-        return view.proximity_scale(task, unit)
-    scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
-    for name, (_, spread) in task.encoder.scale_.items():
-        scale[task.encoder.spans_[name].start] = spread
-    return scale

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ..classifier import differentiable
 from ..errors import between, whole
 from ..explanation import Explanation
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import one_thread
-from .base import BaseMethod, Outputs, RowsAsked, answered, gradients
+from .base import BaseMethod, Outputs, RowsAsked, answered
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
@@ -56,8 +57,6 @@ class REVISE(BaseMethod):
         Of the descent.
     distance : float
         What L1 counts for.
-    surrogate : bool
-        Whether a model without gradients is explained by way of a network that imitates it.
     seed : int
         Of all randomness.
     """
@@ -71,11 +70,10 @@ class REVISE(BaseMethod):
         steps: int = 1000,
         learning_rate: float = 0.1,
         distance: float = 0.5,
-        surrogate: bool = False,
         seed: int = 0,
     ) -> None:
         self.vae, self.steps, self.learning_rate, self.distance = vae, steps, learning_rate, distance
-        self.surrogate, self.seed = surrogate, seed
+        self.seed = seed
 
     def fit(self, task: Task) -> Self:
         """Train the VAE on the training rows, unless C-CHVAE has done so for the same task."""
@@ -84,9 +82,9 @@ class REVISE(BaseMethod):
             between("learning_rate", self.learning_rate, 0, open_low=True),
             between("distance", self.distance, 0),
         )
-        classifier = gradients(task, "REVISE", surrogate=self.surrogate, seed=self.seed)
+        self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         # In double precision, so that the size of a batch does not show.
-        self.classifier_: nn.Module = copy.deepcopy(classifier).double()
+        self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.vae_: VAE = copy.deepcopy(fitted_vae(task, self.vae, self.seed)).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         return self
@@ -103,7 +101,7 @@ class REVISE(BaseMethod):
         kept = best_of_each(row, loss, x_cf, k)
         reason = f"none of {self.steps:,} steps in the latent space decoded to a row with the class wanted"
         reasons = {int(r): reason for r in np.setdiff1d(row, row[kept])}
-        return answered(question, Outputs(x_cf[kept], row[kept], reasons), "REVISE")
+        return answered(question, Outputs(x_cf[kept], row[kept], reasons), "REVISE", self.surrogate_)
 
     @torch.no_grad()
     def _starts(self, question: RowsAsked, k: int) -> Tensor:

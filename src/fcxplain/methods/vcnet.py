@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot, softplus
 
+from ..classifier import differentiable
 from ..classifier.networks import seeded_linear
 from ..errors import DataError, Fault, between, one_of, some, whole
 from ..explanation import Explanation
@@ -25,7 +26,7 @@ from ..generator.view import class_indices
 from ..hashing import row_noise
 from ..task import Task
 from ..training_loop import Schedule, minimise
-from .base import BaseMethod, Outputs, RowsAsked, answered, gradients
+from .base import BaseMethod, Outputs, RowsAsked, answered
 from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
@@ -61,6 +62,14 @@ class VCNet(BaseMethod):
         for 176 epochs, take eight times as many on 26,000 rows.
     seed : int
         Of all randomness.
+
+    Notes
+    -----
+    | topic | the original (Guyomard et al. 2022, and its public code) | here |
+    |---|---|---|
+    | constraints | immutables, fed to the decoder | the same (`immutable`); no other rules |
+    | explains | a predictor trained along with it | the task's model ("post-hoc"), or such a predictor ("joint") |
+    | schedule | 176 epochs at 0.0000114 | 6,000 batches at 0.001; `fcxplain bench tune` looks for others |
     """
 
     _learnt = "network_"
@@ -98,7 +107,7 @@ class VCNet(BaseMethod):
         )
         # In double precision, so that the size of a batch does not show.
         self.network_, self.task_ = network.double().requires_grad_(False), task
-        self.surrogate_ = None if task.classifier.module is None else gradients(task, "VCNet", surrogate=False)
+        self.surrogate_ = None if task.classifier.module is None else differentiable(task.classifier, task)
         return self
 
     @torch.no_grad()

@@ -89,7 +89,7 @@ def lof_raw(answer: Explanation, task: Task) -> float:
     # In rising order, so that ties among neighbours do not depend on the order of the rows.
     order = sampled(np.argsort(groups, kind="stable"), MOST_POINTS, task.seed)
     notes = _sample_notes("lof_raw", len(order), len(which), "feasible answers")
-    return Figure(float(_lof(encoded(task, taken(natural, order))).mean()), notes=notes)
+    return Figure(float(lof_of_points(encoded(task, taken(natural, order))).mean()), notes=notes)
 
 
 def lof_to_data(answer: Explanation, task: Task) -> float:
@@ -128,7 +128,7 @@ def _among_distinct(answer: Explanation) -> LofScores | None:
     natural, groups = _by_point(answer, which)
     rows, weight, chosen = points(groups, answer.task.seed)
     notes = _sample_notes("LOF", len(chosen), len(rows), "distinct feasible answers")
-    scores = _lof(encoded(answer.task, taken(natural, rows[chosen])))
+    scores = lof_of_points(encoded(answer.task, taken(natural, rows[chosen])))
     return LofScores(scores, weight[chosen], len(which), notes)
 
 
@@ -160,11 +160,11 @@ def _by_point(answer: Explanation, which: Places) -> tuple[dict[str, NDArray[Any
     return natural, alike(natural)
 
 
-def _lof(points: Floats) -> Floats:
+def lof_of_points(points: Floats, k: int = NEIGHBOURS) -> Floats:
     """LOF of each point among the others."""
     if len(points) < 2:
         return np.ones(len(points))
-    model = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(points) - 1))
+    model = LocalOutlierFactor(n_neighbors=min(k, len(points) - 1))
     with warnings.catch_warnings():
         # Where there are copies, they were asked for; `lof_raw` says what they do.
         warnings.filterwarnings("ignore", message="Duplicate values are leading")

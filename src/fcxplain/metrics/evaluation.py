@@ -13,7 +13,7 @@ from ..errors import DataError, also, unknown
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
-from . import density, distance, optimum, outcome
+from . import authors, density, distance, optimum, outcome
 from .figure import Figure, Metric, handed_out
 
 METRICS: dict[str, Metric] = {
@@ -40,7 +40,15 @@ METRICS: dict[str, Metric] = {
 # What a convention measures differently under the same name.
 CONVENTIONS: dict[str, dict[str, Metric]] = {
     "ours": {},
-    "authors": {"validity": outcome.validity_soft, "feasibility": outcome.feasibility_soft},
+    "authors": {
+        "validity": authors.validity,
+        "feasibility": authors.feasibility,
+        "continuous_proximity": authors.continuous_proximity,
+        "categorical_proximity": authors.categorical_proximity,
+        "sparsity": authors.sparsity,
+        "lof": authors.lof,
+        "outliers": authors.outliers,
+    },
 }
 
 
@@ -123,9 +131,8 @@ def evaluate(
     metrics : str or iterable of str, optional
         Names from `METRICS`, all of them by default.
     convention : {"ours", "authors"}, default="ours"
-        As the paper's reference code does it, validity and feasibility are measured on the raw outputs, before
-        decoding, and among the outputs that are valid there. The columns that this code skips in its Census
-        table are not known to us, so no column is skipped here.
+        As the paper's reference code does it, the paper's metrics (validity, feasibility, both proximities, sparsity,
+        LOF and outliers) are measured on the raw outputs, before anything is rounded or decoded.
 
     Returns
     -------
@@ -180,7 +187,7 @@ def _figure(value: float) -> Figure:
 def _general_notes(answer: Explanation, task: Task, convention: str) -> list[str]:
     notes = []
     if convention == "authors":
-        notes.append("convention authors: validity on raw outputs, feasibility among those valid there")
+        notes.append("convention authors: the paper's metrics on raw outputs, feasibility among those valid there")
     if answer.soft_valid is not None and answer.task.classifier is not task.classifier:
         notes.append("validity_soft: by the model that the answers were made for, not by the task's")
     return notes

@@ -38,20 +38,6 @@ def feasibility(answer: Explanation, task: Task) -> float:
     return _share(answer.checks.feasible[valid], "no answer is valid")
 
 
-def feasibility_soft(answer: Explanation, task: Task) -> float:
-    """Of the counterfactuals whose raw output was valid, those that keep every rule once decoded.
-
-    An answer with a value outside the domain keeps none.
-    """
-    answer = answer.under(task)
-    if answer.soft_valid is None:
-        return absent(NO_RAW_OUTPUT)
-    chosen = first(answer)
-    valid = chosen[answer.soft_valid[chosen]]
-    kept = answer.checks.feasible & answer.checks.in_domain
-    return _share(kept[valid], "no raw output is valid")
-
-
 def success(answer: Explanation, task: Task) -> float:
     """Rows whose counterfactual is valid, feasible, in the domain and keeps the immutables, of rows asked."""
     answer = answer.under(task)

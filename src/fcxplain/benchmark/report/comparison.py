@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..plan import METHODS
+from ..plan import METHODS, takes_rules
 from . import published, reproduction
 from .markdown import legend, measures, number, table
 from .summary import Runs, Setup, Summary, grouped, place, sizes_of
 
 ENOUGH = 95.0
 OURS = "fcx"
+TOLD = {
+    "own": "each method with those that it can take",
+    "none": "no method told any",
+    "all": "told every one where a method can be",
+}
 # Which of ours are held against the paper's rows, and by what.
 HELD = ("fcx", "fcx-sparse")
 HELD_BY = {
@@ -28,12 +33,13 @@ class Beside:
 
     setup: Setup
     rules: str
+    given: str
     runs: dict[str, Runs]
 
     @property
     def title(self) -> str:
-        """What they were run on."""
-        return f"{self.setup.title}, {self.rules} rules"
+        """What they were run on, and what they were told of the rules if that is not what each can take."""
+        return f"{self.setup.title}, {self.rules} rules{'' if self.given == 'own' else f', {TOLD[self.given]}'}"
 
     @property
     def others(self) -> list[Runs]:
@@ -42,9 +48,15 @@ class Beside:
 
 
 def besides(runs: Iterable[Runs]) -> list[Beside]:
-    """Runs that belong beside each other."""
-    groups = grouped(runs, lambda run: (run.setup, run.rules))
-    return [Beside(*key, {run.method: run for run in found}) for key, found in groups.items()]
+    """Runs that belong beside each other; a method that can be told no rules stands in every such group."""
+    runs = list(runs)
+    groups = grouped(runs, lambda run: (run.setup, run.rules, run.given))
+    blind = [run for run in runs if run.method in METHODS and not takes_rules(run.method)]
+    found = []
+    for (setup, rules, given), own in groups.items():
+        here = own if given == "own" else [*own, *(r for r in blind if (r.setup, r.rules) == (setup, rules))]
+        found.append(Beside(setup, rules, given, {run.label: run for run in here}))
+    return found
 
 
 def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
@@ -55,7 +67,9 @@ def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
         parts += [f"### {setup.title}\n", sizes_of(results)]
         if picture_name(setup) in pictures:
             parts.append(f"![Success against changes and speed, {setup.title}]({picture_name(setup)}.svg)\n")
-        parts += [f"#### {group.rules} rules\n\n{_table(list(group.runs.values()))}" for group in here]
+        parts += [
+            f"#### {group.rules} rules, {TOLD[group.given]}\n\n{_table(list(group.runs.values()))}" for group in here
+        ]
     parts += ["## Where the default is not ahead\n", not_ahead(groups)]
     return "\n".join([*parts, "## Against the paper's rows\n", _against_paper(groups)])
 
@@ -70,7 +84,7 @@ def _table(runs: Sequence[Runs]) -> str:
     shown = [m for m in measures("methods").values() if any(run.of(m.figure).values for run in runs)]
     lines: list[tuple[str, ...]] = []
     for run in runs:
-        lines.append((run.method, *(_known(run.of(m.figure), m.digits) for m in shown)))
+        lines.append((run.label, *(_known(run.of(m.figure), m.digits) for m in shown)))
         paper = [number(run.published(run.method, m.paper), digits=m.digits) for m in shown]
         lines += [("*paper*", *paper)] if any(paper) else []
     return table(("method", *(m.words for m in shown)), lines)
@@ -89,10 +103,10 @@ def not_ahead(groups: Sequence[Beside]) -> str:
 
 
 def _ahead_of_us(group: Beside) -> Iterator[str]:
-    if OURS not in group.runs:
+    if OURS not in group.runs or group.given != "own":
         return
     ours, least = (group.runs[OURS].mean(figure) for figure in ("success", "sparsity"))
-    theirs = {run.method: (run.mean("success"), run.mean("sparsity")) for run in group.others}
+    theirs = {run.label: (run.mean("success"), run.mean("sparsity")) for run in group.others}
     for method, (success, _) in theirs.items():
         if ours is not None and success is not None and success > ours:
             yield f"{group.title}: {method} has more success, {number(success)} % against {number(ours)} %"
@@ -114,7 +128,7 @@ def _against_paper(groups: Sequence[Beside]) -> str:
 
 def _held_against(run: Runs) -> Iterator[tuple[str, ...]]:
     """A line for each such row: the paper's figures, bold where they are better, and ours."""
-    if run.setup.classifier != "paper":
+    if run.setup.classifier != "paper" or run.given != "own":
         return
     for method in published.methods(run.setup.data):
         if (run.published(method, "validity") or 0.0) < ENOUGH:
@@ -130,8 +144,10 @@ def _held_against(run: Runs) -> Iterator[tuple[str, ...]]:
 
 def tables(runs: Sequence[Runs]) -> dict[str, str]:
     """Tables by name, for pages that have a place for them; see `report.fill`."""
-    compared = [group for group in besides(runs) if OURS in group.runs and group.others]
+    every = [group for group in besides(runs) if OURS in group.runs and group.others]
+    compared, without = ([group for group in every if group.given == given] for given in ("own", "none"))
     found = {
+        "success without rules": _of_methods(without, "success", digits=1),
         "success": _of_methods(compared, "success", digits=1),
         "changes": _of_methods(compared, "sparsity", digits=2),
         "speed": _speed(compared),
@@ -143,7 +159,9 @@ def tables(runs: Sequence[Runs]) -> dict[str, str]:
 
 def _methods(groups: Sequence[Beside]) -> list[str]:
     """The methods that were run, in the order in which they are registered; a user's own come last."""
-    return sorted({name for group in groups for name in group.runs}, key=lambda name: place(name, METHODS))
+    return sorted(
+        {name for group in groups for name in group.runs}, key=lambda name: place(name.split(", ")[0], METHODS)
+    )
 
 
 def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:

@@ -21,9 +21,9 @@ SHARES = {"success": "success", "feasibility": "feasibility", "feasibility_soft"
 # What is drawn of a study over numbers: the axis of a panel, and its lines by the figures they show.
 PANELS: dict[str, dict[str, dict[str, str]]] = {
     "latent": {PERCENT: SHARES},
-    "lof-k": {
-        "LOF": {"lof": "among answers", "lof_to_data": "to training rows"},
-        "outliers (a count)": {"outliers": "among answers"},
+    "lof-k-loss": {
+        "LOF": {"lof_authors": "among answers", "lof_to_data": "to training rows"},
+        "outliers (a count)": {"outliers_authors": "among answers"},
     },
     "pc-alpha": {PERCENT: SHARES},
 }
@@ -80,8 +80,9 @@ def _methods(runs: list[Runs]) -> Drawn:
     figures = ("success", *AGAINST)
     for setup, here in grouped(runs, lambda run: run.setup).items():
         lines = [
-            {"method": run.method, "rules": f"{run.rules} rules"} | {name: run.mean(name) for name in figures}
+            {"method": run.label, "rules": f"{run.rules} rules"} | {name: run.mean(name) for name in figures}
             for run in here
+            if run.given == "own"
         ]
         table = pd.DataFrame(lines).astype(dict.fromkeys(figures, float))
         if len(table) > 1 and table["success"].notna().any():

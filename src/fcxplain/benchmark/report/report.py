@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ...errors import DataError, some
+from ...errors import DataError, Fault, some
 from ...files import write_whole
 from ..results import Result
 from . import ablation, comparison, reproduction
@@ -51,6 +52,7 @@ def write_report(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     kept = current(results)
+    one_code(kept)
     every, studies = runs_of(kept), ablation.studies_of(kept)
     runs = reproduction.published_runs(every)
     drawn = draw(every, runs, studies, folder) if pictures else []
@@ -58,7 +60,9 @@ def write_report(
     texts: dict[str, str] = {}
     if runs:
         page = reproduction.page(runs, f"{OVERVIEW}.svg" if OVERVIEW in names else None)
-        own = [r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED]
+        own = [
+            r for r in results if not r.job.study and r.job.method in reproduction.PUBLISHED and r.job.given == "own"
+        ]
         texts |= {"reproduction.md": page + ending(own), "reproduction.csv": reproduction.csv_page(runs)}
     if len(every) > len(runs):
         page = comparison.page(every, names) + ending([r for r in results if not r.job.study])
@@ -76,6 +80,17 @@ def write_report(
     return [*(folder / name for name in texts), *drawn, *filled]
 
 
+def one_code(results: Iterable[Result]) -> None:
+    """Refuse lines that were measured by different states of the code: they do not compare."""
+    states = Counter((str(r.environment.get("code")), str(r.environment.get("commit", ""))) for r in results)
+    if len({code for code, _ in states}) > 1:
+        faults = [
+            Fault(f"code {code}", f"gave {count:,} of the lines" + (f", commit {commit}" if commit else ""))
+            for (code, commit), count in sorted(states.items())
+        ]
+        raise DataError("these results are of different code; run the same commands again, and all are due", faults)
+
+
 def ending(results: list[Result]) -> str:
     """What failed, what was left out, and what it was measured with."""
     parts, kept = [], current(results)
@@ -90,7 +105,8 @@ def ending(results: list[Result]) -> str:
         parts.append(f"{what} of the same jobs, measured with other parameters or code, left out.\n")
     with_what = {
         f"{', '.join(f'{name} {r.environment.get(name)}' for name in LIBRARIES)}, "
-        f"{r.environment.get('cpus')} CPUs ({r.environment.get('machine')})"
+        f"{r.environment.get('cpus')} CPUs ({r.environment.get('machine')}), "
+        f"commit {r.environment.get('commit') or 'not known'}"
         for r in kept
     }
     parts.append(f"Measured on one thread with {'; with '.join(sorted(with_what))}.\n")

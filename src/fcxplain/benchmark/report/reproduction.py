@@ -17,14 +17,14 @@ FEW = {"diversity": (20.0, "distinct"), "supported": (1.0, "supported")}
 # Notes on what the tables leave out.
 NOT_SHOWN = ("speed:", "optimality_gap:")
 # FCx as published; what else was run stands in the comparison of all methods.
-PUBLISHED = ("fcx-u", "fcx-b")
+PUBLISHED = ("fcx-u", "fcx-b", "fcx-u-authors", "fcx-b-authors")
 # Methods side by side in one table.
 ABREAST = 2
 
 
 def published_runs(runs: Iterable[Runs]) -> list[Runs]:
     """Those of FCx as published."""
-    return [run for run in runs if run.method in PUBLISHED]
+    return [run for run in runs if run.method in PUBLISHED and run.given == "own"]
 
 
 def page(runs: Sequence[Runs], picture: str | None = None) -> str:
@@ -38,12 +38,12 @@ def page(runs: Sequence[Runs], picture: str | None = None) -> str:
 def _overview(runs: Sequence[Runs]) -> str:
     """Feasibility under the rules of each method, success, and whether the answers are more than one for all."""
     head = (
-        *("data", "method", "feasibility, paper", "raw outputs", "difference", "decoded", "difference", "success"),
+        *("data", "method", "feasibility, paper", "raw outputs", "difference", "decoded", "success"),
         *("distinct, %", "combinations", "supported, %", "outliers to data, %"),
     )
     lines = []
     for run in runs:
-        decoded = under_rules(run, "feasibility").cells()[1:]
+        decoded = under_rules(run, "feasibility").cells()[1:2]
         others = (run.of(name).spread() for name in ("success", *HONEST))
         lines.append((run.setup.title, run.title, *under_rules(run, "feasibility_soft").cells(), *decoded, *others))
     return table(head, lines, left=2)
@@ -64,7 +64,7 @@ def in_one_table(runs: Sequence[Runs]) -> str:
     lines = []
     for run in runs:
         decoded = (run.of(name).spread() for name in ("success", "category_combinations"))
-        lines.append((run.setup.title, run.method, *under_rules(run, "feasibility_soft").cells(), *decoded))
+        lines.append((run.setup.title, run.label, *under_rules(run, "feasibility_soft").cells(), *decoded))
     return table(head, lines, left=2) if lines else ""
 
 
@@ -86,18 +86,18 @@ def _section(setup: Setup, runs: list[Runs]) -> str:
 
 
 def _table(runs: list[Runs]) -> str:
-    """The paper's figure, ours and the difference, for methods side by side."""
-    head = ["", *(column for run in runs for column in (f"{run.title}: paper", "ours", "difference"))]
-    lines = ((m.words, *(text for run in runs for text in run.compared(m).cells(m.digits))) for m in MEASURES.values())
-    return table(head, lines)
+    """What is counted as the paper does, with its figure and the difference; then what is decoded."""
+    head = ["as the authors count", *(c for run in runs for c in (f"{run.title}: paper", "ours", "difference"))]
+    theirs, others = ([m for m in MEASURES.values() if bool(m.paper) == which] for which in (True, False))
+    lines = ((m.words, *(text for run in runs for text in run.compared(m).cells(m.digits))) for m in theirs)
+    decoded = ((m.words, *(run.compared(m).cells(m.digits)[1] for run in runs)) for m in others)
+    return f"{table(head, lines)}\n{table(['decoded', *(run.title for run in runs)], decoded)}"
 
 
 def _notes(results: list[Result]) -> Iterator[str]:
-    """What was noted of runs, each thing once; and a word of warning if the code changed between runs."""
+    """What was noted of runs, each thing once."""
     done = [result for result in results if not result.failure]
     lines = noted([tuple(n for n in r.notes if not n.startswith(NOT_SHOWN)) for r in done])
-    if len({r.environment.get("code") for r in results}) > 1:
-        lines.append("measured by different states of the code; do all runs again to be sure that they compare")
     if lines:
         yield "".join(f"- {cell(line)}\n" for line in lines)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...datasets import DATASETS
-from ..plan import EXPLAINED, METHODS, Job
+from ..plan import EXPLAINED, METHODS, TUNED, Job
 from ..results import Result
 from . import published
 from .markdown import Measure, as_csv, number, span
@@ -101,18 +101,24 @@ class Runs:
     results: tuple[Result, ...]
     study: str = ""
     point: str = ""
+    given: str = "own"
+
+    @property
+    def label(self) -> str:
+        """The method's name, and whether its settings were looked for."""
+        return f"{self.method}, {TUNED}" if self.point == TUNED and not self.study else self.method
 
     @property
     def title(self) -> str:
         """The method's name, with the rules if it is run with more than one set of them."""
         known = METHODS.get(self.method)
-        return self.method if known and known.rules == (self.rules,) else f"{self.method}, {self.rules}"
+        return self.label if known and known.rules == (self.rules,) else f"{self.label}, {self.rules}"
 
     def of(self, figure: str) -> Summary:
         """One figure over seeds, beside the paper's at a point of its study of loss components."""
         found = [value_of(result, figure) for result in self.results]
         metric = {"feasibility_soft": "feasibility_binary"}.get(figure, figure)
-        in_paper = self.study == "components" and self.method == "fcx-b"
+        in_paper = self.study == "components" and self.method in ("fcx-b", "fcx-b-authors")
         paper = published.components(self.setup.data, self.point, metric) if in_paper else None
         return Summary(tuple(value for value in found if value is not None), len(found), paper)
 
@@ -128,18 +134,18 @@ class Runs:
     def published(self, method: str, metric: str) -> float | None:
         """What the paper's table says of a method on this data set, under these rules."""
         metric = f"feasibility_{self.rules}" if metric == "feasibility" else metric
-        return published.figure(self.setup.data, method, metric)
+        return published.figure(self.setup.data, method.removesuffix("-authors"), metric)
 
 
 CSV_HEAD = (
-    *("study", "data", "rows", "classifier", "explained", "method", "rules", "point", "figure"),
+    *("study", "data", "rows", "classifier", "explained", "method", "rules", "given", "point", "figure"),
     *("paper", "ours", "deviation", "runs", "runs_with_a_value", "difference"),
 )
 
 
 def figures_csv(lines: Iterable[tuple[Runs, str, Summary]], *, of_studies: bool) -> str:
     """Every figure as a line, with all digits."""
-    head = [name for name in CSV_HEAD if of_studies or name not in ("study", "point")]
+    head = [name for name in CSV_HEAD if of_studies or name != "study"]
     records = (
         vars(run)
         | vars(run.setup)
@@ -185,7 +191,8 @@ def order(job: Job) -> tuple[object, ...]:
     """Where a job stands: data sets and methods as they are registered, those that are not after them by name."""
     size = (job.rows is not None, job.rows or 0, job.classifier != "paper", job.classifier)
     limit = (job.explained != EXPLAINED, job.explained or 0)
-    return (place(job.data, DATASETS), *size, *limit, place(job.method, METHODS), job.rules, job.study, job.seed)
+    named = (place(job.method, METHODS), job.point, job.rules, job.given, job.study, job.seed)
+    return (place(job.data, DATASETS), *size, *limit, *named)
 
 
 def place(name: str, known: Iterable[str]) -> tuple[int, str]:
@@ -205,10 +212,10 @@ def grouped(things: Iterable[Thing], by: Callable[[Thing], Kind]) -> dict[Kind, 
 def runs_of(results: Iterable[Result], study: str = "") -> list[Runs]:
     """The results of a study, or of none, by data set, method and point."""
     own = (result for result in results if result.job.study == study)
-    groups = grouped(own, lambda r: (Setup.of(r.job), r.job.method, r.job.rules, r.job.point))
+    groups = grouped(own, lambda r: (Setup.of(r.job), r.job.method, r.job.rules, r.job.point, r.job.given))
     return [
-        Runs(setup, method, rules, tuple(found), study, point)
-        for (setup, method, rules, point), found in groups.items()
+        Runs(setup, method, rules, tuple(found), study, point, given)
+        for (setup, method, rules, point, given), found in groups.items()
     ]
 
 

@@ -1,0 +1,84 @@
+"""Whether this machine gives the figures that are written down: a few runs made again, and how far apart they are.
+
+Where code, settings and seeds are the same, what is left is how the processor rounds: torch and its matrix products
+choose their instructions by the machine, sums are then added up in another order, and training carries the last digit
+on. So what hangs on a network that was trained in single precision may differ from machine to machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..errors import DataError
+from ..progress import OnProgress, Progress, nobody
+from .results import Result, code_digest
+from .runner import carry_out
+
+# What a clock says is no figure.
+TIMES = ("rows_per_second",)
+CHECKED = 3
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A run that was made again: how many figures there are, how many differ, and which differs most."""
+
+    job: str
+    figures: int
+    differ: int
+    worst: str = ""
+    before: float = 0.0
+    now: float = 0.0
+    note: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether every figure is the same to the last digit."""
+        return not self.differ and not self.note
+
+    @property
+    def words(self) -> str:
+        """The same in a line."""
+        if self.same:
+            return f"the same {self.figures} figures"
+        apart = f"{self.worst} most: {self.before:.6g} there, {self.now:.6g} here"
+        differ = f"{self.differ} of {self.figures} figures differ, {apart}" if self.differ else ""
+        return "; ".join(filter(None, (differ, self.note)))
+
+
+def check(results: Iterable[Result], most: int = CHECKED, on_progress: OnProgress = nobody) -> Iterator[Repeated]:
+    """Make the runs again that took least time, each of another method, and compare."""
+    chosen = _chosen(results, most)
+    if not chosen:
+        raise DataError("there is no result of this code to check: `fcxplain bench run` makes some")
+    for done, result in enumerate(chosen):
+        on_progress(Progress(str(result.job), done, len(chosen)))
+        yield compared(result, carry_out(result.job))
+
+
+def _chosen(results: Iterable[Result], most: int) -> list[Result]:
+    own = [r for r in results if not r.failure and not r.copied_from and r.environment.get("code") == code_digest()]
+    cheapest: dict[str, Result] = {}
+    for result in sorted(own, key=_seconds, reverse=True):
+        cheapest[result.job.method] = result
+    return sorted(cheapest.values(), key=_seconds)[:most]
+
+
+def _seconds(result: Result) -> float:
+    parts = (result.fitting, result.explaining)
+    return sum(part.cpu_seconds for part in parts if part is not None)
+
+
+def compared(before: Result, now: Result) -> Repeated:
+    """Two runs of one job, figure by figure."""
+    if now.failure:
+        return Repeated(str(before.job), 0, 0, note=f"it failed here: {now.failure}")
+    names = [name for name in before.figures if name in now.figures and name not in TIMES]
+    apart = {name: abs(now.figures[name] - before.figures[name]) for name in names}
+    differ = [name for name, size in apart.items() if size]
+    missing = sorted(set(before.figures) ^ set(now.figures))
+    note = f"only one of the two has {', '.join(missing)}" if missing else ""
+    worst = max(differ, key=lambda name: apart[name] / max(abs(before.figures[name]), 1e-12), default="")
+    both = (before.figures[worst], now.figures[worst]) if worst else (0.0, 0.0)
+    return Repeated(str(before.job), len(names), len(differ), worst, *both, note)

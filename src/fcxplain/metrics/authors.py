@@ -1,0 +1,158 @@
+"""The paper's six metrics as its authors' code counts them (`convention="authors"`).
+
+On raw outputs, before anything is rounded: numbers as they come, of a category the level with the largest share. A
+method that only makes legal rows is counted by these. Theirs are the test rows with the undesired label that the black
+box puts there too, and every metric has draws of its own; here the rows asked and the answers are the same for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..explanation import Explanation
+from ..explanation.lof import MOST_POINTS, NEIGHBOURS, encoded, sampled
+from ..rules import holds
+from ..schema import Natural
+from ..task import Task
+from .density import NONE_FEASIBLE, OUTLIER, lof_of_points
+from .distance import NO_ANSWER
+from .figure import Bools, Figure, Places, absent, first, natural_answers
+from .outcome import NOBODY_ASKED
+
+Floats = NDArray[np.float64]
+NOT_KEPT = "the raw outputs are not at hand: files keep legal rows only"
+
+
+@dataclass(frozen=True, eq=False)
+class RawOutputs:
+    """Raw outputs of the first answers, `n`: unrounded natural columns, encoded ones, and which are valid."""
+
+    before: Natural
+    after: Natural
+    encoded: Floats
+    valid: Bools
+
+    def feasible(self, task: Task) -> Bools:
+        """Which are valid and keep the rules, unrounded."""
+        return self.valid & (holds(task.rules, self.before, self.after) if task.rules else True)
+
+    def changed(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """How many of these features differ at all, row by row."""
+        differ = [self.after[name] != self.before[name] for name in names]
+        return np.sum(differ, axis=0) if differ else np.zeros(len(self.valid), dtype=np.int64)
+
+
+def raw_outputs(answer: Explanation) -> RawOutputs | None:
+    """The raw outputs, legal rows where a method makes no others; None where they were left in a file."""
+    which, task = first(answer), answer.task
+    before = task.schema.natural(answer.before.iloc[which])
+    if answer.raw is not None and answer.soft_valid is not None:
+        raw = answer.raw[which]
+        return RawOutputs(before, _unrounded(task, raw), raw, answer.soft_valid[which])
+    if answer.soft_valid is not None:
+        return None
+    after, valid = natural_answers(answer, which), answer.checks.valid & answer.checks.in_domain
+    return RawOutputs(before, after, _encoded(task, after, valid[which]), valid[which])
+
+
+def _encoded(task: Task, natural: Natural, legal: Bools) -> Floats:
+    """Encoded columns of legal rows; others, which are no points, are zeros."""
+    found = np.zeros((len(legal), task.encoder.width_))
+    found[legal] = encoded(task, {name: values[legal] for name, values in natural.items()})
+    return found
+
+
+def _unrounded(task: Task, raw: Floats) -> dict[str, NDArray[np.float64]]:
+    """Numbers in their own units, and the level with the largest share of each category."""
+    found, encoder = {}, task.encoder
+    for feature in task.schema:
+        columns = raw[:, encoder.spans_[feature.name]]
+        if feature.is_category:
+            found[feature.name] = columns.argmax(axis=1)
+        else:
+            least, spread = encoder.scale_[feature.name]
+            found[feature.name] = least + spread * columns[:, 0]
+    return found
+
+
+def validity(answer: Explanation, task: Task) -> float:
+    """Rows asked whose raw output has the class wanted, in percent."""
+    answer = answer.under(task)
+    good = answer.soft_valid if answer.soft_valid is not None else answer.checks.valid
+    asked, which = int(answer.asked.sum()), first(answer)
+    return Figure(100 * float(good[which].sum()) / asked) if asked else absent(NOBODY_ASKED)
+
+
+def feasibility(answer: Explanation, task: Task) -> float:
+    """Of the valid raw outputs, those that keep every rule of the task, unrounded, in percent."""
+    raw = raw_outputs(answer.under(task))
+    if raw is None:
+        return absent(NOT_KEPT)
+    valid = int(raw.valid.sum())
+    return Figure(100 * float(raw.feasible(task).sum()) / valid) if valid else absent("no raw output is valid")
+
+
+def continuous_proximity(answer: Explanation, task: Task) -> float:
+    """Minus the mean, over raw outputs, of the sum over numbers of abs(change) / MAD; those with a MAD of 0 left out.
+
+    On Census these are the four that the authors' code leaves out: wages, gains, losses and dividends.
+    """
+    raw = raw_outputs(answer.under(task))
+    if raw is None:
+        return absent(NOT_KEPT)
+    train = task.schema.natural(task.train, task.schema.numbers)
+    mads = {name: float(np.nanmedian(np.abs(v - np.nanmedian(v)))) for name, v in train.items()}
+    notes = [f"continuous_proximity: {name} left out, its MAD is 0" for name, mad in mads.items() if not mad]
+    parts = [np.abs(raw.after[name] - raw.before[name]) / mad for name, mad in mads.items() if mad]
+    if not parts:
+        return absent("no number has a MAD above 0", notes)
+    return _mean(-np.sum(parts, axis=0), notes)
+
+
+def categorical_proximity(answer: Explanation, task: Task) -> float:
+    """Minus the mean, over raw outputs, of the number of categories whose level with the largest share is another."""
+    raw = raw_outputs(answer.under(task))
+    return absent(NOT_KEPT) if raw is None else _mean(-raw.changed(task.schema.categories))
+
+
+def sparsity(answer: Explanation, task: Task) -> float:
+    """The mean, over raw outputs, of categories changed and numbers that differ at all, however little."""
+    raw = raw_outputs(answer.under(task))
+    return absent(NOT_KEPT) if raw is None else _mean(raw.changed(task.schema.names))
+
+
+def lof(answer: Explanation, task: Task) -> float:
+    """Mean LOF (k = 20) of the feasible raw outputs among themselves, copies and all, in encoded columns."""
+    return lof_and_outliers(answer, task)[0]
+
+
+def outliers(answer: Explanation, task: Task) -> float:
+    """How many feasible raw outputs scikit-learn's LOF takes for outliers among them."""
+    return lof_and_outliers(answer, task)[1]
+
+
+def lof_and_outliers(answer: Explanation, task: Task, k: int = NEIGHBOURS) -> tuple[Figure, Figure]:
+    """`lof` and `outliers` with another number of neighbours, as the paper's figure over k has them."""
+    raw = raw_outputs(answer.under(task))
+    if raw is None:
+        return absent(NOT_KEPT), absent(NOT_KEPT)
+    points = raw.encoded[raw.feasible(task)]
+    if not len(points):
+        return absent(NONE_FEASIBLE), absent(NONE_FEASIBLE)
+    some = _in_order(points)[sampled(np.arange(len(points)), MOST_POINTS, task.seed)]
+    scores = lof_of_points(some, k)
+    # Where `fit_predict` of scikit-learn says -1: its offset is -1.5 unless a share of outliers is asked for.
+    return Figure(float(scores.mean())), Figure(round(float((scores > OUTLIER).mean()) * len(points)))
+
+
+def _in_order(points: Floats) -> Floats:
+    """In rising order, so that ties among neighbours do not depend on the order of the rows."""
+    return points[np.lexsort(points.T[::-1])]
+
+
+def _mean(values: Floats | Places, notes: list[str] | None = None) -> Figure:
+    # Adding 0 turns the -0.0 of no change at all into 0.0.
+    return Figure(float(values.mean()) + 0.0, notes=notes or ()) if len(values) else absent(NO_ANSWER, notes or ())
