@@ -425,7 +425,8 @@ class CheckedClassifier:
         """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
         spare = -len(frame) % block
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
-        shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
+        whole = np.arange(len(frame) + spare).clip(max=len(frame) - 1)
+        shown = frame.iloc[whole].reset_index(drop=True) if spare else frame.copy()
         with self._asking(len(frame)):
             with _threads_for(len(shown)):
                 raw: Any = (answer or self._answer)(shown)
