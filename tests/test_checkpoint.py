@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import random
 import signal
@@ -27,6 +26,7 @@ from fcxplain.saving import read, write
 from fcxplain.saving.checkpoint import KIND, Checkpoint, resume
 from fcxplain.saving.container import is_there
 from fcxplain.training_loop import Schedule
+from processes import processes
 from test_training import objective, rows, training
 
 if sys.platform == "win32":
@@ -264,9 +264,6 @@ def test_a_checkpoint_that_is_wrong_inside_is_refused_and_nothing_is_restored(na
 
 
 # In a process of its own, which does not live long
-
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["pytest", "fcxplain.saving"])
 
 
 class Report(Callback):

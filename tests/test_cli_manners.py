@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from fcxplain.progress import Progress
 from fcxplain.schema import Schema
 from fcxplain.search import PREFERENCES
 from fcxplain.task import Task
+from processes import start, wait
 
 FCXPLAIN = Path(sys.executable).with_name("fcxplain")
 LABEL = "loan status"
@@ -510,41 +510,28 @@ def test_epochs_that_are_named_are_meant(bank: Path, tmp_path: Path):
 PATIENCE = 120
 
 
-def interrupted(
-    folder: Path, *arguments: object, when: Callable[[subprocess.Popen[str]], None]
-) -> tuple[int, list[str]]:
+def interrupted(folder: Path, *arguments: object, said: Path, when: Callable[[], bool]) -> tuple[int | None, list[str]]:
     """The exit code and the last words of a command that gets Ctrl-C at some moment."""
-    # A suite that was started in the background hands on that Ctrl-C is ignored; a person's terminal does not.
-    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    started = f"{listening}; import runpy; runpy.run_module('fcxplain', run_name='__main__', alter_sys=True)"
-    command = [sys.executable, "-c", started, *map(str, arguments)]
-    streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    # In a session of its own, so that the signal is the command's alone.
-    with subprocess.Popen(command, cwd=folder, start_new_session=True, **streams) as process:
-        when(process)
-        process.send_signal(signal.SIGINT)
-        try:
-            _, said = process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
-    return process.returncode, said.splitlines()
+    process = start(*arguments, folder=folder, said=said)
+    wait(process, when)
+    os.kill(process.pid or 0, signal.SIGINT)
+    process.join(PATIENCE)
+    process.kill()
+    process.join()
+    return process.exitcode, said.read_text().splitlines()
 
 
-def appears(path: Path) -> Callable[[subprocess.Popen[str]], None]:
-    def wait(process: subprocess.Popen[str]) -> None:
-        while process.poll() is None and not path.exists():
-            time.sleep(0.01)
-
-    return wait
+@pytest.fixture
+def said(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("said") / "stderr.txt"
 
 
-def test_ctrl_c_ends_a_fit_with_one_line_and_no_model(bank: Path, tmp_path: Path):
+def test_ctrl_c_ends_a_fit_with_one_line_and_no_model(bank: Path, tmp_path: Path, said: Path):
     fit = (*FIT[:-1], 10_000, "--ignore", "opened", "--out", tmp_path / "m")
-    code, said = interrupted(bank, *fit, when=appears(tmp_path / "m.checkpoint" / "manifest.json"))
+    code, told = interrupted(bank, *fit, said=said, when=(tmp_path / "m.checkpoint" / "manifest.json").exists)
     assert code == STOPPED
-    assert said[-1].startswith("stopped: what is done is kept in")
-    assert not any("Traceback" in line for line in said)
+    assert told[-1].startswith("stopped: what is done is kept in")
+    assert not any("Traceback" in line for line in told)
     assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
 
 
@@ -566,37 +553,37 @@ def slow(bank: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ctrl_c_ends_an_explanation_with_one_line_and_no_file(slow: Path):
+def test_ctrl_c_ends_an_explanation_with_one_line_and_no_file(slow: Path, said: Path):
     (slow / "asked").unlink()
     explain = ("explain", "m", "rows.csv", "--classifier", "slow_model:model", "--out", "answers.csv")
-    code, said = interrupted(slow, *explain, when=appears(slow / "asked"))
+    code, told = interrupted(slow, *explain, said=said, when=(slow / "asked").exists)
     # Stopped while the model is still loaded, there is nothing to say of answers.
-    assert (code, [line.partition(":")[0] for line in said]) == (STOPPED, ["stopped"])
+    assert (code, [line.partition(":")[0] for line in told]) == (STOPPED, ["stopped"])
     assert not [path.name for path in slow.iterdir() if "answers" in path.name]
 
 
-def test_ctrl_c_between_files_says_how_many_rows_are_kept(slow: Path, tmp_path: Path):
+def test_ctrl_c_between_files_says_how_many_rows_are_kept(slow: Path, tmp_path: Path, said: Path):
     target, few = tmp_path / "answers.parquet", ("--chunk", 4, "--calls", 2)
     explain = ("explain", "m", "rows.parquet", "--classifier", "slow_model:model", *few, "--out", target)
-    code, said = interrupted(slow, *explain, when=appears(tmp_path / "answers.parquet.parts" / "part-000001.parquet"))
-    kept = re.fullmatch(r"stopped: the answers to (\d+) rows are kept in (.*); the same command goes on.*", said[-1])
+    second = tmp_path / "answers.parquet.parts" / "part-000001.parquet"
+    code, told = interrupted(slow, *explain, said=said, when=second.exists)
+    kept = re.fullmatch(r"stopped: the answers to (\d+) rows are kept in (.*); the same command goes on.*", told[-1])
     assert code == STOPPED
-    assert kept is not None, said
+    assert kept is not None, told
     assert int(kept[1]) == 4 * len(list(Path(kept[2]).glob("part-*.parquet"))) >= 8
     assert not target.exists()
 
 
-def test_ctrl_c_ends_a_benchmark_with_whole_lines(tmp_path: Path):
-    def second_run(process: subprocess.Popen[str]) -> None:
-        for line in process.stderr or ():
-            if line.startswith("2 of 2"):
-                return
+def test_ctrl_c_ends_a_benchmark_with_whole_lines(tmp_path: Path, said: Path):
+    def second_run() -> bool:
+        return said.exists() and "\n2 of 2" in said.read_text()
 
     small = ("--rows", 300, "--limit-rows", 2, "--seed", 0, "--seed", 1)
     asked = ("bench", "run", "--data", "adult", "--methods", "fcx-u", *small, "--out", tmp_path / "results")
-    code, said = interrupted(tmp_path, *asked, when=second_run)
+    code, told = interrupted(tmp_path, *asked, said=said, when=second_run)
     assert code == STOPPED
-    assert said == ["stopped: 1 new result kept, and the same command goes on from there"]
+    assert told[-1] == "stopped: 1 new result kept, and the same command goes on from there"
+    assert told[-2].startswith("2 of 2")
     lines = (tmp_path / "results" / "adult.jsonl").read_text().splitlines(keepends=True)
     assert len(lines) == 1
     assert lines[0].endswith("\n")

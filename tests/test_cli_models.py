@@ -6,11 +6,9 @@ import hashlib
 import importlib
 import io
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,6 +31,7 @@ from fcxplain.generator.training import Callback, Training
 from fcxplain.metrics import METRICS
 from fcxplain.progress import Progress
 from fcxplain.settings import read_settings
+from processes import start, wait
 
 OWN = ("--data", "loans.csv", "--label", "approved", "--target", "yes", "--rules", "my.rules", "--as-published")
 QUICK = ("--epochs", "1", "--set", "schedule__steps=5")
@@ -193,13 +192,12 @@ def test_settings_are_read_by_their_types_and_every_mistake_is_told():
 
 def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(shop: Path, tmp_path: Path):
     settings = (*OWN, "--epochs", "15")
-    command = [sys.executable, "-m", "fcxplain", "fit", *settings, "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(command, cwd=shop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = start("fit", *settings, "--out", tmp_path / "killed", folder=shop, said=tmp_path / "said.txt")
     checkpoint = tmp_path / "killed.checkpoint" / "manifest.json"
-    while process.poll() is None and not checkpoint.exists():
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    wait(process, checkpoint.exists)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     again = run("fit", *settings, "--out", tmp_path / "killed", folder=shop)
     assert again.code == 0, again.err
     assert re.search(r"^going on after epoch \d+$", again.err, re.MULTILINE)

@@ -17,7 +17,7 @@ import fcxplain
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "fcxplain"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-HEAVY = ("torch", "sklearn", "pandas", "matplotlib", "scipy", "pyarrow", "jinja2")
+HEAVY = ("torch", "sklearn", "pandas", "matplotlib", "scipy", "pyarrow", "jinja2", "onnxruntime", "matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")
@@ -116,16 +116,20 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def test_a_name_loads_no_library_that_it_does_not_need():
-    tables, graphs, problem, search = loaded_after(
+    tables, classifiers, graphs, problem, search, plots = loaded_after(
         "import fcxplain.schema, fcxplain.rules\nfrom fcxplain import Schema, parse_rules, load_dataset",
+        "import fcxplain.classifier",
         "from fcxplain import CausalGraph, suggest",
         PROBLEM,
         SEARCH,
+        "import fcxplain.plots",
     )
     assert set(tables) == {"pandas", "pyarrow"}
     assert set(graphs) == {"pandas", "pyarrow", "scipy"}
     assert set(problem) == {"pandas", "pyarrow", "scipy", "sklearn"}
     assert set(search) == {"pandas", "pyarrow", "scipy", "sklearn", "jinja2"}
+    assert not {"sklearn", "onnxruntime"} & set(classifiers)
+    assert "matplotlib.pyplot" not in plots
 
 
 def test_rules_and_schemas_are_looked_at_without_torch(tmp_path: Path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 import warnings
 from xml.etree import ElementTree
 
@@ -114,11 +112,6 @@ def test_settings_of_the_user_neither_matter_nor_change(name, tmp_path):
         found = svg(draw(), tmp_path)
         assert dict(matplotlib.rcParams) == before
     assert found == expected
-
-
-def test_pyplot_is_not_even_imported():
-    code = "import sys, fcxplain.plots; print('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize("name", every_picture())

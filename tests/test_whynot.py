@@ -21,7 +21,7 @@ from torch import nn
 
 from commands import run
 from effort import examples
-from fcxplain import FCx, Feature, Schema, Task, load_dataset, read_answers
+from fcxplain import FCx, Feature, Schema, Task, read_answers
 from fcxplain.errors import DataError, RuleError
 from fcxplain.explanation import Explanation, Obstacle, Relaxation, WhyNot, check
 from fcxplain.explanation.page.cards import Deck
@@ -32,7 +32,6 @@ from fcxplain.proof.proof import prove
 from fcxplain.rules import holds
 from fcxplain.search import Search
 from fcxplain.search.why_not import needed, obstacles, why_not, without
-from fcxplain.training_loop import Schedule
 from rule_texts import every_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::fcxplain.errors.FcxWarning")
@@ -478,7 +477,7 @@ CREDIT = Schema(
     (
         Feature("income", "integer", low=0, high=17),
         Feature("debt", "integer", low=0, high=17),
-        Feature("months", "integer", low=0, high=17),
+        Feature("region", "categorical", levels=tuple("abcdefghijklmnopqr")),
         Feature("race", "categorical", levels=("blue", "green"), mutable=False),
         Feature("gender", "categorical", levels=("f", "m"), mutable=False),
     )
@@ -495,11 +494,12 @@ def granted(rows: pd.DataFrame) -> np.ndarray:
 def credit() -> tuple[FCx, pd.DataFrame]:
     """An explainer for a model that can only be asked, and people whom it refuses."""
     rng = np.random.default_rng(0)
-    numbers = {name: rng.integers(0, 18, 300) for name in ("income", "debt", "months")}
-    table = pd.DataFrame(numbers | {"race": rng.choice(["blue", "green"], 300), "gender": rng.choice(["f", "m"], 300)})
+    numbers = {name: rng.integers(0, 18, 300) for name in ("income", "debt")}
+    levels = {f.name: rng.choice(f.levels, 300) for f in CREDIT if f.is_category}
+    table = pd.DataFrame(numbers | levels)
     rules = "income' <= income + 9\ndebt' >= debt - 9"
     task = Task(table, granted, schema=CREDIT, rules=rules, target=1)
-    fcx = FCx(schedule=Schedule(epochs=1, steps=5)).fit(task)
+    fcx = FCx(generator=False, oracle="model").fit(task)
     # Some who would need two rules to give way, some for whom one would do, and some whom only another race would help.
     poor, owing, blue = table["income"] < 5, table["debt"] > 11, table["race"] == "blue"
     some = [table[blue & poor & owing], table[blue & poor & ~owing], table[~blue & ~poor & ~owing]]
@@ -562,7 +562,7 @@ def test_the_page_names_nothing_protected_among_what_stands_in_the_way(refused, 
 
 def test_what_a_row_freezes_for_itself_is_not_named_either(credit):
     fcx, _ = credit
-    one = pd.DataFrame({"income": [8], "debt": [0], "months": [5], "race": ["blue"], "gender": ["m"]}, index=["Ada"])
+    one = pd.DataFrame({"income": [8], "debt": [0], "region": ["e"], "race": ["blue"], "gender": ["m"]}, index=["Ada"])
     own = {"Ada": {"freeze": "income"}}
     told = fcx.explain(one, overrides=own, why_not=True)
     assert told.row_status.tolist() == ["impossible"]
@@ -610,21 +610,24 @@ model = Model()
 def test_the_command_with_why_not_ends_well_and_its_file_can_be_read(tmp_path: Path, monkeypatch):
     (tmp_path / "census_model.py").write_text(MODEL)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    rows = load_dataset("adult", seed=0).test
-    rows = rows[rows["education"] == "School"].iloc[:2].reset_index(drop=True)
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    frozen = '"education,workclass,occupation,marital_status"'
-    (tmp_path / "own.csv").write_text("row,freeze\n" + "".join(f"{i},{frozen}\n" for i in range(2)))
-    model = ("--classifier", "census_model:model")
-    small = ("--rows", 600, "--no-generator", "--set", "oracle=model")
-    fitted = run("fit", "--data", "adult", "--rules", "binary", *model, *small, "--out", "m", folder=tmp_path)
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame({"age": rng.integers(20, 40, 60), "hours": rng.integers(1, 20, 60)})
+    levels = {"education": ["School", "Doctorate"], "race": ["White", "Other"], "gender": ["f", "m"]}
+    table = numbers.assign(**{name: rng.choice(words, 60) for name, words in levels.items()})
+    table.assign(paid=rng.integers(0, 2, 60)).to_csv(tmp_path / "census.csv", index=False)
+    (tmp_path / "my.rules").write_text("age' >= age\nhours' <= hours + 5\n")
+    table[table["education"] == "School"].iloc[:2].to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "own.csv").write_text("row,freeze\n0,education\n1,education\n")
+    model, fixed = ("--classifier", "census_model:model"), ("--immutable", "race", "--immutable", "gender")
+    small = ("--label", "paid", "--target", "1", "--no-generator", "--set", "oracle=model", *fixed)
+    fitted = run(*("fit", "--data", "census.csv", "--rules", "my.rules", *model, *small, "--out", "m"), folder=tmp_path)
     assert fitted.code == 0, fitted.err
-    files = ("--html", "report.html", "--out", "answers.parquet")
-    done = run("explain", "m", "rows.csv", "--overrides", "own.csv", *model, "--why-not", *files, folder=tmp_path)
+    asked = ("explain", "m", "rows.csv", "--overrides", "own.csv", *model)
+    done = run(*asked, "--why-not", "--html", "report.html", "--out", "answers.parquet", folder=tmp_path)
     assert done.code == 0, done.err
     assert "2 impossible" in done.words
     assert not re.search("education|race|gender", done.out.split("2 rows, 0 answers")[0])
     checked = run("verify", "m", "rows.csv", "answers.parquet", *model, folder=tmp_path)
     assert checked.code == 0, checked.err
-    asked = run("explain", "m", "rows.csv", "--overrides", "own.csv", *model, "--why-not-all", folder=tmp_path)
-    assert "education cannot be changed" in asked.words
+    everything = run(*asked, "--why-not-all", folder=tmp_path)
+    assert "education cannot be changed" in everything.words

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
@@ -311,13 +311,22 @@ class CheckedClassifier:
         places = [np.arange(place, place + 1) for place in range(ALONE if self.module is None else len(rows))]
         places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
         try:
-            whole = self.probabilities(rows)
-            seen = max(float(np.abs(self.probabilities(rows.iloc[p]) - whole[p]).max()) for p in places)
+            whole, *parts = self._in_batches(rows, [np.arange(len(rows)), *places])
+            seen = max(float(np.abs(part - whole[p]).max()) for part, p in zip(parts, places, strict=True))
         except ClassifierError:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
         least = (FINEST if seen else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
         return max(MUCH * seen, least * (max(1.0, float(np.abs(whole).max())) if self.regression else 1.0))
+
+    def _in_batches(self, rows: pd.DataFrame, places: list[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+        """Probabilities of legal rows, batch by batch; a model that reads encoded rows gets them encoded once."""
+        in_batches = getattr(self._answer, "in_batches", None)
+        if in_batches is None:
+            return [self.probabilities(rows.iloc[p]) for p in places]
+        self.probabilities(rows)
+        with self._asking(len(rows)), _threads_for(len(rows)):
+            return [self._read(raw, rows.index[p]) for raw, p in zip(in_batches(rows, places), places, strict=True)]
 
     @cached_property
     def unit(self) -> float:
@@ -418,19 +427,26 @@ class CheckedClassifier:
         """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
         spare = -len(frame) % block
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
-        shown = frame.iloc[np.arange(len(frame) + spare).clip(max=len(frame) - 1)].reset_index(drop=True)
+        whole = np.arange(len(frame) + spare).clip(max=len(frame) - 1)
+        shown = frame.iloc[whole].reset_index(drop=True) if spare else frame.copy()
         if self.on_query is not None:
             self.on_query(len(frame))
-        try:
+        with self._asking(len(frame)):
             with _threads_for(len(shown)):
                 raw: Any = (answer or self._answer)(shown)
             is_long = spare and hasattr(raw, "__len__") and len(raw) == len(shown)
             return raw[: len(frame)] if is_long else raw
+
+    @contextmanager
+    def _asking(self, rows: int) -> Iterator[None]:
+        """What the model itself raises becomes an error that names it."""
+        try:
+            yield
         except FcxError:
             raise
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
-            raise ClassifierError(f"{self.name} failed on {len(frame):,} rows. {cause}") from error
+            raise ClassifierError(f"{self.name} failed on {rows:,} rows. {cause}") from error
 
     def _read(self, raw: object, index: pd.Index) -> NDArray[np.float64]:
         if self.regression:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..encoding import TableEncoder
@@ -68,7 +69,18 @@ class TorchReading:
 
     def __call__(self, rows: pd.DataFrame) -> Tensor:
         """Probabilities, or a regressor's output, in double precision."""
-        found = self.outputs(encoded(rows, self.encoder, type(self.model).__name__)).double()
+        return self._read(self.outputs(self._encoded(rows)))
+
+    def in_batches(self, rows: pd.DataFrame, places: Sequence[NDArray[np.int64]]) -> list[Tensor]:
+        """The same for several batches of rows, each shown to the module by itself."""
+        x = self._encoded(rows)
+        return [self._read(self.outputs(x[torch.from_numpy(p)])) for p in places]
+
+    def _encoded(self, rows: pd.DataFrame) -> Tensor:
+        return encoded(rows, self.encoder, type(self.model).__name__)
+
+    def _read(self, outputs: Tensor) -> Tensor:
+        found = outputs.double()
         if self.regression:
             return found
         out = two_columns(found, self.probabilities)

@@ -181,6 +181,8 @@ Reach = Callable[[Task, pd.DataFrame], NDArray[np.bool_]]
 
 # Looser tasks that are tried at most, with one obstacle gone and with several.
 TRIES, TRIES_TOGETHER = 200, 60
+# Where no more legal rows are left to a row, asking about all of them is cheaper than a search in vain.
+FEW = 2_000
 # So many sets of obstacles are told of a row.
 TOLD = 5
 
@@ -315,7 +317,7 @@ class _Inquiry:
         open_rows = np.flatnonzero(~vain)
         if len(open_rows):
             some = rows.iloc[open_rows], wanted[open_rows]
-            vain[open_rows] = prove(looser, *some, limit=0, asks=0, model=self.reading).impossible
+            vain[open_rows] = prove(looser, *some, limit=FEW, asks=0, model=self.reading).impossible
         return vain
 
     def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:
