@@ -428,7 +428,7 @@ class CheckedClassifier:
         spare = -len(frame) % block
         # A copy each time: the model may do to it what it likes, and the rows may be asked again.
         whole = np.arange(len(frame) + spare).clip(max=len(frame) - 1)
-        shown = frame.iloc[whole].reset_index(drop=True) if spare else frame.copy()
+        shown = (frame.iloc[whole] if spare else frame).reset_index(drop=True)
         if self.on_query is not None:
             self.on_query(len(frame))
         with self._asking(len(frame)):

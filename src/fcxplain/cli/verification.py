@@ -29,7 +29,9 @@ def verify(
     rows: Annotated[
         str | None, typer.Argument(help="A CSV or parquet file, a folder or glob of them, or a data set's name.")
     ] = None,
-    answers: Annotated[str | None, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")] = None,
+    answers: Annotated[
+        str | None, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")
+    ] = None,
     folder: Annotated[Path | None, typer.Option("--model", help="The model that a receipt is held against.")] = None,
     overrides: Annotated[
         Path | None,
