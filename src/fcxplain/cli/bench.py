@@ -33,7 +33,7 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. Or memory.",
+        help="tables, training, growth, explaining, streaming, compare, models, budget, quick (all), or memory.",
         autocompletion=console.speeds,
     ),
 ]
@@ -77,7 +77,8 @@ def bench_speed(
     against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
     of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
     about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
-    queried, with and without a generator. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
+    queried, with and without a generator. Quick: one pass against the search. Memory: a fit of one
+    epoch with nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
     """
