@@ -385,11 +385,27 @@ def test_a_regressors_certificate_speaks_in_its_own_units():
     assert {"output", "output_now"} <= set(answer.frame.columns)
 
 
-def test_a_generator_is_left_out_for_ranges_with_a_warning():
-    task = Task(table(), points, schema=schema(), target=">= 700")
-    with pytest.warns(FcxWarning, match="no generator is trained"):
+def test_a_generator_is_left_out_for_ranges_of_each_row_with_a_warning():
+    task = Task(table(), points, schema=schema(), target="+5 %")
+    with pytest.warns(FcxWarning, match="no generator is trained: the search alone answers"):
         explainer = FCx(seed=0).fit(task)
     assert explainer.explain(table(5, seed=3)).counts.keys() <= {"verified", "already"}
+
+
+@pytest.mark.parametrize("target", [">= 655.5", "<= 620", "640..650"])
+def test_a_generator_learns_a_range_and_answers_in_one_pass(target, tmp_path):
+    model = HistGradientBoostingRegressor(max_iter=12, min_samples_leaf=5, random_state=0).fit(table(), points(table()))
+    task = Task(table(), model, schema=schema(), rules=RULES, target=target)
+    explainer, rows = FCx(seed=0).fit(task), table(40, seed=5)
+    assert explainer.model_ is not None
+    quick, searched = (explainer.explain(rows, quick=quick) for quick in (True, False))
+    assert quick.counts == searched.counts
+    low, high = {"<": (-np.inf, 620), ">": (655.5, np.inf), "6": (640, 650)}[target[0]]
+    assert ((low <= model.predict(quick.answers)) & (model.predict(quick.answers) <= high)).all()
+    assert (quick.found_by == "draw").mean() > 0.5
+    explainer.save(tmp_path / "model")
+    again = FCx.load(tmp_path / "model", model).explain(rows, quick=True)
+    pd.testing.assert_frame_equal(again.frame, quick.frame)
 
 
 def test_why_not_knows_ranges():

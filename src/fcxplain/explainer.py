@@ -328,25 +328,25 @@ class FCx(BaseEstimator):
         callbacks = tuple(callbacks)
         self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
         lines = ProgressLines("fit")
-        if self.generator and not task.classes:
-            # Its loss is about classes.
+        trained = self.generator and _can_be_learnt(task)
+        if self.generator and not trained:
             if not self.search:
                 refuse("this task", [Fault("search=False", "leaves nothing to answer by", "Set search=True.")])
-            remedy = "answers come from the search alone, as with FCx(generator=False)"
-            warnings.warn(f"the model answers numbers, so no generator is trained: {remedy}", FcxWarning, stacklevel=2)
-        if not self.generator or not task.classes:
+            reason = f"the range wanted, {task.target}, is another for each row, so no generator is trained"
+            remedy = "the search alone answers, and finds what it always finds; only quick=True needs a generator"
+            warnings.warn(f"{reason}: {remedy}", FcxWarning, stacklevel=2)
+        if not trained:
             if progress:
                 lines.say("looking for causes")
             refuse_frozen(task)
             self._learnt(task, self._graph(task), self._imitated(task))
             return self
-        from .classifier import differentiable
         from .generator.training import TrainingLines
 
         if progress:
             lines.say("looking at whom the model refuses, at its gradients, and for causes")
             callbacks = (*callbacks, TrainingLines(lines))
-        surrogate, graph = differentiable(task.classifier, task, seed=self.seed), self._graph(task)
+        surrogate, graph = self._surrogate(task), self._graph(task)
         imitation = self._imitated(task)
         training = self._training(task, surrogate, graph, validation, callbacks, imitation)
         if checkpoint is not None:
@@ -443,10 +443,15 @@ class FCx(BaseEstimator):
         """
         if not self.generator:
             refuse("this explainer", [_needs_generator("training")])
-        from .classifier import differentiable
+        return self._training(task, self._surrogate(task), self._graph(task), validation, (), self._imitated(task))
 
-        surrogate = differentiable(task.classifier, task, seed=self.seed)
-        return self._training(task, surrogate, self._graph(task), validation, (), self._imitated(task))
+    def _surrogate(self, task: Task) -> Differentiable:
+        """The model with gradients or, of one without classes, whether it answers in the range wanted."""
+        from .classifier import differentiable
+        from .generator.view import shares_met
+
+        reading = None if task.classes else partial(shares_met, task)
+        return differentiable(task.classifier, task, seed=self.seed, reading=reading)
 
     def _training(
         self,
@@ -485,7 +490,7 @@ class FCx(BaseEstimator):
             prefer=self.prefer,
             budget=TAUGHT_BY,
             seed=self.seed,
-            surrogate=surrogate,
+            surrogate=surrogate if task.classes else None,
             graph=graph,
             imitation=imitation,
         )
@@ -846,7 +851,8 @@ class FCx(BaseEstimator):
                 n_draws=options.draws,
                 quick=options.quick,
                 seed=self.seed,
-                surrogate=self.surrogate_,
+                # That of a model without classes knows one range of it, and no more.
+                surrogate=self.surrogate_ if self.task_.classes else None,
                 graph=self.graph_,
                 oracle=self.oracle,
                 imitation=self._imitation,
@@ -1012,6 +1018,11 @@ def _remedy(name: str, known: Iterable[str]) -> str:
     """What a parameter is called that is not known: its new name, or the nearest."""
     part, mark, inner = name.partition("__")
     return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
+
+
+def _can_be_learnt(task: Task) -> bool:
+    """Whether all rows want the same: a range against each row's own output says nothing of a counterfactual alone."""
+    return bool(task.classes) or task.target.change is None
 
 
 def _needs_generator(name: str) -> Fault:

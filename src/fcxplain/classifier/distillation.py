@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,7 +69,13 @@ class Differentiable:
     distilled: bool
 
 
-def differentiable(classifier: Classifier, task: Problem, *, seed: int = 0) -> Differentiable:
+Reading = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""From what a model says of rows, `n x outputs`, to the probabilities of classes that are made of it."""
+
+
+def differentiable(
+    classifier: Classifier, task: Problem, *, seed: int = 0, reading: Reading | None = None
+) -> Differentiable:
     """The classifier's own module, or a surrogate: a network that imitates it.
 
     Parameters
@@ -79,16 +86,18 @@ def differentiable(classifier: Classifier, task: Problem, *, seed: int = 0) -> D
         Whose encoded columns the module is to read; its training rows teach the surrogate.
     seed : int
         The same seed gives the same surrogate.
+    reading : callable, optional
+        What is imitated of a model without classes: from its output to probabilities of two.
 
     Returns
     -------
     Differentiable
         With a warning if a surrogate agrees with the model on fewer than 90 % of held-out rows.
     """
-    own = _own_module(classifier, task.encoder)
+    own = _own_module(classifier, task.encoder) if reading is None else None
     if own is not None:
         return Differentiable(own, 1.0, 0, distilled=False)
-    found = _distilled(classifier, task, seed)
+    found = _distilled(classifier, task, seed, reading or np.asarray)
     if found.agreement < WORRYING_AGREEMENT:
         warnings.warn(
             f"the network that stands in for the classifier agrees with it on only {found.agreement:.1%} of "
@@ -154,14 +163,14 @@ def _logit(probability: float) -> float:
     return math.log(inside / (1 - inside))
 
 
-def _distilled(classifier: Classifier, task: Problem, seed: int) -> Differentiable:
+def _distilled(classifier: Classifier, task: Problem, seed: int, reading: Reading) -> Differentiable:
     encoder, generator = task.encoder, torch.Generator().manual_seed(seed)
     draws = np.random.default_rng(seed)
     real, held = _parts(task.train, draws)
     made = encoder.from_codes(_made_up(encoder, real, draws))
     # Two calls at most, each as large as can be: a model may be slow to start.
-    real_answers = classifier.probabilities(pd.concat([real, held]))
-    made_answers = classifier.probabilities(made)
+    real_answers = reading(classifier.probabilities(pd.concat([real, held])))
+    made_answers = reading(classifier.probabilities(made))
     answers = np.concatenate([real_answers[: len(real)], made_answers])
     y = torch.from_numpy(_targets(answers, classifier.threshold)).to(encoder.dtype_)
     taught = Examples(torch.cat([encoder.encode(real), encoder.encode(made)]), y)

@@ -282,9 +282,11 @@ class CheckedClassifier:
         found = self._decided(rows, BLOCK if self.rounding else 1, final)
         if not self.rounding:
             return found
-        for place in np.flatnonzero(self._gap(found, wanted) <= 2 * self._window):
+        gap = self._gap(found, wanted)
+        near = np.flatnonzero(gap <= 2 * self._window)
+        for place in near:
             found.put(np.array([place]), self._decided(rows.iloc[[place]], 1, final))
-        found.firm[:] = self._gap(found, wanted) > self._window
+        found.firm[:] = (self._gap(found, wanted) if len(near) else gap) > self._window
         return found
 
     def _gap(self, found: Predictions, wanted: Callable[[Predictions], Outcomes] | None) -> NDArray[np.float64]:

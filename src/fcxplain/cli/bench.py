@@ -33,7 +33,7 @@ What = Annotated[
     list[str] | None,
     typer.Option(
         "--what",
-        help="tables, training, growth, explaining, streaming, compare, models, budget; all by default. "
+        help="tables, training, growth, explaining, streaming, compare, models, budget, quick; all by default. "
         "Or large, or memory.",
         autocompletion=console.speeds,
     ),
@@ -80,9 +80,9 @@ def bench_speed(
     against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
     of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
     about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
-    queried, with and without a generator. Large: from files to a folder with one process and with one and two workers
-    of Dask, 100,000 and a million rows, and with --up-to 10000000 as many in one pass. Memory: a fit of one epoch with
-    nothing beside it. CPU seconds of one thread.
+    queried, with and without a generator. Quick: one pass against the search. Large: from files to a folder with one
+    process and with one and two workers of Dask, 100,000 and a million rows, and with --up-to 10000000 as many in one
+    pass. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
     """

@@ -126,7 +126,8 @@ class _Heads:
         drawn = self._decided(gates, levels, values, free, rows)
         if allowed.groups:
             drawn = self._decided(gates, levels, values, self._within(rows, free, drawn, allowed), rows)
-        return Decisions(*(part.reshape(-1, part.shape[2]) for part in vars(drawn).values()))
+        count = scores.shape[0] * scores.shape[1]
+        return Decisions(*(part.reshape(count, part.shape[2]) for part in vars(drawn).values()))
 
     def _free(self, rows: _Rows) -> _Choices:
         """What each draw may become where no rule forbids anything."""

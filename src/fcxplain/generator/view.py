@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from torch import Tensor
 
 from ..causal import CausalGraph
@@ -30,6 +31,8 @@ from .rule_layer import Allowed, Boxes
 from .settings import Hard, NumberUnit
 from .training import TrainingRows
 
+# What a unit of a regressor's output beyond its range, about what outputs differ by, counts for in log-odds.
+SURE = 4.0
 # Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
 MAX_BOXES = 64
 # The most refused rows that a generator learns from which imitates the search: more of them bring it little. And about
@@ -144,7 +147,8 @@ def layout(task: Task) -> Layout:
     mutable = tuple(name not in task.frozen for name in task.schema.names)
     refuse_frozen(task)
     ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
-    return Layout(spans, mutable, len(task.classes), ranges)
+    # Of a model without classes, the range wanted is the first of two.
+    return Layout(spans, mutable, len(task.classes) or 2, ranges)
 
 
 def _range(encoder: TableEncoder, feature: Feature) -> Range:
@@ -199,8 +203,15 @@ def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain) -> Ten
 
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
-    """Classes as places in `task.classes`, `n`."""
-    return torch.from_numpy(task.class_places(wanted))
+    """Classes as places in `task.classes`, `n`; 0 for ranges."""
+    return torch.from_numpy(task.outcomes(wanted).places)
+
+
+def shares_met(task: Task, said: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A model's outputs as probabilities that they are in the range wanted, and that they are not, `n x 2`."""
+    wanted = np.full(len(said), task.target, dtype=object)
+    met = expit(SURE * task.outcomes(wanted).margin(said))
+    return np.stack([met, 1 - met], axis=1)
 
 
 def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:

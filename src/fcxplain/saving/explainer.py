@@ -142,7 +142,8 @@ def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     graph = CausalGraph.from_dict(content["graph"])
     task = restored_task(content["task"], tensors, classifier, graph, any_classifier=any_classifier)
     history, source = History.from_list(content["history"]), dict(content["source"])
-    if params["generator"] is False or not task.classes:
+    # For some models without classes none is trained.
+    if params["generator"] is False or (not task.classes and content["stand_in"] is None):
         return Fitted(params, task, graph, None, None, history, source)
     from .networks import restored_model, restored_surrogate
 

@@ -95,7 +95,7 @@ def restored_surrogate(content: Any, tensors: Mapping[str, NDArray[Any]], task: 
         return differentiable(task.classifier, task)
     module = rebuilt(content["layers"], tensors, "stand_in").to(task.encoder.dtype_)
     answers = module(task.encoder.encode(task.train.iloc[:2]))
-    if answers.shape[1] != len(task.classes):
+    if answers.shape[1] != (len(task.classes) or 2):
         raise FormatError("the classifier's surrogate answers other classes than the task's")
     return Differentiable(module, float(content["agreement"]), int(content["rows"]), bool(content["distilled"]))
 
