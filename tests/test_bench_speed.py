@@ -16,6 +16,7 @@ from fcxplain.benchmark.discovery import measure_discovery, synthetic
 from fcxplain.benchmark.speed import dice, models
 from fcxplain.benchmark.speed.dice import DicePackage, installed
 from fcxplain.benchmark.speed.explaining import JOBS, bare_draw, explaining_growth, explaining_speed
+from fcxplain.benchmark.speed.large import LargeRun
 from fcxplain.benchmark.speed.models import BOOSTING, LOGISTIC, BudgetPoint, ModelSpeed, budget_curves, models_speed
 from fcxplain.benchmark.speed.passes import OnePass
 from fcxplain.benchmark.speed.speed import EPOCHS, FILES, Speed, jobs, measured
@@ -201,6 +202,16 @@ def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
     speed.draw(tmp_path / "rows.svg")
     drawn = (tmp_path / "rows.svg").read_text(encoding="utf-8")
     assert all(words in drawn for words in (EPOCHS, FILES, "1,000", "10,000", "CPU microseconds a row"))
+
+
+def test_runs_past_one_process_are_held_against_one_process():
+    runs = LargeRun(101_000, False, 0, 30.0, 5.0, 35.0, 6 * 10**8), LargeRun(101_000, False, 2, 40.0, 12.5, 20.0, 10**9)
+    (head, *lines) = Speed(this_machine(), large=runs).tables()["large"]
+    told = [dict(zip(head, line, strict=True)) for line in lines]
+    assert [line["way"] for line in told] == ["one process", "Dask, 2 workers"]
+    assert [line["microseconds a row"] for line in told] == ["250.0", "275.0"]
+    assert (told[1]["times one process"], told[1]["times in all"]) == ("1.10", "1.33")
+    assert (jobs(["large"], 10**5), jobs(["large"], 10**7)) == (4, 10)
 
 
 def test_a_speed_without_sizes_cannot_be_drawn(tmp_path: Path):

@@ -392,4 +392,11 @@ def test_answers_of_other_options_are_never_overwritten_unasked(folder: Path, tm
         with pytest.raises(DataError, match=r"holds parts of another run.*pass overwrite=True"):
             fcx.explain_file(folder / "rows", tmp_path / "answers", **ASKED | other)
     assert content(done.path) == content(folder / "plain")
+    others = {"part-of-it.txt": "mine", ".hidden": "mine too"}
+    for name, text in others.items():
+        (done.path / name).write_text(text)
+    with pytest.raises(DataError, match=r"is not a folder of ours \('part-of-it.txt'\)"):
+        fcx.explain_file(folder / "rows", tmp_path / "answers", overwrite=True, budget=10, chunk=20)
+    (done.path / "part-of-it.txt").unlink()
     assert fcx.explain_file(folder / "rows", tmp_path / "answers", overwrite=True, budget=10, chunk=20).rows == 60
+    assert (done.path / ".hidden").read_text() == "mine too"

@@ -387,7 +387,10 @@ def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
     """So many rows of parquet files, each as likely as any other, drawn by the seed and called by their numbers."""
     places = table_files(source)
     if text := [place.name for place in places if not place.name.lower().endswith((".parquet", ".pq"))]:
-        problem, remedy = f"has files that are no parquet ({some(text)})", "Convert them, or name one file."
+        problem, remedy = (
+            f"is a folder or glob with files that are no parquet ({some(text)})",
+            "Convert them, or name one file.",
+        )
         raise DataError("", [Fault(str(source), problem, remedy)])
     with reading_parquet(str(source)):
         counts = [pa.parquet.read_metadata(p.path, filesystem=p.system).num_rows for p in places]

@@ -25,8 +25,8 @@ from ..explanation import Effort, Explanation, read_answers
 from ..explanation.files.digest import DIGEST, Digest, checked_key
 from ..explanation.files.folder import (
     FOLDER_FORMAT,
-    MANIFEST,
     answer_files,
+    is_ours,
     is_part,
     part_name,
     read_manifest,
@@ -286,14 +286,17 @@ class PartFolder:
 
     def _enter(self, *, overwrite: bool) -> None:
         """Look at what an earlier run has left; what a killed run was writing when it ended goes, and all, if asked."""
-        content = self.place.content()
-        foreign = [p.name for p in content if not (p.name.startswith(".") or is_part(p.name) or p.name == MANIFEST)]
+        foreign = [p.name for p in self.place.content() if not (p.name.startswith(".") or is_ours(p.name))]
         if not self.place.is_folder or foreign:
             problem = f"is not a folder of ours ({some(foreign or ['a file'])})"
             raise DataError("", [Fault(str(self.place), problem, "Move it away, or choose another name.")])
-        for file in content:
+        for file in self._own():
             if overwrite or file.name.startswith("."):
                 file.remove()
+
+    def _own(self) -> list[Place]:
+        """What is ours in the folder: parts, the manifest, and what was being written when a run was killed."""
+        return [place for place in self.place.content() if is_ours(place.name)]
 
     def take_over(self, partitions: Sequence[Partition]) -> None:
         """Find the parts that an earlier run of the same kind has made; those of other rows are thrown away."""
@@ -395,9 +398,10 @@ class PartFolder:
     def remove(self) -> None:
         """Remove the folder with all that is ours in it."""
         with _writing(self.place):
-            for file in self.place.content():
+            for file in self._own():
                 file.remove()
-            self.place.remove()
+            if not self.place.content():
+                self.place.remove()
 
 
 def folder_of(target: str | Path) -> Place:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from ...errors import Fault, FormatError
 from ...storage import Place
 from .digest import stored_digest
 
-MANIFEST, PART, ENDING = "manifest.json", "part-", ".parquet"
+MANIFEST = "manifest.json"
+_OURS = re.compile(r"part-\d{6,}\.parquet|manifest\.json")
 # Raise it whenever a reader of the number before would misread a manifest.
 FOLDER_FORMAT = 1
 ITSELF = "the manifest"
@@ -23,12 +25,17 @@ ITSELF = "the manifest"
 
 def part_name(number: int) -> str:
     """What a part is called."""
-    return f"{PART}{number:06d}{ENDING}"
+    return f"part-{number:06d}.parquet"
 
 
 def is_part(name: str) -> bool:
     """Whether a file is called as a part is."""
-    return name.startswith(PART) and name.endswith(ENDING)
+    return name != MANIFEST and _OURS.fullmatch(name) is not None
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file is called as a part or the manifest is, or as either while it is being written."""
+    return _OURS.fullmatch(name) is not None or (name.startswith(".") and _OURS.match(name, 1) is not None)
 
 
 def is_answer_folder(path: str | Path) -> bool:
