@@ -526,6 +526,16 @@ def test_tables_with_and_without_rules_stand_apart(tmp_path: Path):
     assert "| cem | 2.0 |" in without
 
 
+def test_a_method_below_the_papers_row_for_it_is_told_with_how_much(tmp_path: Path):
+    figures = {"validity_authors": 60.0, "feasibility_unary_soft": 30.0}
+    page = report([line(job=Job("adult", "revise", "unary"), figures=figures)], tmp_path)["methods.md"]
+    assert "revise" in page.split("below the paper's row")[0]
+    lags = page.split("## Methods below the paper's row for them")[1].split("##")[0]
+    assert lags.strip() == "In none of these tables."  # the paper has 54.07 and 7.28
+    page = report([line(job=Job("adult", "vcnet", "unary"), figures=figures)], tmp_path / "b")["methods.md"]
+    assert "adult, unary rules: vcnet, validity 60.00 % where the paper has 100.00 %, 40.00 less" in page
+
+
 def test_every_method_is_tuned_with_the_same_number_of_tries_on_validation_rows():
     jobs = plan_tuning(["adult"], tries=4)
     assert {name: len({j.point for j in jobs if j.method == name}) for name in SPACES} == dict.fromkeys(SPACES, 4)

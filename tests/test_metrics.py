@@ -173,6 +173,24 @@ def test_the_authors_convention_is_what_the_hand_computes(task, name):
     assert found.values[name] == pytest.approx(BY_THE_AUTHORS[name], abs=1e-9)
 
 
+def test_a_number_that_a_raw_output_leaves_alone_has_not_changed():
+    fine = Schema((Feature("gpa", "continuous", low=0, high=4), *PEOPLE.features[2:]))
+    train = pd.DataFrame({"gpa": [0.1, 2.7, 3.3] * 16, "job": TRAIN["job"], "sex": TRAIN["sex"]})
+    own = Task(
+        train,
+        lambda rows: likely(rows["job"] == "smith"),
+        schema=fine,
+        rules="gpa' >= gpa",
+        target="yes",
+        classes=("no", "yes"),
+    )
+    rows = train.iloc[:3].assign(job="clerk")
+    raw = own.encoder.encode(rows).double().numpy()
+    answer = answered(own, rows, rows.assign(job="smith"), [0, 1, 2], raw=raw, soft_valid=np.ones(3, dtype=bool))
+    found = evaluate(answer, convention="authors", metrics=["feasibility", "sparsity", "continuous_proximity"])
+    assert list(found.values.values()) == [100.0, 0.0, 0.0]
+
+
 def test_the_authors_lof_is_scikit_learns_on_soft_columns_and_an_outlier_is_where_it_says_so(task):
     rng = np.random.default_rng(0)
     raw = np.hstack([rng.random((40, 2)), rng.dirichlet(np.ones(3), 40), np.tile([1.0, 0.0], (40, 1))])

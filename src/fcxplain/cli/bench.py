@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -204,6 +206,17 @@ Retry = Annotated[bool, typer.Option("--retry", help="Do failed runs again.")]
 RESULTS = Path("benchmarks/results")
 
 
+# Figures are to be the same on every machine, and training carries on how a processor rounds.
+SAME_ROUNDING = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+
+
+def _round_alike() -> None:
+    """Have torch round as on any other machine; what the environment says already stays, and so does a loaded torch."""
+    if "torch" not in sys.modules:
+        for name, value in SAME_ROUNDING.items():
+            os.environ.setdefault(name, value)
+
+
 @bench_app.command("run")
 def bench_run(
     data: DataSets = None,
@@ -226,6 +239,7 @@ def bench_run(
 
     Example: fcxplain bench run --data adult,law --methods all --seed 0 --seed 1 --limit-rows 500
     """
+    _round_alike()
     from ..benchmark.plan import METHODS, OURS, plan
     from ..benchmark.results import read_results
     from ..benchmark.tuning import tuned_settings
@@ -267,6 +281,7 @@ def bench_tune(
 
     Example: fcxplain bench tune --data adult --methods fcegan,vcnet,fcx-u --tries 20
     """
+    _round_alike()
     from ..benchmark.results import read_results
     from ..benchmark.tuning import SPACES, best_tries, plan_tuning
 
@@ -307,6 +322,7 @@ def bench_check(
 
     Example: fcxplain bench check --data adult --runs 5
     """
+    _round_alike()
     from ..benchmark.check import check
     from ..benchmark.results import read_results
 
@@ -347,6 +363,7 @@ def bench_ablation(
 
     Example: fcxplain bench ablation --study components --data adult --seed 0
     """
+    _round_alike()
     from ..benchmark.studies import STUDIES, plan_studies
 
     jobs = plan_studies(

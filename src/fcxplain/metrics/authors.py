@@ -48,12 +48,15 @@ class RawOutputs:
 def raw_outputs(answer: Explanation) -> RawOutputs | None:
     """The raw outputs, legal rows where a method makes no others; None where they were left in a file."""
     which, task = first(answer), answer.task
-    before = task.schema.natural(answer.before.iloc[which])
+    now = answer.before.iloc[which]
     if answer.raw is not None and answer.soft_valid is not None:
         raw = answer.raw[which]
+        # By way of the encoder too, so that what was left alone is the same to the last digit.
+        before = _unrounded(task, encoded(task, task.encoder.filled(task.schema.natural(now))))
         return RawOutputs(before, _unrounded(task, raw), raw, answer.soft_valid[which])
     if answer.soft_valid is not None:
         return None
+    before = task.schema.natural(now)
     after, valid = natural_answers(answer, which), answer.checks.valid & answer.checks.in_domain
     return RawOutputs(before, after, _encoded(task, after, valid[which]), valid[which])
 
