@@ -91,6 +91,7 @@ class CEILS(BaseMethod):
     | topic | the original (Crupi et al. 2021 and its public code) | here |
     |---|---|---|
     | constraints | `immutable`, `higher`, `lower`: bounds of U at the row's own U | rules on one feature alone bound its U as they bound the feature; a level that they exclude may not rise |
+    | graph | given by experts | the task's, or discovered; there only what is fixed or bounded causes what rules bound |
     | other rules | none | none, unless `every_rule` |
     | prototype | the nearest training row of another class, found in U, `theta` = 100 | the nearest of 2,000 that have the class wanted; taken as an implicit step, which any `theta` leaves stable |
     | search | handed to a library, which bisects the weight of the class wanted; 500 steps at 0.001 | that weight falls at every step where a row has the class and rises where it has not; 300 steps at 0.02 |
