@@ -207,12 +207,10 @@ Chunk = Annotated[
 BestEffort = Annotated[
     bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
 ]
-Strict = Annotated[
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse all rows if one cannot be read.")]
+AllVerified = Annotated[
     bool,
-    typer.Option(
-        "--strict",
-        help="Refuse all rows if one cannot be read; end with code 1 unless each that needs one has a verified answer.",
-    ),
+    typer.Option("--all-verified", help="End with code 1 unless each row that needs an answer has a verified one."),
 ]
 
 
@@ -240,6 +238,7 @@ def explain(
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     strict: Strict = False,
+    all_verified: AllVerified = False,
     as_json: Json = False,
 ) -> None:
     """Say for each row what could change for the model to give the answer wanted.
@@ -270,7 +269,7 @@ def explain(
     if output is not None and html is None and not skip_missing and _is_parquet(rows) and _is_parquet(str(output)):
         named = index_in(columns_of(Path(rows)), source, index)
         found = _streamed(fcx, Path(rows), output, asked | {"index": named, "chunk": chunk, "key": secret})
-        return _finish(found, fcx, as_json, strict=strict)
+        return _finish(found, fcx, as_json, all_verified=all_verified)
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     with working("loading the rows"):
@@ -282,7 +281,7 @@ def explain(
         print_json(answer.to_dict() if output is None else _counted(answer, output))
     else:
         print_answers(answer, output, html, asked_why=bool(why))
-    return _end(answer.counts, strict=strict)
+    return _end(answer.counts, all_verified=all_verified)
 
 
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
@@ -373,7 +372,7 @@ def kept_so_far(fcx: FCx, output: Path, chunk: int | None) -> str:
     return f"nothing is kept yet, since answers are kept {size} at a time; fewer with --chunk"
 
 
-def _finish(found: Streamed, fcx: FCx, as_json: bool, *, strict: bool) -> None:
+def _finish(found: Streamed, fcx: FCx, as_json: bool, *, all_verified: bool) -> None:
     if as_json:
         told = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
         print_json(told | {"out": str(found.path)})
@@ -381,11 +380,11 @@ def _finish(found: Streamed, fcx: FCx, as_json: bool, *, strict: bool) -> None:
         out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s:", highlight=False)
         print_counts(dict(found.counts), found.notes, without_answer_in(found, fcx.task_))
         written(found.path)
-    _end(dict(found.counts), strict=strict)
+    _end(dict(found.counts), all_verified=all_verified)
 
 
-def _end(counts: dict[str, int], *, strict: bool) -> None:
-    if strict and set(counts) - {"verified", "already"}:
+def _end(counts: dict[str, int], *, all_verified: bool) -> None:
+    if all_verified and set(counts) - {"verified", "already"}:
         raise typer.Exit(1)
 
 
