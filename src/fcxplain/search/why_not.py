@@ -23,7 +23,7 @@ from ..proof.proof import prove
 from ..proof.reading import ModelReading
 from ..rules import Rule, holds, in_words, notation, parse_rules
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
-from ..schema import Feature, Schema
+from ..schema import Feature, Schema, dates
 from ..schema.feature import plain
 from ..task import Task
 
@@ -78,10 +78,11 @@ class Loosened:
             name, feature = notation.name(obstacle.name, schema), task.schema[obstacle.name]
             owner = obstacle if obstacle in every else None
             if obstacle.kind == "bound" and obstacle.side is not None:
-                limit = _widened(feature, obstacle.side)
-                schema = schema.replace(obstacle.name, **{obstacle.side: limit}, guessed=feature.guessed)
+                wider = _widened(feature, obstacle.side)
+                schema = schema.replace(obstacle.name, **{obstacle.side: wider}, guessed=feature.guessed)
                 if feature.name not in task.frozen or feature.name in freezes:
-                    bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {obstacle.limit!r}"
+                    limit = dates.iso(obstacle.limit) if feature.kind == "date" else repr(obstacle.limit)
+                    bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {limit}"
                     # What a row has may stay, whatever was guessed.
                     is_free = obstacle.side in feature.guessed or feature.missing in ("kept", "may_be_filled")
                     texts.append(f"{bound} or {name}' == {name}" if is_free else bound)
@@ -111,9 +112,9 @@ def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataF
     if obstacle.kind == "rule":
         rule = next(r for r in task.rules if r.text == obstacle.name)
         return ~holds(rule, before, after)
-    values = after[obstacle.name].to_numpy()
     if obstacle.kind == "freeze":
-        return np.asarray(values != before[obstacle.name].to_numpy(), dtype=bool)
+        return np.asarray(after[obstacle.name].to_numpy() != before[obstacle.name].to_numpy(), dtype=bool)
+    values = task.schema.natural(after, [obstacle.name])[obstacle.name]
     beyond = values < obstacle.limit if obstacle.side == "low" else values > obstacle.limit
     return np.asarray(beyond, dtype=bool)
 
