@@ -81,7 +81,9 @@ class Loosened:
                 wider = _widened(feature, obstacle.side)
                 schema = schema.replace(obstacle.name, **{obstacle.side: wider}, guessed=feature.guessed)
                 if feature.name not in task.frozen or feature.name in freezes:
-                    limit = dates.iso(obstacle.limit) if feature.kind == "date" else repr(obstacle.limit)
+                    limit = repr(obstacle.limit)
+                    if feature.kind == "date" and obstacle.limit is not None:
+                        limit = dates.iso(obstacle.limit)
                     bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {limit}"
                     # What a row has may stay, whatever was guessed.
                     is_free = obstacle.side in feature.guessed or feature.missing in ("kept", "may_be_filled")
