@@ -123,7 +123,7 @@ def test_without_a_generator_a_model_is_fitted_explained_and_verified(shop: Path
         run("fit", *OWN[:-1], "--no-generator", "--out", folder, "--overwrite", "--json", folder=shop).out
     )
     assert told["generator"] is False
-    done = run("explain", folder, "loans.csv", "--out", answers, "--strict", folder=shop)
+    done = run("explain", folder, "loans.csv", "--out", answers, "--all-verified", folder=shop)
     assert done.code == 0, done.err
     assert run("verify", folder, "loans.csv", answers, folder=shop).code == 0
     assert "success" in run("evaluate", folder, "--limit", 5, "--metrics", "success", folder=shop).out
@@ -373,12 +373,12 @@ def test_answers_are_written_in_every_format(shop: Path, tmp_path: Path, ending:
         assert json.loads(path.read_text()) == json.loads(expected.to_json())
 
 
-def test_strict_ends_with_1_where_a_row_has_no_verified_answer(shop: Path, tmp_path: Path):
+def test_with_all_verified_a_row_without_a_verified_answer_ends_with_1(shop: Path, tmp_path: Path):
     status = FCx.load(shop / "model").explain(loans()).status
     assert set(status) == {"verified", "best_effort", "already"}
     loans()[(status != "best_effort").to_numpy()].to_csv(tmp_path / "good.csv", index=False)
-    assert run("explain", "model", tmp_path / "good.csv", "--strict", folder=shop).code == 0
-    assert run("explain", "model", "loans.csv", "--strict", folder=shop).code == 1
+    assert run("explain", "model", tmp_path / "good.csv", "--all-verified", folder=shop).code == 0
+    assert run("explain", "model", "loans.csv", "--all-verified", folder=shop).code == 1
     assert run("explain", "model", "loans.csv", folder=shop).code == 0
 
 
@@ -418,9 +418,9 @@ def test_with_strict_rows_that_do_not_fit_are_refused_with_every_fault(shop: Pat
         assert "Traceback" not in done.err
 
 
-def test_with_strict_a_row_that_the_model_refuses_ends_with_1(shop: Path, tmp_path: Path):
+def test_with_all_verified_a_row_that_the_model_refuses_ends_with_1(shop: Path, tmp_path: Path):
     loans().head(2).assign(job=["cook", "pirate"]).to_csv(tmp_path / "rows.csv", index=False)
-    done = run("explain", "model", tmp_path / "rows.csv", "--strict", folder=shop)
+    done = run("explain", "model", tmp_path / "rows.csv", "--all-verified", folder=shop)
     assert (done.code, "unreadable" in done.out) == (1, True)
 
 

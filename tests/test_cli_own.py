@@ -132,6 +132,21 @@ def test_another_outcome_can_be_asked_for_when_rows_are_explained(desk: Path, tm
     assert (wrong.code, "target 'gold': is not one of the classes" in wrong.words) == (2, True)
 
 
+def test_a_regressor_is_fitted_to_a_label_of_numbers_and_explained(desk: Path, tmp_path: Path):
+    points = credit().assign(points=lambda table: table["income"] * 1.5 - table["debt"] + np.arange(len(table)) / 1000)
+    points.drop(columns=["decision", "city"]).to_csv(tmp_path / "points.csv", index=False)
+    (tmp_path / "points_model.py").write_text("def model(rows):\n    return rows['income'] * 1.5 - rows['debt']\n")
+    own = ("--classifier", "points_model:model")
+    fit = ("fit", "--data", "points.csv", "--label", "points", "--id", "customer", "--no-generator", "--out", "m", *own)
+    done = run(*fit, "--target", ">= 60", folder=tmp_path)
+    assert (done.code, "label points: numbers from" in done.words) == (0, True), done.err
+    done = run("explain", "m", "points.csv", *own, "--target", "<= 0", "--out", "a.csv", folder=tmp_path)
+    assert done.code == 0, done.err
+    found = pd.read_csv(tmp_path / "a.csv").query("status == 'verified'")
+    assert len(found) > 50
+    assert (found["income"] * 1.5 - found["debt"] <= 0).all()
+
+
 def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp_path: Path):
     grades = credit().assign(grade=lambda table: np.resize(["low", "middle", "high"], len(table)))
     grades.to_csv(tmp_path / "grades.csv", index=False)

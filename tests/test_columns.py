@@ -17,6 +17,7 @@ from fcxplain.datasets import read_table
 from fcxplain.errors import FcxWarning, RuleError, SchemaError
 from fcxplain.explanation.files.loading import read_answers
 from fcxplain.rules import holds, in_words, parse
+from fcxplain.schema import natural_column
 
 FIRST = 17_000  # 2016-07-18
 ROWS = 120
@@ -89,6 +90,23 @@ def test_dates_before_1900_are_dates() -> None:
         assert natural["start"].tolist() == [day(text) for text in column]
         assert schema.table(natural, dtypes={"start": given.dtype})["start"].tolist() == given.tolist()
         assert Schema.from_toml(schema.to_toml()) == schema
+
+
+def test_what_stands_in_the_way_is_found_beside_dates() -> None:
+    _, task, _ = asked(COLUMNS["seconds"])
+    narrow = Task(task.train, Seeing(), target="yes", classes=("no", "yes"), rules="start' <= start + 1\nsize' == size")
+    rows = narrow.train[narrow.refused(narrow.train)].head(2)
+    found = FCx(generator=False, oracle="model").fit(narrow).explain(rows, why_not=True)
+    assert found.counts == {"impossible": 2}
+    assert all("start must not increase by more than 1" in words for words in found.why_not)
+
+
+def test_a_date_with_the_midnight_that_databases_write_is_that_date() -> None:
+    start = Schema.infer(pd.DataFrame({"start": pd.date_range("2026-01-01", periods=9)}))["start"]
+    given = pd.Series(["2026-01-03 00:00:00", "2026-01-04T00:00", "2026-01-05 00:00:00.000"])
+    assert natural_column(start, given).tolist() == natural_column(start, pd.to_datetime(given.str[:10])).tolist()
+    with pytest.raises(SchemaError, match="2026-01-03 08:30:00"):
+        natural_column(start, pd.Series(["2026-01-03 08:30:00"]))
 
 
 def test_a_date_that_nanoseconds_cannot_hold_is_kept_in_seconds() -> None:

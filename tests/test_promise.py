@@ -37,6 +37,14 @@ def test_no_claim_is_wrong(number):
     assert done.rows
 
 
+@pytest.mark.parametrize("number", [-6, -9])
+def test_no_claim_is_wrong_about_gaps_or_numbers(number):
+    """A regressor with values outside of guessed bounds, and boosting with gaps of which some are not allowed."""
+    done = attempt(5, number)
+    assert [str(finding) for finding in done.findings[:5]] == []
+    assert {-6: "verified", -9: "unreadable"}[number] in done.claims
+
+
 def test_every_kind_of_model_is_tried():
     assert {kind for number in TRIED for kind in attempt(SEED, number).kinds} == set(KINDS)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from effort import examples
+from fcxplain import FCx, Task
 from fcxplain.errors import RuleError
 from fcxplain.region.knapsack import Knapsack, cheapest
 from fcxplain.region.program import Program
@@ -231,3 +234,63 @@ def test_of_equally_near_rows_the_one_with_fewest_changes_is_taken() -> None:
     row = {n: np.array([40.0]) for n in NAMES}
     found = Repairer(parse_rules("a' + b' + c' + d' <= 130", schema), schema).nearest(row, row)
     assert sorted(v[0] for v in found.natural.values()) == [10, 40, 40, 40]
+
+
+# Gaps
+
+
+GAPPY = ("a' + b' <= c", "a' + b' <= c'", "a' + b' + c' == 9", "a' + b' <= 3\nb' + c' <= 3", "a' - b' >= 2 or c' == c")
+
+
+def ways_with_gaps(schema: Schema, row: dict[str, float], rule: str) -> Natural:
+    """All that a row may become under a rule: a gap stays, or is filled where it may be."""
+    choices = []
+    for f in schema:
+        legal = f.at(np.arange(f.top + 1)).tolist()
+        gap = np.isnan(row[f.name])
+        choices.append([row[f.name], *(legal if f.missing == "may_be_filled" else [])] if gap else legal)
+    every = {f.name: c for f, c in zip(schema, np.array(list(itertools.product(*choices))).T, strict=True)}
+    now = {n: np.full(len(every["a"]), v) for n, v in row.items()}
+    keeps = np.logical_and.reduce([holds(r, now, every) for r in parse_rules(rule, schema)])
+    return {n: v[keeps] for n, v in every.items()}
+
+
+@pytest.mark.parametrize("rule", GAPPY)
+@pytest.mark.parametrize("policy", ["kept", "may_be_filled"])
+def test_rows_with_gaps_in_a_sum_are_repaired_as_by_brute_force(rule, policy):
+    schema = Schema(tuple(Feature(n, "integer", low=0, high=5, missing=policy) for n in "abc"))
+    random, rows = np.random.default_rng(0), 60
+    before = {n: np.where(random.random(rows) < 0.3, np.nan, random.integers(0, 6, rows)) for n in "abc"}
+    # What is wanted leaves gaps as they are, or fills some.
+    drawn = {n: random.integers(0, 6, rows).astype(float) for n in "abc"}
+    free = {n: ~np.isnan(v) | ((policy == "may_be_filled") & (random.random(rows) < 0.5)) for n, v in before.items()}
+    wanted = {n: np.where(free[n], drawn[n], np.nan) for n in "abc"}
+    found = Repairer(parse_rules(rule, schema), schema).nearest(before, wanted)
+    for i in range(rows):
+        ways = ways_with_gaps(schema, {n: float(v[i]) for n, v in before.items()}, rule)
+        apart = [np.abs(v - wanted[n][i]) / 5 for n, v in ways.items()]
+        one_gap = [np.isnan(v) != np.isnan(wanted[n][i]) for n, v in ways.items()]
+        cost = sum(np.where(g, 1.0, np.nan_to_num(d)) for g, d in zip(one_gap, apart, strict=True))
+        if len(cost):
+            assert found.found[i] or found.undecided[i], (i, before, wanted)
+            assert not found.found[i] or found.cost[i] == pytest.approx(cost.min(), abs=1e-6)
+        else:
+            assert not found.found[i]
+    assert not found.undecided.any() or "\n" in rule
+
+
+@pytest.mark.parametrize("policy", ["kept", "may_be_filled"])
+def test_answers_under_a_sum_with_gaps_are_those_of_brute_force(policy):
+    schema = Schema(tuple(Feature(n, "integer", low=0, high=3, missing=policy) for n in "abc"))
+    random = np.random.default_rng(1)
+    table = pd.DataFrame({n: random.integers(0, 4, 300).astype(float) for n in "abc"})
+    table = table.mask(random.random(table.shape) < 0.2)
+    model = HistGradientBoostingClassifier(max_iter=8, min_samples_leaf=5, random_state=0)
+    model.fit(table, (table.fillna(1.4) @ [2.0, 1.0, -1.0]) > 3.5)
+    task = Task(table, model, schema=schema, rules="a' + b' <= c' + 2", target=True)
+    answer = FCx(generator=False).fit(task).explain(rows := table.head(60))
+    for i, status in enumerate(answer.row_status.tolist()):
+        ways = pd.DataFrame(ways_with_gaps(schema, rows.iloc[i].to_dict(), "a' + b' <= c' + 2"))
+        possible = len(ways) > 0 and model.predict(ways).any()
+        already = model.predict(rows.iloc[[i]])[0]
+        assert status == ("already" if already else "verified" if possible else "impossible"), (i, rows.iloc[i])

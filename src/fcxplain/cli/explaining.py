@@ -227,12 +227,10 @@ Chunk = Annotated[
 BestEffort = Annotated[
     bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
 ]
-Strict = Annotated[
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse all rows if one cannot be read.")]
+AllVerified = Annotated[
     bool,
-    typer.Option(
-        "--strict",
-        help="Refuse all rows if one cannot be read; end with code 1 unless each that needs one has a verified answer.",
-    ),
+    typer.Option("--all-verified", help="End with code 1 unless each row that needs an answer has a verified one."),
 ]
 
 
@@ -266,6 +264,7 @@ def explain(
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     strict: Strict = False,
+    all_verified: AllVerified = False,
     as_json: Json = False,
 ) -> None:
     """Say for each row what could change for the model to give the answer wanted.
@@ -304,7 +303,7 @@ def explain(
         found = _streamed(fcx, rows, str(output), asked | how | spread)
         if html is not None:
             found.explanation(fcx.task_).to_html(html, group=group)
-        return _finish(found, fcx, html, as_json, strict=strict)
+        return _finish(found, fcx, html, as_json, all_verified=all_verified)
     if chunk is not None:
         note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
     if any(given is not None for given in spread.values()):
@@ -323,7 +322,7 @@ def explain(
         print_answers(answer, file, html, asked_why=bool(why))
         if letters is not None:
             out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
-    return _end(answer.counts, strict=strict)
+    return _end(answer.counts, all_verified=all_verified)
 
 
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
@@ -448,7 +447,7 @@ def kept_so_far(fcx: FCx, output: str | Path, chunk: int | None) -> str:
     return f"nothing is kept yet, since answers are kept {size} at a time; fewer with --chunk"
 
 
-def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, strict: bool) -> None:
+def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, all_verified: bool) -> None:
     if as_json:
         told = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
         print_json(told | {"failed": dict(found.failed), "out": str(found.path)})
@@ -462,11 +461,11 @@ def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, stri
         written(found.path, html)
     if found.failed:
         raise typer.Exit(1)
-    _end(dict(found.counts), strict=strict)
+    _end(dict(found.counts), all_verified=all_verified)
 
 
-def _end(counts: dict[str, int], *, strict: bool) -> None:
-    if strict and set(counts) - {"verified", "already"}:
+def _end(counts: dict[str, int], *, all_verified: bool) -> None:
+    if all_verified and set(counts) - {"verified", "already"}:
         raise typer.Exit(1)
 
 

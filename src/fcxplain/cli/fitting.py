@@ -260,9 +260,11 @@ def _own_classifier(name: str, classes: list[str] | None) -> Any:
 def _loaded(source: Source, own: Any, target: Any, ignore: list[str], immutable: list[str]) -> Dataset:
     """The table in its parts."""
     from ..classifier.labels import checked_target
+    from ..outcome import read_range
 
     # The classes of a model of one's own may be called otherwise than those of the label.
     wanted = target if own is None and isinstance(target, str) and "," not in target else None
+    wanted = target if read_range(target) is not None else wanted
     with working(f"loading {source.data}") as work:
         loaded = source.load(target=wanted, ignore=ignore, immutable=immutable, on_progress=work.tell)
     if own is None:

@@ -83,13 +83,17 @@ def show_likely(found: Sequence[Suggestion], console: Console) -> None:
 
 def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[Rule], kept: Path | None) -> None:
     """All that was guessed of a table, and the ways to correct it."""
+    from ..datasets.base import MAX_CLASSES
     from ..datasets.delimited import was_a_warning
 
     where = "guessed" if source.schema is None else f"from {short(source.schema)}"
     name = escape(Path(source.data).name)
     _say(f"[bold]{name}[/]: {len(data):,} rows, {len(data.schema):,} features ({escape(where)})")
     show_features(data.schema, rules)
-    classes = ", ".join(f"{name} ({count:,})" for name, count in data.class_counts.items())
+    counts = data.class_counts
+    classes = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+    if len(counts) > MAX_CLASSES:
+        classes = f"numbers from {min(counts)} to {max(counts)}"
     wanted = "the other one for each row" if target is None else str(target)
     _say(f"label {escape(data.label)}: {escape(classes)}; wanted: {escape(wanted)}")
     if source.index is not None:

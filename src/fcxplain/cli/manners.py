@@ -25,7 +25,7 @@ from typer.models import OptionInfo
 from ..errors import FcxError, FcxWarning
 from .console import alarm, err, visible
 
-# Ends of a command beside 0 (done), 1 (not everything is as wished; see --strict) and 2 (bad input).
+# Ends of a command beside 0 (done), 1 (not everything is as wished; see --all-verified) and 2 (bad input).
 FAULT_OF_OURS, STOPPED = 70, 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]

@@ -17,6 +17,8 @@ from ..schema.feature import plain
 # Validation and test each get this share of every class.
 HELD_OUT = 0.1
 # The fewest rows of a class of which one goes to validation and one to test.
+# More classes than this are a number to predict, not a decision.
+MAX_CLASSES = 50
 MIN_ROWS = 5
 
 
@@ -79,8 +81,11 @@ def too_few(rows: int) -> DataError:
 
 def _members(label: pd.Series) -> list[NDArray[np.int64]]:
     """The positions of each class's rows."""
-    values = label.to_numpy()
-    return [np.flatnonzero(np.asarray(values == c, dtype=bool)) for c in classes(label)]
+    values, found = label.to_numpy(), classes(label)
+    if len(found) > MAX_CLASSES:
+        # A number, and not a class.
+        return [np.arange(len(values))]
+    return [np.flatnonzero(np.asarray(values == c, dtype=bool)) for c in found]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_error, some
+from ..outcome import read_range
 from ..schema import Feature, Level, Schema, level_named
+from ..schema.column import is_numeric
 from ..schema.roles import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
 from ..storage import Place, is_address, is_several, table_files
@@ -31,8 +33,6 @@ from .base import Dataset
 from .delimited import MISSING, DelimitedFile, Marks, marks_in, without_missing
 from .numerals import Notation, NumberColumn
 
-# More classes than this are a number to predict, not a decision.
-MAX_CLASSES = 50
 # Rows at a time while it is told how numbers are written.
 BLOCK_ROWS = 100_000
 # Rows that are drawn from a folder of files where nobody says how many.
@@ -165,10 +165,12 @@ def load_table(
     table, sure = called_by(reading.table, index, own, str(path)), named(immutable)
     table = without_ignored(table, named(ignore), sure if own is None else own.names, label, str(path))
     table, left_out = without_identifiers(table, label, sure) if own is None else (table, ())
-    table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own, gaps=gaps)
+    numbers = read_range(target) is not None
+    table, notes, dropped = _cleaned(path, replace(reading, table=table), label, own, gaps=gaps, numbers=numbers)
+    numbers &= is_numeric(table[label])
     if dropped:
         warnings.warn(" ".join(dropped), FcxWarning, stacklevel=2)
-    wanted = None if target is None else _class(target, label, base.classes(table[label]))
+    wanted = target if target is None or numbers else _class(target, label, base.classes(table[label]))
     if own is None:
         known = Schema.infer(table, label=label, immutable=sure)
     else:
@@ -483,7 +485,7 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
 
 
 def _cleaned(
-    path: str | Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool
+    path: str | Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool, numbers: bool
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Rows with a label and without missing values, notes on columns, and notes on the rows that are dropped."""
     table, notes = reading.table, list[str]()
@@ -495,7 +497,8 @@ def _cleaned(
         table = table.drop(columns=spare)
         notes += [f"Left out columns that are not in the schema: {some(spare)}."] if spare else []
     table, dropped = without_missing(path, table, label, reading.marks, gaps=gaps)
-    _check_classes(label, table[label])
+    if not numbers or not is_numeric(table[label]):
+        _check_classes(label, table[label])
     return table, notes, dropped
 
 
@@ -506,9 +509,10 @@ def _check_classes(label: str, column: pd.Series) -> None:
     if len(found) == 1:
         problem = f"has one class only, {found[0]!r}, in {len(column):,} rows"
         raise DataError("", [Fault(f"label {label!r}", problem, "Two are needed.")])
-    if len(found) > MAX_CLASSES:
+    if len(found) > base.MAX_CLASSES:
         problem = f"has {len(found):,} different values, e.g. {some(found, 3)}"
         remedy = "A label holds classes; turn a number into them first, e.g. above or below a limit."
+        remedy += " For a regressor of your own, name a range as the target: '>= 700'."
         raise DataError("", [Fault(f"label {label!r}", problem, remedy)])
 
 

@@ -7,7 +7,7 @@ once, and sums in a box where that can be told; only the rows that are left go t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
@@ -21,7 +21,7 @@ from ..rules.check import Bools, truth
 from ..rules.nodes import And, Atom, Formula, Ref, refs_of
 from ..rules.rule import Rule
 from ..schema import Feature, Natural, Schema, natural_column
-from .boxes import BatchBoxes, Box, BoxSearch, Floats, Nearest, number_distance
+from .boxes import BatchBoxes, Box, BoxSearch, Floats, Interval, Nearest, number_distance
 from .groups import Disjunct, Group, frozen_names, grouped
 from .knapsack import SAME
 from .linear import BoxRows, slide
@@ -31,6 +31,8 @@ from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 CHUNK = 16_384
 # Sums that share values are kept one after the other: so many in every order, and how often all of them in turn.
 FEW_SUMS, ROUNDS = 3, 8
+# How much cheaper it is to move the value that fills a gap than any other: it costs the same, whatever it is.
+ALIKE = 1e9
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,10 @@ class Repairer:
             left &= ~found
         if seconds <= 0:
             return Nearest(natural, cost, found), left
-        for row in np.flatnonzero(left):
+        # A program knows no gaps.
+        gaps = np.logical_or.reduce([self.schema[n].is_missing(search.before[n]) for n in group.names])
+        undecided = left & gaps
+        for row in np.flatnonzero(left & ~gaps):
             solution = self._solve_row(
                 group, search, int(row), [float(b[row]) for b in bounds], best.cost[row], seconds
             )
@@ -188,14 +193,75 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     kept = start.found & truth(formula, search.before, {**search.after, **start.natural})
     nearest = Nearest(start.natural, np.where(kept, start.cost, np.inf), kept)
     names = {ref.name for ref in refs_of(formula)} | set(start.natural)
-    # A sum with a missing value is undecided, whatever the others are.
-    whole = ~np.logical_or.reduce([search.limits.schema[n].is_missing(search.before[n]) for n in names])
-    bound, rows = np.full(search.rows, np.inf), np.flatnonzero(start.found & ~kept & whole)
-    if len(rows):
-        box_rows = BoxRows.of(search, box, names, rows)
-        point, least = _keeping_all(formula, box.way.wide, box_rows, start.take(rows), exact)
+    asked, bound = start.found & ~kept, np.full(search.rows, np.inf)
+    gaps = _Gaps.of(search, box)
+    # Nothing keeps a sum with a gap that stays, and of a formula that is no more than its atoms that is all there is.
+    if isinstance(formula, And) and formula.items == box.way.atoms:
+        asked &= ~gaps.stay
+    bound[asked & ~gaps.tried] = start.cost[asked & ~gaps.tried]
+    for filled, rows in gaps.alike(asked & gaps.tried):
+        box_rows, begin = BoxRows.of(search, box, names, rows), start.take(rows)
+        for feature in filled:
+            box_rows, begin = _filled(box_rows, begin, feature)
+        if filled:
+            # What fills the gaps may be enough.
+            enough = _truth(formula, box_rows, begin)
+            nearest = nearest.put(rows, replace(begin, found=begin.found & enough))
+            rows, box_rows, begin = rows[~enough], box_rows.take(~enough), begin.take(~enough)
+        point, least = _keeping_all(formula, box.way.wide, box_rows, begin, exact)
         nearest, bound[rows] = nearest.put(rows, point), np.where(least < point.cost * (1 - SAME), least, np.inf)
     return nearest, bound
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaps:
+    """Missing values in the sums of a box: `stay` where one cannot be filled, `tried` where all others are numbers."""
+
+    features: list[Feature]
+    how: NDArray[np.int64]
+    """For each row and feature: no gap, one to be filled near to what is wanted, or with anything."""
+    stay: Bools
+    tried: Bools
+
+    @classmethod
+    def of(cls, search: BoxSearch, box: Box) -> _Gaps:
+        features = list({f.name: f for atom in box.way.wide for f in atom.primed}.values())
+        missing = [f.is_missing(search.before[f.name]) for f in features]
+        stay, tried = np.zeros(search.rows, dtype=bool), np.ones(search.rows, dtype=bool)
+        for ref in (ref for atom in box.way.wide for ref in refs_of(atom) if not ref.primed):
+            stay |= ref.feature.is_missing(search.before[ref.name])
+        how = np.zeros((search.rows, len(features)), dtype=np.int64)
+        for i, (f, gap) in enumerate(zip(features, missing, strict=True)):
+            stay |= gap & ~f.may_give_way(search.before[f.name])
+            tried &= ~gap | (f.is_number and box.intervals[f.name].low <= box.intervals[f.name].high)
+            how[:, i] = gap * (1 + f.is_missing(search.after[f.name]))
+        return cls(features, how, stay, tried & ~stay)
+
+    def alike(self, which: Bools) -> Iterator[tuple[list[Feature], NDArray[np.int64]]]:
+        """Some rows, with the features to be filled, so that in all of them these are filled in one way."""
+        rows = np.flatnonzero(which)
+        if not self.how.any():
+            yield from [([], rows)] * bool(len(rows))
+            return
+        ways, place = np.unique(self.how[rows], axis=0, return_inverse=True)
+        for i, way in enumerate(ways):
+            yield [f for f, gap in zip(self.features, way, strict=True) if gap], rows[place.reshape(-1) == i]
+
+
+def _filled(box: BoxRows, start: Nearest, feature: Feature) -> tuple[BoxRows, Nearest]:
+    """Rows in which a gap must be filled: with the value wanted, or with any, which all cost the same."""
+    name, limits, wanted = feature.name, box.intervals[feature.name], box.after[feature.name]
+    any_will_do = bool(np.isnan(wanted).any())
+    code = np.clip(feature.codes(np.nan_to_num(wanted)), limits.low, limits.high)
+    value = feature.at(code)
+    cost = start.cost - number_distance(start.natural[name], wanted, box.units[name])
+    cost = cost + number_distance(value, wanted, box.units[name])
+    intervals = {**box.intervals, name: Interval(limits.low, limits.high, np.zeros(len(cost), dtype=bool))}
+    units = {**box.units, name: box.units[name] * (ALIKE if any_will_do else 1.0)}
+    after = {**box.after, name: value if any_will_do else wanted}
+    return BoxRows(box.before, after, units, intervals), replace(
+        start, natural={**start.natural, name: value}, cost=cost
+    )
 
 
 def _keeping_all(
@@ -251,7 +317,7 @@ def _one_by_one(formula: Formula, atoms: Sequence[Atom], box: BoxRows, start: Ne
     cost = start.cost + sum(
         (np.abs(v - box.after[n]) - np.abs(start.natural[n] - box.after[n])) / box.units[n]
         for n, v in natural.items()
-        if n in box.intervals
+        if n in box.intervals and any(n == f.name for atom in atoms for f in atom.primed)
     )
     return Nearest(natural, np.where(found, cost, np.inf), found)
 

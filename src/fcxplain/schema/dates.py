@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from .definition import is_missing
 
 ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# What databases and pandas put behind a date that is a moment to them.
+MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")
 # What Python's own dates and four digits of a year can say.
 FIRST, LAST = (int(np.datetime64(text, "D").astype(np.int64)) for text in ("0001-01-01", "9999-12-31"))
 DEFAULT = np.dtype("datetime64[s]")
@@ -28,9 +30,10 @@ def day_of(value: Any) -> float:
     if is_missing(value):
         return np.nan
     if isinstance(value, str):
-        if not ISO.fullmatch(value.strip()):
+        text = MIDNIGHT.sub("", value.strip())
+        if not ISO.fullmatch(text):
             raise ValueError(f"{value!r} is no date such as 2026-12-31")
-        return float(np.datetime64(datetime.date.fromisoformat(value.strip()), "D").astype(np.int64))
+        return float(np.datetime64(datetime.date.fromisoformat(text), "D").astype(np.int64))
     if isinstance(value, datetime.datetime):
         return float(_days(np.asarray([value.replace(tzinfo=None)], dtype="datetime64[us]"))[0])
     if isinstance(value, datetime.date | np.datetime64):
@@ -61,7 +64,8 @@ def is_iso_text(column: pd.Series) -> bool:
         _ = [day_of(text) for text in present.unique()]
     except ValueError:
         return False
-    return True
+    # A model that was trained on text sees dates as they are written here.
+    return not any(MIDNIGHT.search(str(text)) for text in present.unique())
 
 
 def days_in(column: pd.Series) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from ..proof.proof import prove
 from ..proof.reading import ModelReading
 from ..rules import Rule, holds, in_words, notation, parse_rules
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
-from ..schema import Feature, Schema
+from ..schema import Feature, Schema, dates
 from ..schema.feature import plain
 from ..task import Task
 
@@ -78,8 +78,8 @@ class Loosened:
             name, feature = notation.name(obstacle.name, schema), task.schema[obstacle.name]
             owner = obstacle if obstacle in every else None
             if obstacle.kind == "bound" and obstacle.side is not None:
-                limit = _widened(feature, obstacle.side)
-                schema = schema.replace(obstacle.name, **{obstacle.side: limit}, guessed=feature.guessed)
+                wider = _widened(feature, obstacle.side)
+                schema = schema.replace(obstacle.name, **{obstacle.side: wider}, guessed=feature.guessed)
                 if feature.name not in task.frozen or feature.name in freezes:
                     written = feature.text(obstacle.limit) if feature.kind == "date" else repr(obstacle.limit)
                     bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {written}"
