@@ -13,6 +13,8 @@ from hypothesis import settings
 from effort import PATIENT
 
 torch.set_num_threads(1)
+# Nothing that imports make is garbage: it is not looked for until all tests are collected.
+gc.disable()
 
 # With HYPOTHESIS_PROFILE=thorough many more examples are tried.
 settings.register_profile("suite", max_examples=15, **PATIENT)
@@ -24,3 +26,5 @@ def pytest_collection_finish() -> None:
     """What all the imports made is there to stay: it need not be looked through with every collection of garbage."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()

@@ -822,20 +822,14 @@ class TestTraining:
         assert (classifier.module is not None) == (kind in ("paper", "mlp"))
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_the_same_seed_gives_the_same_model_and_the_global_state_is_not_touched(self, kind):
-        one = trained(kind)
+    def test_the_same_seed_gives_the_same_model_told_of_epochs_or_not_and_no_global_state_is_touched(self, kind):
+        one, seen = trained(kind), list[Progress]()
         before = torch.random.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-        two = train_classifier(data(), kind=kind, seed=0)
+        two = train_classifier(data(), kind=kind, seed=0, on_progress=seen.append)
         assert np.array_equal(one.probabilities(people()), two.probabilities(people()))
         assert torch.equal(torch.random.get_rng_state(), before[0])
         assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
         assert random.getstate() == before[2]
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_epochs_of_networks_are_told_and_change_nothing(self, kind):
-        seen: list[Progress] = []
-        told = train_classifier(data(), kind=kind, seed=0, on_progress=seen.append)
-        assert np.array_equal(told.probabilities(people()), trained(kind).probabilities(people()))
         assert [event.done for event in seen] == list(range(1, len(seen) + 1))
         if kind in ("paper", "mlp"):
             (most,) = {event.total for event in seen}
@@ -856,12 +850,11 @@ class TestTraining:
         model = trained("paper").module
         assert [(m.in_features, m.out_features) for m in model] == [(5, 10), (10, 2)]
 
-    @pytest.mark.parametrize("validation", [None, table(0)])
-    def test_without_validation_rows_a_part_of_the_training_rows_is_taken(self, validation):
-        parts = Data(table(), validation, table(200, 2))
-        one, two = (train_classifier(parts, kind="mlp") for _ in range(2))
+    def test_without_validation_rows_a_part_of_the_training_rows_is_taken(self):
+        test = table(200, 2)
+        one, two = (train_classifier(Data(table(), validation, test), kind="mlp") for validation in (None, table(0)))
         assert np.array_equal(one.probabilities(people()), two.probabilities(people()))
-        assert score(one, parts.test, "loan").accuracy > 0.85
+        assert score(one, test, "loan").accuracy > 0.85
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_handful_of_rows_is_enough_to_train(self, kind):

@@ -313,22 +313,21 @@ class CheckedClassifier:
         places = [np.arange(place, place + 1) for place in range(ALONE if self.module is None else len(rows))]
         places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
         try:
-            whole, *parts = self._in_batches(rows, [np.arange(len(rows)), *places])
-            seen = max(float(np.abs(part - whole[p]).max()) for part, p in zip(parts, places, strict=True))
+            whole = self.probabilities(rows)
+            seen = float(np.abs(self._in_batches(rows, places) - whole[np.concatenate(places)]).max())
         except ClassifierError:
             return ASSUMED
         # A network sums in another order sooner or later, even where a few rows do not show it.
         least = (FINEST if seen else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
         return max(MUCH * seen, least * (max(1.0, float(np.abs(whole).max())) if self.regression else 1.0))
 
-    def _in_batches(self, rows: pd.DataFrame, places: list[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
-        """Probabilities of legal rows, batch by batch; a model that reads encoded rows gets them encoded once."""
+    def _in_batches(self, rows: pd.DataFrame, places: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+        """Probabilities of legal rows, batch after batch; a model that reads encoded rows gets them encoded once."""
         in_batches = getattr(self._answer, "in_batches", None)
         if in_batches is None:
-            return [self.probabilities(rows.iloc[p]) for p in places]
-        self.probabilities(rows)
+            return np.concatenate([self.probabilities(rows.iloc[p]) for p in places])
         with self._asking(len(rows)), _threads_for(len(rows)):
-            return [self._read(raw, rows.index[p]) for raw, p in zip(in_batches(rows, places), places, strict=True)]
+            return self._read(in_batches(rows, places), rows.index[np.concatenate(places)])
 
     @cached_property
     def unit(self) -> float:

@@ -47,7 +47,8 @@ def parts_as_trained(
     A fraction off the grid of a column of whole numbers makes that column one of floats; those beside it stay whole.
     """
     dtypes = {} if encoder is None else encoder.dtypes_
-    mixed = [n for n in schema.numbers if is_integer_dtype(dtypes.get(n)) and is_float_dtype(frame[n].dtype)]
+    given = dict(zip(frame.columns, frame.dtypes.tolist(), strict=True))
+    mixed = [n for n in schema.numbers if is_integer_dtype(dtypes.get(n)) and is_float_dtype(given[n])]
     if not mixed:
         return [(np.arange(len(frame)), frame)]
     whole = np.stack([_is_whole(frame[n], dtypes[n]) for n in mixed], axis=1)

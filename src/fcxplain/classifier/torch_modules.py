@@ -71,10 +71,10 @@ class TorchReading:
         """Probabilities, or a regressor's output, in double precision."""
         return self._read(self.outputs(self._encoded(rows)))
 
-    def in_batches(self, rows: pd.DataFrame, places: Sequence[NDArray[np.int64]]) -> list[Tensor]:
-        """The same for several batches of rows, each shown to the module by itself."""
+    def in_batches(self, rows: pd.DataFrame, places: Sequence[NDArray[np.int64]]) -> Tensor:
+        """The same for several batches of rows, one after the other, each shown to the module by itself."""
         x = self._encoded(rows)
-        return [self._read(self.outputs(x[torch.from_numpy(p)])) for p in places]
+        return torch.cat([self._read(self.outputs(x[torch.from_numpy(p)])) for p in places])
 
     def _encoded(self, rows: pd.DataFrame) -> Tensor:
         return encoded(rows, self.encoder, type(self.model).__name__)

@@ -171,7 +171,7 @@ def _codes(codes: Any) -> Bools:
 def _by_code(x: Any, categories: list[list[Any] | None]) -> Any:
     """A table whose columns of categories are codes: by place in what the model knows of each, -1 for others."""
     if not isinstance(x, pd.DataFrame):
-        return _dense(x, np.nan)
+        return dense(x, np.nan)
     columns = [
         column if known is None else pd.Series(pd.Index(known).get_indexer(pd.Index(column)), index=x.index)
         for (_, column), known in zip(x.items(), categories, strict=True)
@@ -191,7 +191,7 @@ def _two_columns(raw: Any) -> Floats:
     return np.column_stack([np.zeros(len(raw)), raw]) if raw.ndim == 1 else raw
 
 
-def _dense(x: Any, absent: float = 0.0) -> Any:
+def dense(x: Any, absent: float = 0.0) -> Any:
     """An array of what may be sparse."""
     if not hasattr(x, "tocoo"):
         return np.asarray(x)
@@ -201,7 +201,7 @@ def _dense(x: Any, absent: float = 0.0) -> Any:
 
 
 def _singles(x: Any) -> Floats:
-    return np.asarray(_dense(x).astype(np.float32), dtype=np.float64)
+    return np.asarray(dense(x).astype(np.float32), dtype=np.float64)
 
 
 def _histogram(model: Any) -> Read:
@@ -410,7 +410,7 @@ def _lightgbm_columns(x: Any, categories: list[list[Any]]) -> Floats:
     kinds = list(x.dtypes) if isinstance(x, pd.DataFrame) else []
     left = iter(categories)
     own = [next(left) if isinstance(kind, pd.CategoricalDtype) else None for kind in kinds]
-    full = np.asarray(_by_code(x, own) if kinds else _dense(x), dtype=np.float64)
+    full = np.asarray(_by_code(x, own) if kinds else dense(x), dtype=np.float64)
     if np.isnan(full).any():
         raise ValueError("LightGBM has several ways with missing values, which are not known")
     return full

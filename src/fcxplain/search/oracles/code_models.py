@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...classifier.estimators import Asking
 from ...classifier.imitation import ImitatingTrees
 from ...classifier.protocol import CheckedClassifier, Classifier
-from ...classifier.reading.ensembles import Read, read, reader_of, refuse_replaced
+from ...classifier.reading.ensembles import Read, dense, read, reader_of, refuse_replaced
 from ...classifier.reading.layers import Layers, is_layered, read_layers
 from ...classifier.reading.pipeline import ColumnValues, column_values, final_step
 from ...classifier.reading.trees import UNREADABLE
@@ -142,7 +142,9 @@ class _Reader:
         if reader_of(last) is not None:
             return self._trees(read(last), given)
         layers = read_layers(last)
-        return None if layers is None else LayerCodes(self.space, layers, lambda rows: _matrix(given(rows)))
+        if layers is None:
+            return None
+        return LayerCodes(self.space, layers, lambda rows: dense(given(rows)).astype(np.float64))
 
     def _trees(self, known: Read, given: Callable[[pd.DataFrame], Any]) -> CodeModel:
         trees, probe = joined_trees(known.trees), given(self.space.task.legal_rows(PROBES, seed=0))
@@ -167,10 +169,6 @@ class _Reader:
                 return None
             made.append((own, part.calibrators, hasattr(part.estimator, "decision_function")))
         return CalibratedCodes(made)
-
-
-def _matrix(x: Any) -> Floats:
-    return np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
 
 
 def _grids(space: SearchSpace) -> dict[str, NDArray[Any]]:
