@@ -23,7 +23,7 @@ from ..proof.proof import prove
 from ..proof.reading import ModelReading
 from ..rules import Rule, holds, in_words, notation, parse_rules
 from ..rules.nodes import MIRRORED, And, Compare, Formula, Ref, frozen_by
-from ..schema import Feature, Schema, dates
+from ..schema import Feature, Schema
 from ..schema.feature import plain
 from ..task import Task
 
