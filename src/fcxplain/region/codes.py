@@ -77,7 +77,7 @@ class LevelSide:
 
     def within(self, way: int, other: int) -> Bools:
         """Whether another way allows all that one does, row by row."""
-        return ~(self.levels[:, way] & ~self.levels[:, other]).any(axis=1)
+        return np.asarray(~(self.levels[:, way] & ~self.levels[:, other]).any(axis=1))
 
     def take(self, ways: Sequence[int]) -> LevelSide:
         """Some of the ways."""
