@@ -97,9 +97,9 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_the_commands_that_we_document():
     assert {" ".join(words) for words in COMMANDS} == {
-        *("demo", "datasets", "schema", "fit", "explain", "verify", "evaluate", "graph"),
-        *("rules check", "rules suggest"),
-        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs")),
+        *("demo", "datasets", "schema", "fit", "explain", "verify", "serve", "evaluate", "graph"),
+        *("rules check", "rules suggest", "store list", "store show", "store delete"),
+        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs", "serve")),
     }
 
 

@@ -554,8 +554,8 @@ def test_values_are_written_for_people(feature, value, text):
         (Feature("dose", "continuous", low=0, high=1, decimals=1), 0.1, 0.3, "+0.2"),
         (loans.SCHEMA["degree"], "none", "college", "2 levels up"),
         (loans.SCHEMA["degree"], "college", "school", "one level down"),
-        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "a", "b", "one level up"),
-        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "b", "c", "on the same level"),
+        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "a", "b", "higher"),
+        (Feature("grade", "ordinal", levels=("a", "b", "c"), ranks=(0, 5, 5)), "b", "c", "same rank"),
         (loans.SCHEMA["job"], "clerk", "cook", ""),
         (AGE, 41, None, ""),
     ],
@@ -602,7 +602,8 @@ def test_levels_stand_over_their_bars_and_rare_ones_share_the_last():
     spread = LevelSpread(Feature("x", "categorical", levels=levels), np.repeat(np.arange(40), counts))
     assert len(spread.bars) == BARS
     assert spread.at("level 0") == spread.at("level 1") == round((BARS - 0.5) / BARS, 3)
-    assert spread.at("level 39") == round((BARS - 1.5) / BARS, 3)
+    assert spread.at("level 39") == round(0.5 / BARS, 3)
+    assert spread.bars[:-1] == sorted(spread.bars[:-1], reverse=True)
     assert spread.at("unknown") is None
     assert spread.words("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
     assert [spread.named(f"level {i}") for i in (39, 0)] == ["level 39", "level 0 and others"]

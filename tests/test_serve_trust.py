@@ -10,12 +10,16 @@ import time
 import httpx
 import pytest
 
+from commands import run
+
 pytest.importorskip("fastapi")
+from fastapi.testclient import TestClient
 
 from fcxplain.errors import DataError
-from fcxplain.service.answers import Unanswered, Worker
-from fcxplain.service.app import ServeSettings
+from fcxplain.service.answers import Engine, Unanswered, Worker
+from fcxplain.service.app import ServeSettings, application
 from fcxplain.service.receipts import Signer, is_signed, read_receipt
+from fcxplain.service.service import Service
 from fcxplain.service.sessions import Sessions
 from fcxplain.service.store import Store, StoreFault
 from fcxplain.service.trust import Gate, Limits, Pace, Refused, Token
@@ -294,3 +298,33 @@ def test_another_file_is_no_store(tmp_path):
     other.commit()
     with pytest.raises(DataError, match="cannot be used as a store"):
         Store(tmp_path / "b.db")
+
+
+# The command line and the token's page
+
+
+def test_without_the_extra_a_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    told = run("serve", "model", folder=tmp_path)
+    assert told.code == 2
+    assert "pip install 'fcxplain[serve]'" in told.words
+
+
+def test_a_server_for_others_without_a_token_does_not_start(tmp_path):
+    told = run("serve", "model", "--host", "0.0.0.0", folder=tmp_path)
+    assert told.code == 2
+    assert "needs a token" in told.words
+
+
+def test_the_token_is_exchanged_for_a_session(tmp_path):
+    gate = application(ServeSettings("model", token=SECRET))
+    engine = Engine("model")
+    engine.about = {"model": {"name": "a model"}, "rules": [], "classes": ["no", "yes"]}
+    gate.app.state.service = Service(engine, gate.sessions, Limits(), tmp_path, None, gate.token)
+    client = TestClient(gate, base_url="http://127.0.0.1:8000", follow_redirects=False)
+    assert client.get("/").headers["location"] == "/enter"
+    assert client.post("/enter", data={"token": "a wrong one"}).status_code == 403
+    time.sleep(Token.FIRST + 0.02)
+    entered = client.post("/enter", data={"token": SECRET})
+    assert "HttpOnly; SameSite=Strict" in entered.headers["set-cookie"]
+    assert "Who is it about?" in client.get("/").text

@@ -160,7 +160,8 @@ def test_every_single_obstacle_that_would_do_is_named():
     told = asked(a_task(score, "age' >= age\nschool' <= school", target=1), person())
     assert names(told) == [["school' <= school"], ["age' >= age"]]
     assert told.words == (
-        "Blocked, but would work without any one of these: (1) school must not increase; (2) age must not decrease. "
+        "Blocked, but would work without any one of these: (1) school must not increase (it would take "
+        "school much); (2) age must not decrease (it would take age 3 years). "
         "In the first case, the way would be: school none -> much."
     )
     assert told.relaxation.gone[0].name == "school' <= school"

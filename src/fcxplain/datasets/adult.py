@@ -123,7 +123,7 @@ DEGREES = {
     "Doctorate": "doctorate",
 }
 
-# What a person could be asked to do within five years. The ranks below make each step of education one rank.
+# What a person could be asked to do within five years. For these rules, each level of education is a rank of its own.
 ACTIONABLE = """\
 # Nobody grows younger, and nobody waits longer than five years.
 age' >= age
@@ -131,12 +131,9 @@ age' <= age + 5
 # Degrees come one after the other, and each takes its years.
 education' >= education
 education' > education => age' >= age + 2
-education' > education + 1 => age' >= age + 4
-education' > education + 2 => age' >= age + 6
-education' > education + 3 => age' >= age + 8
-education' == Assoc and education != Assoc => age' >= age + 2
-education' == "Prof-school" and education != "Prof-school" => age' >= age + 3
-education' == Doctorate and education != Doctorate => age' >= age + 4
+education' > education + 1 => age' >= age + 3
+education' > education + 2 => age' >= age + 4
+education' > education + 3 => age' >= age + 6
 # Hours within reason: at most 50 a week unless it is more already, and at most ten more or fewer.
 hours_per_week' <= 50 or hours_per_week' <= hours_per_week
 abs(hours_per_week' - hours_per_week) <= 10
@@ -147,16 +144,7 @@ workclass' == workclass or workclass' != "Other/Unknown"
 occupation' == occupation or occupation' != "Other/Unknown"
 occupation' == Professional and occupation != Professional => education' >= Bachelors
 """
-ACTIONABLE_RANKS = {
-    "School": 0,
-    "HS-grad": 1,
-    "Some-college": 2,
-    "Assoc": 2,
-    "Bachelors": 3,
-    "Masters": 4,
-    "Prof-school": 4,
-    "Doctorate": 5,
-}
+ACTIONABLE_RANKS = tuple(range(len(RANKS)))
 
 SCHEMA = Schema(
     (
@@ -241,7 +229,7 @@ PUBLISHED = {
 }
 
 RULES = {**AGE_AND_EDUCATION, "actionable": ACTIONABLE}
-RULE_RANKS = {"actionable": {"education": tuple(ACTIONABLE_RANKS.values())}}
+RULE_RANKS = {"actionable": {"education": ACTIONABLE_RANKS}}
 
 ADULT = DatasetSpec(
     name="adult",

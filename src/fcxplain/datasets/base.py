@@ -243,7 +243,7 @@ class Dataset:
         >>> from fcxplain import load_dataset
         >>> data = load_dataset("adult", rows=500).under("actionable")
         >>> data.schema["education"].ranks
-        (0, 1, 2, 2, 3, 4, 4, 5)
+        (0, 1, 2, 3, 4, 5, 6, 7)
         """
         return replace(self, schema=with_ranks(self.schema, self.ranks.get(rules or "", {})))
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -47,7 +47,7 @@ class Obstacle:
 
     `name` is the rule's text or the feature's name. Where a single limit is meant (a bound, or a rule such as
     `hours' <= 60`), `feature`, `side` and `limit` say which. What is fixed is no matter of advice: `can_give_way`
-    is False.
+    is False. `takes` says in words what it would take: what the features it speaks of would have to become.
     """
 
     kind: Kind
@@ -56,6 +56,7 @@ class Obstacle:
     feature: str = ""
     side: Side | None = None
     limit: float | None = None
+    takes: str = field(default="", compare=False)
 
     @property
     def can_give_way(self) -> bool:
@@ -205,7 +206,7 @@ class WhyNot:
 
 def _fields(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """What a dataclass takes; `to_dict` says more, for readers who have only that."""
-    return {field.name: data[field.name] for field in fields(cls) if field.name in data}
+    return {f.name: data[f.name] for f in fields(cls) if f.name in data}
 
 
 Sets = tuple[tuple[Obstacle, ...], ...]
@@ -263,8 +264,13 @@ def _title(sets: Sets, shared: tuple[Obstacle, ...], proved: bool) -> str:
 
 def _things(sets: Sets, shared: tuple[Obstacle, ...]) -> tuple[str, ...]:
     if len(sets) == 1:
+        # What these take is what the way out says.
         return tuple(obstacle.words for obstacle in sets[0])
-    return tuple(" and ".join(o.words for o in together if o not in shared) for together in sets)
+    return tuple(" and ".join(_with_takes(o) for o in together if o not in shared) for together in sets)
+
+
+def _with_takes(obstacle: Obstacle) -> str:
+    return f"{obstacle.words} (it would take {obstacle.takes})" if obstacle.takes else obstacle.words
 
 
 def _unless(gone: tuple[Obstacle, ...], sets: Sets) -> str:

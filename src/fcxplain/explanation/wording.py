@@ -119,8 +119,9 @@ def _levels_apart(feature: Feature, now: Any, then: Any) -> str:
         return ""
     steps = sorted(set(feature.ranks))
     moved = steps.index(feature.ranks[known[then]]) - steps.index(feature.ranks[known[now]])
-    if not moved:
-        return "on the same level"
+    if len(steps) < len(feature.levels):
+        # Levels that share a rank lie beside each other in a picture: counting ranks would not fit it.
+        return "higher" if moved > 0 else "lower" if moved < 0 else "same rank"
     far = "one level" if abs(moved) == 1 else f"{abs(moved)} levels"
     return f"{far} {'up' if moved > 0 else 'down'}"
 

@@ -194,10 +194,10 @@ def _draw_number(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.float64
     edges = _bar_edges(float(feature.step or 1), groups)
     for values, look in zip(groups, GROUPS.values(), strict=True):
         heights = np.bincount(np.searchsorted(edges[1:-1], values, side="right"), minlength=len(edges) - 1)
-        ax.stairs(heights / max(1, heights.max()), edges, fill=True, **look)
-    ax.set_ylim(0, 1.08)
-    ax.set_yticks([])
-    ax.set_ylabel("relative frequency", fontsize=7.5)
+        ax.stairs(100 * heights / max(1, heights.sum()), edges, fill=True, **look)
+    ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+    ax.set_ylabel("per cent", fontsize=7.5)
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=feature.is_whole))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(feature, value)))
 
@@ -218,16 +218,14 @@ def _bar_edges(step: float, groups: Sequence[NDArray[np.float64]]) -> NDArray[np
 def _draw_levels(ax: Axes, feature: Feature, groups: Sequence[NDArray[np.int64]]) -> None:
     counts = [np.bincount(codes, minlength=len(feature.levels)) for codes in groups]
     shares = np.array([100 * found / max(1, found.sum()) for found in counts])
-    shown = np.arange(len(feature.levels))
-    if len(shown) > LEVELS:
-        shown = np.sort(np.argsort(-shares.max(axis=0), kind="stable")[: LEVELS - 1])
-    names, others = (
-        [shortened(feature.level_title(feature.levels[code]), 22) for code in shown],
-        len(feature.levels) - len(shown),
-    )
-    if others:
-        names.append(f"{others} others")
-        shares = np.column_stack([shares[:, shown], shares.sum(axis=1) - shares[:, shown].sum(axis=1)])
+    order = feature.order_of_levels(counts[0])
+    common = set(np.argsort(-shares.max(axis=0), kind="stable")[: LEVELS - 1].tolist())
+    shown = order if len(order) <= LEVELS else [code for code in order if code in common]
+    names = [shortened(feature.level_title(feature.levels[code]), 22) for code in shown]
+    others = len(feature.levels) - len(shown)
+    rest = shares.sum(axis=1) - shares[:, shown].sum(axis=1)
+    shares = np.column_stack([shares[:, shown], rest]) if others else shares[:, shown]
+    names += [f"{others} others"] if others else []
     places = np.arange(len(names))
     for number, look in enumerate(GROUPS.values()):
         ax.barh(places + (number - 1) * 0.27, shares[number], height=0.22, zorder=2, **look)

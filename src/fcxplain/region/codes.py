@@ -17,8 +17,9 @@ from .boxes import Box, Codes, Floats, level_distances
 from .region import Choice, Region
 from .repair import Repairer
 
-# With more ways than this of keeping rules, the rules themselves are quicker to ask.
-MOST_WAYS = 16
+# With more ways than this of keeping rules, the rules themselves are quicker to ask. So many are looked at to see
+# whether the rows at hand need them all: what a rule asks of the present is known of a row, and few ways are left.
+MOST_WAYS, MOST_LOOKED_AT = 16, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,14 @@ class NumberSide:
         """Whether each way allows the codes of candidates, `n x ways`."""
         own = codes[:, None]
         return np.asarray((self.low[row] <= own) & (own <= self.high[row]))
+
+    def within(self, way: int, other: int) -> Bools:
+        """Whether another way allows all that one does, row by row."""
+        return np.asarray((self.low[:, other] <= self.low[:, way]) & (self.high[:, way] <= self.high[:, other]))
+
+    def take(self, ways: Sequence[int]) -> NumberSide:
+        """Some of the ways."""
+        return replace(self, low=self.low[:, ways], high=self.high[:, ways])
 
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
         """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
@@ -66,6 +75,14 @@ class LevelSide:
         """Whether each way allows the codes of candidates, `n x ways`."""
         return self.levels[row, :, codes]
 
+    def within(self, way: int, other: int) -> Bools:
+        """Whether another way allows all that one does, row by row."""
+        return np.asarray(~(self.levels[:, way] & ~self.levels[:, other]).any(axis=1))
+
+    def take(self, ways: Sequence[int]) -> LevelSide:
+        """Some of the ways."""
+        return replace(self, levels=self.levels[:, ways])
+
     def nearest(self, row: Codes, codes: Codes) -> tuple[Codes, Floats]:
         """The nearest codes that each way allows, and what it costs to go there, both `n x ways`."""
         moves = ~self.holds(row, codes)
@@ -79,6 +96,28 @@ class RuleWays:
 
     sides: tuple[NumberSide | LevelSide, ...]
     open: Bools
+
+    def needed(self) -> RuleWays | None:
+        """The same with the ways that some row needs; None if these are too many.
+
+        A way that leaves nothing, or nothing that one before it does not leave too, is never the nearest.
+        """
+        kept: list[int] = []
+        for way in np.flatnonzero(self.open.any(axis=0)).tolist():
+            if not any(self._is_within(way, earlier) for earlier in kept):
+                kept.append(way)
+            if len(kept) > MOST_WAYS:
+                return None
+        # Rows for which nothing is left have a way too, which is not open.
+        kept = kept or [0]
+        return RuleWays(tuple(side.take(kept) for side in self.sides), self.open[:, kept])
+
+    def _is_within(self, way: int, earlier: int) -> bool:
+        """Whether an earlier way leaves all that one does, to every row to which that leaves anything."""
+        inside = self.open[:, earlier] | ~self.open[:, way]
+        for side in self.sides:
+            inside = inside & (side.within(way, earlier) | ~self.open[:, way])
+        return bool(inside.all())
 
     def keeps(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules."""
@@ -138,13 +177,15 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
     That is so of rules on several values at once, and of values off the grid, which no code stands for.
     """
     groups = repairer.groups
-    if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
+    if any(group.wide or not 0 < len(group.ways) <= MOST_LOOKED_AT for group in groups):
         return None
     ruled = {name for group in groups for name in group.names}
     if any(off and name in ruled for off, name in zip(off_grid, repairer.schema.names, strict=True)):
         return None
     region = Region(repairer, before)
-    return CodeRegion(tuple(_ways(choice, region) for choice in region.ruled), np.arange(len(region)))
+    found = [_ways(choice, region).needed() for choice in region.ruled]
+    ways = tuple(group for group in found if group is not None)
+    return CodeRegion(ways, np.arange(len(region))) if len(ways) == len(found) else None
 
 
 def _ways(choice: Choice, region: Region) -> RuleWays:

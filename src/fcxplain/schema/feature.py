@@ -199,6 +199,22 @@ class Feature:
         """
         return self.labels.get(plain(level)) or str(plain(level))
 
+    def order_of_levels(self, counts: NDArray[np.int64]) -> list[int]:
+        """The codes of a category's levels in the order in which they are shown.
+
+        Parameters
+        ----------
+        counts : array of int
+            How often each level occurs.
+
+        Returns
+        -------
+        list of int
+            By rank for an ordinal feature, else the most frequent first.
+        """
+        by = self.rank_of_level if self.kind == "ordinal" else -counts
+        return [int(code) for code in np.argsort(by, kind="stable")]
+
     @property
     def width(self) -> int:
         """Number of encoded columns: one for a number, one per level for a category."""

@@ -342,7 +342,12 @@ class _Inquiry:
 
     def _told(self, i: int, most: int) -> WhyNot:
         found = sorted(self.helps[i], key=_order)
-        sets = tuple(together for together in _fewest(found) if together)
+        ways = {way.gone: way for way in reversed(found)}
+        sets = tuple(
+            tuple(_taking(obstacle, ways[together], self.task.schema, self.task.rules) for obstacle in together)
+            for together in _fewest(found)
+            if together
+        )
         status = Status.IMPOSSIBLE if self.asked.impossible[i] else Status.NOT_FOUND
         label = self.asked.rows.index[i]
         label = tuple(map(plain, label)) if isinstance(label, tuple) else plain(label)
@@ -386,6 +391,14 @@ def _fewest(found: Sequence[Relaxation]) -> tuple[tuple[Obstacle, ...], ...]:
     """The smallest sets of obstacles among ways that were found, in order."""
     fewest = min((len(r.gone) for r in found), default=0)
     return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:TOLD]
+
+
+def _taking(obstacle: Obstacle, way: Relaxation, schema: Schema, rules: Sequence[Rule]) -> Obstacle:
+    """The obstacle, with what it would take by a way that is open without it."""
+    rule = next((r for r in rules if obstacle.kind == "rule" and r.text == obstacle.name), None)
+    names = {obstacle.feature} if rule is None else {ref.name for ref in rule.refs if ref.primed}
+    moved = [(schema[change.feature], change.then) for change in way.changes if change.feature in names]
+    return replace(obstacle, takes=" and ".join(f"{f.title} {plain_amount(f, then)}" for f, then in moved))
 
 
 def _order(way: Relaxation) -> tuple[bool, int, int, float]:

@@ -61,15 +61,17 @@ class _Visitor:
         headers = {"cookie": self.cookie} | ({"x-part": "1"} if part else {})
         body = None if form is None else urlencode(form)
         headers |= {} if form is None else {"content-type": "application/x-www-form-urlencoded"}
-        self.line.request(method, path, body, headers)
-        answer = self.line.getresponse()
+        # A line for each request, so that one which the server has closed is nobody's failure.
+        line = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        line.request(method, path, body, headers)
+        answer = line.getresponse()
         self.cookie = (answer.getheader("set-cookie") or self.cookie).partition(";")[0]
         self.failures += answer.status >= 400
         return answer.read().decode()
 
     def work(self, until: float, pause: float) -> None:
         """Change wishes until it is time to go home."""
-        self.line, chance = http.client.HTTPConnection(self.host, self.port, timeout=30), random.Random(self.number)
+        chance = random.Random(self.number)
         path = f"/person/p{self.number}"
         page = self.ask("GET", path)
         secret, fields = _SECRET.findall(page)[0], _FIELDS.findall(page)

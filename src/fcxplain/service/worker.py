@@ -72,6 +72,23 @@ def _guards(task: Task) -> list[str]:
     return [f"{name}' == {name}" for name in names]
 
 
+def _different(e: Explanation) -> list[int]:
+    """The answers of one person, best first, but for those that only move a number further than one before."""
+    kinds: dict[Any, int] = {}
+    for i in np.argsort(e.rank, kind="stable").tolist():
+        schema = e.task.schema
+        kind = tuple((c.feature, None if schema[c.feature].is_number else c.then) for c in e.changes(i))
+        kinds.setdefault(kind, i)
+    return list(kinds.values())
+
+
+def _taken(e: Explanation, which: list[int]) -> Explanation:
+    """Some answers of one person, numbered anew."""
+    answers, checks = e.answers.iloc[which].reset_index(drop=True), e.checks.take(np.array(which, dtype=np.int64))
+    rank, found_by = np.arange(1, len(which) + 1), e.found_by[which]
+    return replace(e, answers=answers, checks=checks, place=e.place[which], rank=rank, found_by=found_by)
+
+
 class Desk:
     """Answers questions about one model. Each method takes plain data, and gives plain data."""
 
@@ -192,10 +209,9 @@ class Desk:
         rules = [text for texts in own_rules(wishes, values, self.task.schema).values() for text in texts]
         own: Data = {"rules": rules} if rules else {}
         own |= {"difficulty": found} if (found := difficulties(wishes)) else {}
-        rows = self._row(label, values)
-        return self.fcx.explain(
-            rows, k, overrides={label: own} if own else None, why_not=why, on_progress=self._counted
-        )
+        rows, own_of_row = self._row(label, values), {label: own} if own else None
+        e = self.fcx.explain(rows, k, overrides=own_of_row, why_not=why, on_progress=self._counted)
+        return _taken(e, _different(e))
 
     def _now(self, e: Explanation, said: Any = None) -> Data:
         """What the model says of a person as they are: the class that it `said`, where that is known."""
@@ -299,10 +315,7 @@ class Desk:
         """The answer as a letter to the person: one way, or all of them for rank 0."""
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
         e = self._explained(label, values, asked, k)
-        if rank:
-            own = np.flatnonzero(e.rank == rank)
-            parts = {name: getattr(e, name)[own] for name in ("place", "rank", "found_by")}
-            e = replace(e, answers=e.answers.iloc[own].reset_index(drop=True), checks=e.checks.take(own), **parts)
+        e = _taken(e, [rank - 1]) if 0 < rank <= len(e.answers) else e
         return {"html": e.letter(label, language=language)}
 
     def verify(self, receipt: Data) -> Data:

@@ -86,7 +86,7 @@ class NumberSpread:
 
 @dataclass(frozen=True, eq=False)
 class LevelSpread:
-    """A category: a bar for each level in the schema's order; with too many levels, the rarest share the last bar."""
+    """A category: a bar for each level, by rank or frequency; of too many, the rarest share the last bar."""
 
     feature: Feature
     values: NDArray[np.int64]
@@ -117,12 +117,15 @@ class LevelSpread:
     @cached_property
     def _bar_of(self) -> NDArray[np.int64]:
         """The bar of each level."""
-        if len(self._counts) <= BARS:
-            return np.arange(len(self._counts))
-        places = np.full(len(self._counts), BARS - 1)
-        common = np.sort(np.argsort(-self._counts, kind="stable")[: BARS - 1])
-        places[common] = np.arange(BARS - 1)
+        places, order = np.full(len(self._counts), BARS - 1), np.asarray(self._order)
+        # The rarest share a bar, which has no place in an order.
+        own = order if len(order) <= BARS else np.argsort(-self._counts, kind="stable")[: BARS - 1]
+        places[own] = np.arange(len(own))
         return places
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return self.feature.order_of_levels(self._counts)
 
     @cached_property
     def bars(self) -> list[int]:
@@ -132,7 +135,7 @@ class LevelSpread:
     @property
     def ends(self) -> tuple[str, str]:
         """The first and the last level of an order; other levels have no ends."""
-        first, last = (short(self.feature.level_title(self.feature.levels[i]), LABEL) for i in (0, -1))
+        first, last = (short(self.feature.level_title(self.feature.levels[self._order[i]]), LABEL) for i in (0, -1))
         return (first, last) if self.kind == "order" else ("", "")
 
     def at(self, value: Any) -> float | None:

@@ -49,13 +49,20 @@ class ObstacleCount:
 
     words: str
     labels: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+    """What it would take for each of them, where that is known."""
 
     @property
     def rows(self) -> str:
-        """The first labels; a bare number is said to be a row's."""
+        """The first labels, each with what it would take; a bare number is said to be a row's."""
         more = f" and {len(self.labels) - NAMED:,} more" if len(self.labels) > NAMED else ""
         bare = f"row{'s' * (len(self.labels) > 1)} " if all(label.isdigit() for label in self.labels) else ""
-        return bare + ", ".join(short(label, 30) for label in self.labels[:NAMED]) + more
+        known = zip(self.labels[:NAMED], self.takes or [""] * len(self.labels), strict=False)
+        said = [
+            f"{short(label, 30)} (would take {short(takes, 60)})" if takes else short(label, 30)
+            for label, takes in known
+        ]
+        return bare + ", ".join(said) + more
 
 
 @dataclass(frozen=True)
@@ -108,12 +115,13 @@ def changes_per_answer(e: Explanation) -> list[tuple[int, int]]:
 
 def obstacle_counts(e: Explanation) -> list[ObstacleCount]:
     """What stands in the way of rows, whatever stands in the way of most first."""
-    rows: dict[str, list[str]] = defaultdict(list)
+    rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for position, why in sorted(e.reasons.items()):
-        words = dict.fromkeys(obstacle.words for together in why.blockers for obstacle in together)
-        for said in words:
-            rows[said].append(label_text(e.rows.index[position]))
-    return sorted((ObstacleCount(w, tuple(r)) for w, r in rows.items()), key=lambda o: -len(o.labels))
+        found = {obstacle.words: obstacle.takes for together in reversed(why.blockers) for obstacle in together}
+        for said, takes in found.items():
+            rows[said].append((label_text(e.rows.index[position]), takes))
+    counts = (ObstacleCount(words, *map(tuple, zip(*of, strict=True))) for words, of in rows.items())
+    return sorted(counts, key=lambda o: -len(o.labels))
 
 
 def group_counts(e: Explanation, name: str) -> list[GroupCount]:
