@@ -170,7 +170,7 @@ def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_pat
     pd.read_csv(desk / "rows.csv").drop(columns="customer").to_csv(tmp_path / "bare.csv", index=False)
     for command in (("explain", "m", tmp_path / "bare.csv"), ("evaluate", "m", "--rows", tmp_path / "bare.csv")):
         bare = run(*command, *asked, folder=desk)
-        said = "--index customer: is what rows were called by when the model was fitted, and is no column of these."
+        said = "--index customer: is what rows were called by when the model was fitted, and is not a column of these."
         assert (bare.code, said in bare.words) == (2, True)
         assert "name another with --index NAME, or call rows by their numbers with --index ''." in bare.words
     numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, "--id", "", folder=desk).out)

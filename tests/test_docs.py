@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from documents import blocks_of_page, printed, shape, write_loans
+from documents import blocks_of_page, printed, shape
 from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
 from fcxplain.cli import app
 from fcxplain.rules import in_words, parse
@@ -47,7 +47,6 @@ def _same_entries_after() -> Iterator[None]:
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
 def test_python_in_the_documents_runs_and_prints_what_they_say(page: Path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_loans(tmp_path)
     blocks = blocks_of_page(page.read_text(encoding="utf-8"))
     for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
         if block.printed:

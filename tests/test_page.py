@@ -207,7 +207,7 @@ def test_what_stands_in_the_way_is_listed_and_what_is_fixed_is_no_advice(mixed):
         "things": ["job cannot change", "age must not decrease"],
         "either": True,
         "unless": "No answer. In the first case, the way would be:",
-        "remark": "That is no advice, since job cannot be changed; it only shows what the model's answer hangs on.",
+        "remark": "That is not advice, since job cannot be changed; it only shows what the model's answer hangs on.",
     }
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "<ol><li>job cannot change</li><li>age must not decrease</li></ol>" in bare

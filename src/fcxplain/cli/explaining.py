@@ -156,7 +156,7 @@ WhyNot = Annotated[
     typer.Option(
         "--why-not",
         help="Say what stands in the way of rows without an answer. "
-        "Of a model that is no network, finding that out takes several times as long as searching.",
+        "Of a model that is not a network, finding that out takes several times as long as searching.",
     ),
 ]
 WhyNotAll = Annotated[
@@ -183,7 +183,7 @@ KeyFile = Annotated[
 ]
 Calls = Annotated[
     int | None,
-    typer.Option("--budget", "--calls", min=1, help="Ask a model that is no network so often for a row."),
+    typer.Option("--budget", "--calls", min=1, help="Ask a model that is not a network so often for a row."),
 ]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row.")]

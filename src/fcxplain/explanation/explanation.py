@@ -683,7 +683,7 @@ def _without(given: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
         raise DataError(f"{len(given):,} statuses for {rows:,} rows: there must be one for each")
     unknown = sorted(str(s) for s in set(np.asarray(given).tolist()) if s not in STATUSES)
     if unknown:
-        raise DataError(f"{some(unknown)} is no status. They are {some(STATUSES, len(STATUSES))}.")
+        raise DataError(f"{some(unknown)} is not a status. They are {some(STATUSES, len(STATUSES))}.")
     status = np.asarray(given).astype(object)
     status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
     return status

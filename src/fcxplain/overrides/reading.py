@@ -189,9 +189,9 @@ class Reader:
         try:
             content = json.loads(line) if line else {}
         except (ValueError, TypeError, RecursionError) as error:
-            return Said(NOTHING.own, (Fault("", f"is no JSON ({error})"),))
+            return Said(NOTHING.own, (Fault("", f"is not JSON ({error})"),))
         if not isinstance(content, dict):
-            return Said(NOTHING.own, (Fault("", f"is no JSON object but {some([content])}"),))
+            return Said(NOTHING.own, (Fault("", f"is not JSON object but {some([content])}"),))
         own, faults = NOTHING.own, list[Fault]()
         for entry, value in content.items():
             if entry in IN_FILES:

@@ -29,7 +29,7 @@ def day_of(value: Any) -> float:
         return np.nan
     if isinstance(value, str):
         if not ISO.fullmatch(value.strip()):
-            raise ValueError(f"{value!r} is no date such as 2026-12-31")
+            raise ValueError(f"{value!r} is not a date such as 2026-12-31")
         return float(np.datetime64(datetime.date.fromisoformat(value.strip()), "D").astype(np.int64))
     if isinstance(value, datetime.datetime):
         return float(_days(np.asarray([value.replace(tzinfo=None)], dtype="datetime64[us]"))[0])
@@ -75,7 +75,7 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
         naive = column.dt.tz_localize(None) if "tz=" in str(dtype) else column
         return _days(naive.astype("datetime64[us]").to_numpy())
     if not _is_loose(dtype):
-        raise ValueError(f"{dtype} is no dtype of dates")
+        raise ValueError(f"{dtype} is not a dtype of dates")
     return _looked_up(column)
 
 

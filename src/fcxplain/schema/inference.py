@@ -143,7 +143,7 @@ def tells_rows_apart(name: str, present: pd.Series) -> bool:
 
 
 def _no_feature(name: str, present: pd.Series) -> NoFeature:
-    remedy = "An identifier or free text is no feature; if it is a category, merge its levels."
+    remedy = "An identifier or free text is not a feature; if it is a category, merge its levels."
     problem = f"has {present.nunique():,} different values in {len(present):,} rows"
     return NoFeature("", [Fault(f"column {name!r}", problem, remedy)])
 
@@ -274,7 +274,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
     try:
         values = [plain(v) for v in column.dropna().unique()]
     except (TypeError, NotImplementedError) as error:
-        raise unusable(name, f"holds values that are no levels ({error})", "Convert them to text.") from error
+        raise unusable(name, f"holds values that are not levels ({error})", "Convert them to text.") from error
     # Whole numbers beside missing ones are stored as floats, but nobody writes them so.
     if all(isinstance(v, float) and v.is_integer() for v in values):
         values = [int(v) for v in values]

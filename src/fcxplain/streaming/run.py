@@ -284,7 +284,7 @@ def stream(
     """
     chunk = chunk_for(task) if chunk is None else chunk
     if chunk < 1:
-        raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
+        raise DataError("", [Fault(f"chunk {chunk!r}", "is not a number of rows", "Give 1 or more.")])
     key = checked_key(key)
     rows = RowFile(Path(source), task, index, strict=strict)
     named = () if index is None else (index,)
