@@ -506,7 +506,10 @@ WRONG = {
     "an unknown data set": ("fit --data adlut --out m", "Did you mean 'adult'?"),
     "no label": ("fit --data loans.csv --out m", "--label NAME, one of 'age', 'income'"),
     "a label that is missing": ("fit --data loans.csv --label aproved --out m", "Did you mean 'approved'?"),
-    "a target that is not a class": ("fit --data loans.csv --label approved --target si --out m", "'si' is not a class"),
+    "a target that is not a class": (
+        "fit --data loans.csv --label approved --target si --out m",
+        "'si' is not a class",
+    ),
     "a rule with errors": ("fit --data loans.csv --label approved --rules bad.rules --out m", "no feature 'incom'"),
     "unknown rules": ("fit --data adult --rules binry --out m", "Did you mean 'binary'?"),
     "a rule file that is missing": ("fit --data loans.csv --label approved --rules no.rules --out m", "no.rules"),

@@ -224,7 +224,7 @@ class Task:
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
-        return f"Task({self._about}, {self.classifier!r}, {rules}, target {self._wanted})"
+        return f"Task({self.about}, {self.classifier!r}, {rules}, target {self._wanted})"
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -243,10 +243,11 @@ class Task:
             ("target", self._wanted),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
-        return Glance(f"Task: {self._about}", facts=facts, grids=(rules_grid(self.rules),))
+        return Glance(f"Task: {self.about}", facts=facts, grids=(rules_grid(self.rules),))
 
     @property
-    def _about(self) -> str:
+    def about(self) -> str:
+        """How many training rows and features there are, and how many of these may change."""
         return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*self.frozen).summary}"
 
     @property

@@ -123,7 +123,9 @@ Ignore = Annotated[
 Index = Annotated[
     str | None,
     typer.Option(
-        "--index", "--id", help="The column that the rows are called by, such as a customer number; it is not a feature."
+        "--index",
+        "--id",
+        help="The column that the rows are called by, e.g. a customer number; it is not a feature.",
     ),
 ]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values altogether.")]

@@ -83,7 +83,7 @@ def _facts(task: Task, graph: CausalGraph, history: History, preference: str) ->
     wanted = "the other class" if task.target is None else repr(task.target)
     edges = counted(len(graph.directed) + len(graph.undirected), "edge")
     return (
-        ("fitted to", f"{counted(len(task.train), 'row')}, {task.schema.summary}"),
+        ("fitted to", task.about),
         ("wanted", f"{wanted} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),

@@ -232,7 +232,10 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     are_codes = any(_CODE.fullmatch(str(v)) for v in levels)
     numeric = [not are_codes and bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
-        remedy = "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table."
+        remedy = (
+            "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table. If they are codes, such as zip "
+            f"codes, make it a category: table[{name!r}].astype('category')."
+        )
         raise unusable(name, f"holds numbers stored as text, e.g. {levels[0]!r}", remedy)
     if sum(numeric) > max(MAX_CODES, 0.9 * len(levels)):
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
