@@ -81,7 +81,7 @@ class Task:
     schema : Schema, str or Path, optional
         The features, or the path of a schema file; inferred from the table if not given.
     rules : str, Path or iterable of rules
-        Text with a rule a line, lines, the `Path` of a file, or rules read already.
+        Text with one rule per line, a list of lines, the `Path` of a file, or rules read already.
     target : optional
         What is wanted: a class, or a list of classes, any of which will do. With two classes it may be left open: then
         it is the other class, row by row. Of a regressor, a range of its output: ">= 700", "<= 0.05", "700..800", or

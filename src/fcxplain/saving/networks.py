@@ -69,7 +69,7 @@ def _layer(name: Any, own: dict[str, Tensor], place: str) -> nn.Module:
         case "Ramps", ["columns", "low", "spread"] if _are_ramps(own["columns"], own["low"], own["spread"]):
             return Ramps(own["columns"], own["low"], own["spread"])
     raise FormatError(
-        f"{place} is not a layer that can be built: {name!r} with {', '.join(sorted(own)) or 'no tensors'}"
+        f"{place} cannot be built as a layer: {name!r} with {', '.join(sorted(own)) or 'no tensors'}"
     )
 
 
