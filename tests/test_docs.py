@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from commands import run
 from documents import blocks_of_page, printed, shape
 from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
 from fcxplain.cli import app
@@ -85,3 +86,17 @@ def test_commands_in_the_documents_have_the_options_they_name(page: str, line: s
 def test_links_between_the_documents_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_commands_of_the_readme_run_one_after_the_other_in_an_empty_folder(tmp_path: Path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    fence = next(f.group(1) for f in FENCE.finditer(text) if "datasets --write loans" in f.group(1))
+    for line in COMMAND.findall(fence):
+        words = shlex.split(line)[1:]
+        done = run(*words, folder=tmp_path)
+        assert done.code == 0, f"{line}: {done.err}"
+        if words[0] == "datasets":
+            # The whole table takes a minute or two; some of it shows as much.
+            loans = (tmp_path / "loans.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+            (tmp_path / "loans.csv").write_text("".join(loans[:250]), encoding="utf-8")
+    assert (tmp_path / "letters" / "L-10001.html").exists()

@@ -254,6 +254,13 @@ class Explanation:
         found[which] = scores_now(self.task, self.rows.iloc[which], self.wanted[which])
         return found
 
+    @cached_property
+    def predicted_now(self) -> NDArray[np.object_]:
+        """For each row as it is, what the model answers; None where it cannot be asked."""
+        found, which = np.full(len(self), None, dtype=object), np.flatnonzero(~np.isnan(self.score_now))
+        found[which] = self.task.predict(self.rows.iloc[which]) if len(which) else []
+        return found
+
     @property
     def before(self) -> pd.DataFrame:
         """The row that each answer is for, line by line."""

@@ -204,8 +204,7 @@ class _Writer:
             needed = str(names["at_least"]).format(low=self._score(self.needed))
         facts = [(names["wanted"], self._outcome(self.e.wanted[self.at]))] if task.classes else []
         if task.classes and not math.isnan(self.now):
-            found = task.predict(self.e.rows.iloc[[self.at]])[0]
-            facts.insert(0, (names["result"], short(self.schema.class_title(found))))
+            facts.insert(0, (names["result"], short(self.schema.class_title(self.e.predicted_now[self.at]))))
         if not math.isnan(self.now):
             facts.append((names["now"], self._score(self.now)))
         return (*facts, (names["needed"], needed))
