@@ -71,7 +71,7 @@ class FcxError(ValueError):
     ...     load_dataset("adlut")
     ... except FcxError as error:
     ...     print(error)
-    no data set 'adlut'. Did you mean 'adult'? There are adult, adult-authors, census, law, folktables.
+    no data set 'adlut'. Did you mean 'adult'? There are adult, adult-authors, census, law, folktables, loans.
     """
 
     def __init__(self, message: str = "", faults: Iterable[Fault] = ()) -> None:
