@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
@@ -81,18 +79,3 @@ def shape(text: str) -> list[str]:
     """The lines without their numbers and fingerprints, which another release of a library may change a little."""
     plain = re.sub(r"\b[0-9a-f]{16}\b", "0", text.strip())
     return [" ".join(re.sub(r"\d", "0", line).split()) for line in plain.splitlines()]
-
-
-def write_loans(folder: Path) -> None:
-    """The file `loans.csv` that the documents speak of."""
-    generator = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {
-            "age": generator.integers(18, 80, 300),
-            "income": generator.integers(100, 900, 300) * 10,
-            "amount": generator.integers(1, 99, 300) * 50,
-            "job": generator.choice(["cook", "clerk", "smith"], 300),
-        }
-    )
-    table["approved"] = np.where(table["income"] > table["amount"], "yes", "no")
-    table.to_csv(folder / "loans.csv", index=False)

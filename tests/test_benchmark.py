@@ -157,7 +157,7 @@ def test_studies_try_what_the_paper_tried():
     names = {name: len({j.point for j in plan_studies([name], ["adult"])}) for name in STUDIES}
     loss = {"latent": 6, "lof-k-loss": 8, "pc-alpha": 4, "hyperparameters": 16, "components": 5}
     assert names == loss | {"lof-k-metric": 1, "curves": 1}
-    for data, spec in DATASETS.items():
+    for data, spec in ((name, spec) for name, spec in DATASETS.items() if spec.published):
         known = spec.published["binary"]
         assert str(known.latent) in STUDIES["latent"].points(known), data
         assert str(known.lof_k) in STUDIES["lof-k-loss"].points(known), data

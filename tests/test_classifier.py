@@ -259,7 +259,7 @@ class TestCallables:
         assert len(calls) == before + 1
 
     def test_things_that_are_no_classifier_are_refused(self):
-        with pytest.raises(ClassifierError, match="a int is no classifier"):
+        with pytest.raises(ClassifierError, match="a int is not a classifier"):
             callable_classifier(42)
         with pytest.raises(ClassifierError, match="LogisticRegression is a class"):
             callable_classifier(LogisticRegression)
@@ -471,7 +471,7 @@ class TestScikitLearn:
                 as_classifier(model, schema=SCHEMA, classes=("no", "yes"), threshold=0.4)
             assert "answers numbers, not classes" in str(caught.value)
             assert [f.place for f in caught.value.faults] == ["classes=('no', 'yes')", "threshold=0.4"]
-        with pytest.raises(ClassifierError, match=r"Pipeline\(LogisticRegression\): is no regressor.*callable"):
+        with pytest.raises(ClassifierError, match=r"Pipeline\(LogisticRegression\): is not a regressor.*callable"):
             as_classifier(fitted(), schema=SCHEMA, regression=True)
 
     def test_the_remedy_for_a_model_without_probabilities_works(self):

@@ -27,20 +27,22 @@ def test_help_teaches_by_example(tmp_path: Path):
     assert run("--version", folder=tmp_path).out.startswith("fcxplain 0.")
 
 
-def test_the_demo_fits_compares_explains_and_saves(tmp_path: Path):
-    done = run("demo", "--rows", 400, folder=tmp_path)
+def test_the_demo_explains_under_rules_that_a_person_would_sign_and_saves(tmp_path: Path):
+    done = run("demo", "--rows", 600, folder=tmp_path)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "400 people" in said
-    assert "continuous_proximity" in said
-    assert "82.92" in said  # the paper's feasibility
+    assert "600 people" in said
+    assert "income over 50,000" in said
     assert said.count("feature now would be") == 3
+    assert "impossible Blocked" in said
+    assert "marital" not in said.split("Of the first")[1]
     assert (tmp_path / "fcxplain-demo" / "model" / "weights.safetensors").exists()
+    assert "over 50,000" in (tmp_path / "fcxplain-demo" / "report.html").read_text(encoding="utf-8")
 
 
 def test_data_sets_are_listed(tmp_path: Path):
     found = json.loads(run("datasets", "--json", folder=tmp_path).out)
-    assert [d["name"] for d in found] == ["adult", "adult-authors", "census", "law", "folktables"]
+    assert [d["name"] for d in found] == ["adult", "adult-authors", "census", "law", "folktables", "loans"]
     assert found[0]["where"] == "in the package"
 
 

@@ -227,7 +227,7 @@ def test_a_classifier_of_ones_own_is_imported_and_asked_for_by_name(
     missing = run(*fit, "my_scors:model", folder=tmp_path)
     assert "No module named 'my_scors'" in missing.words
     assert "Did you mean 'model'?" in run(*fit, "my_scores:modl", folder=tmp_path).words
-    assert "is no classifier" in run(*fit, "my_scores:number", folder=tmp_path).words
+    assert "is not a classifier" in run(*fit, "my_scores:number", folder=tmp_path).words
     assert run(*fit, "my_scores:model", folder=tmp_path).code == 0
     # A folder does not get to say which code is run.
     unnamed = run("explain", "m", "loans.csv", folder=tmp_path)
@@ -504,14 +504,17 @@ WRONG = {
     "an unknown data set": ("fit --data adlut --out m", "Did you mean 'adult'?"),
     "no label": ("fit --data loans.csv --out m", "--label NAME, one of 'age', 'income'"),
     "a label that is missing": ("fit --data loans.csv --label aproved --out m", "Did you mean 'approved'?"),
-    "a target that is no class": ("fit --data loans.csv --label approved --target si --out m", "'si' is no class"),
+    "a target that is not a class": (
+        "fit --data loans.csv --label approved --target si --out m",
+        "'si' is not a class",
+    ),
     "a rule with errors": ("fit --data loans.csv --label approved --rules bad.rules --out m", "no feature 'incom'"),
     "unknown rules": ("fit --data adult --rules binry --out m", "Did you mean 'binary'?"),
     "a rule file that is missing": ("fit --data loans.csv --label approved --rules no.rules --out m", "no.rules"),
     "a folder that is there": ("fit --data loans.csv --label approved --out model", "--overwrite"),
     "a folder that is not ours": ("fit --data loans.csv --label approved --out others --overwrite", "others"),
     "an unknown classifier": ("fit --data adult --rows 600 --classifier papr --out m", "Did you mean 'paper'?"),
-    "a pickled classifier": ("fit --data adult --rows 600 --classifier my.rules --out m", "is no ONNX file"),
+    "a pickled classifier": ("fit --data adult --rows 600 --classifier my.rules --out m", "is not an ONNX file"),
     "an unknown constraint": ("fit --data adult --as-published --constraint ternary --out m", "ternary"),
     "a constraint for nothing": ("fit --data adult --constraint unary --out m", "--as-published"),
     "epochs of nothing": (

@@ -200,7 +200,7 @@ def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_pat
     pd.read_csv(desk / "rows.csv").drop(columns="customer").to_csv(tmp_path / "bare.csv", index=False)
     for command in (("explain", "m", tmp_path / "bare.csv"), ("evaluate", "m", "--rows", tmp_path / "bare.csv")):
         bare = run(*command, *asked, folder=desk)
-        said = "--index customer: is what rows were called by when the model was fitted, and is no column of these."
+        said = "--index customer: is what rows were called by when the model was fitted, and is not a column of these."
         assert (bare.code, said in bare.words) == (2, True)
         assert "name another with --index NAME, or call rows by their numbers with --index ''." in bare.words
     numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, "--id", "", folder=desk).out)
@@ -341,10 +341,10 @@ def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Pa
     listed = re.search(r"\d+ (?:impossible|not_found): [^(]*\(rows? ([^)]*)\)", done.words)
     assert listed is not None
     assert set(listed[1].split(", ")) <= set(hard)
-    assert "was not looked into" not in done.words
+    assert "were not looked into" not in done.words
     late = run(*asked, "--seconds", 0.000001, folder=desk)
     assert re.search(r"timed_out: no answer within the budget \(rows C1\d+, ", late.words)
-    assert "Why the rows that are timed_out have no answer was not looked into" in late.words
+    assert "For rows that are timed_out, the reasons were not looked into" in late.words
 
 
 def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(

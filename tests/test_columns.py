@@ -183,7 +183,7 @@ def test_rules_compare_dates(text: str, words: str, kept: bool) -> None:
         ("start' <= 20000", "'start' is a date, and is compared with none"),
         ("size' <= 2026-12-31", "a date is compared with 'size', which is none"),
         ("start' <= 2026-02-30", "2026-02-30 is no day of the calendar"),
-        ("start' in {soon}", "'soon' is no date"),
+        ("start' in {soon}", "'soon' is not a date"),
     ],
 )
 def test_a_date_beside_what_is_none_is_a_mistake(text: str, said: str) -> None:

@@ -60,7 +60,7 @@ class Results:
 
 
 def test_a_kind_of_model_is_known_by_its_adapter(monkeypatch):
-    with pytest.raises(Exception, match="is no classifier"):
+    with pytest.raises(Exception, match="is not a classifier"):
         Task(table(), Results(), schema=SCHEMA, target="yes", classes=("no", "yes"))
     own = example("is_results")
     monkeypatch.setattr(adapters, "ADAPTERS", ((own["is_results"], own["classifier"]), *adapters.ADAPTERS))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from documents import blocks_of_page, printed, shape, write_loans
+from commands import run
+from documents import blocks_of_page, printed, shape
 from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
 from fcxplain.cli import app
 from fcxplain.rules import in_words, parse
@@ -47,7 +48,6 @@ def _same_entries_after() -> Iterator[None]:
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
 def test_python_in_the_documents_runs_and_prints_what_they_say(page: Path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_loans(tmp_path)
     blocks = blocks_of_page(page.read_text(encoding="utf-8"))
     for number, (block, text) in enumerate(zip(blocks, printed(blocks, tmp_path, capsys), strict=True), start=1):
         if block.printed:
@@ -86,3 +86,17 @@ def test_commands_in_the_documents_have_the_options_they_name(page: str, line: s
 def test_links_between_the_documents_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_commands_of_the_readme_run_one_after_the_other_in_an_empty_folder(tmp_path: Path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    fence = next(f.group(1) for f in FENCE.finditer(text) if "datasets --write loans" in f.group(1))
+    for line in COMMAND.findall(fence):
+        words = shlex.split(line)[1:]
+        done = run(*words, folder=tmp_path)
+        assert done.code == 0, f"{line}: {done.err}"
+        if words[0] == "datasets":
+            # The whole table takes a minute or two; some of it shows as much.
+            loans = (tmp_path / "loans.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+            (tmp_path / "loans.csv").write_text("".join(loans[:250]), encoding="utf-8")
+    assert (tmp_path / "letters" / "L-10001.html").exists()

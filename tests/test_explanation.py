@@ -284,7 +284,7 @@ def test_statuses_of_rows_without_an_answer_are_told_and_no_others():
     ("told", "message"),
     [
         (["already"] * 3, "3 statuses for 4 rows"),
-        (["already", "lost", "already", "gone"], "'gone', 'lost' is no status"),
+        (["already", "lost", "already", "gone"], "'gone', 'lost' is not a status"),
     ],
 )
 def test_statuses_that_fit_no_row_are_refused(told, message):

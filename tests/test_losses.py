@@ -12,7 +12,6 @@ from torch.autograd import gradcheck
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from effort import examples
-from fcxplain.errors import FcxWarning
 from fcxplain.generator import losses
 from fcxplain.generator.lof import chunk_for, lof, lof_in_chunks
 
@@ -113,9 +112,10 @@ def test_copies_of_one_point_have_finite_gradients():
     assert z.grad.isfinite().all()
 
 
-def test_too_many_neighbours_are_capped_with_a_warning():
-    with pytest.warns(FcxWarning, match="4 neighbours are used, not 20"):
+def test_too_many_neighbours_are_capped_and_logged(caplog):
+    with caplog.at_level("INFO", "fcxplain"):
         found = lof(points(5, 2), 20)
+    assert "4 neighbours are used, not 20" in caplog.text
     np.testing.assert_allclose(found.numpy(), by_scikit_learn(points(5, 2), 4), rtol=1e-6)
     assert lof(points(1, 2), 20).tolist() == [1.0]
     assert lof(points(0, 2), 20).tolist() == []

@@ -268,7 +268,7 @@ def test_a_regressor_needs_a_range():
     model = LinearRegression().fit(table(), points(table()))
     with pytest.raises(DataError, match="target: is missing: the model answers numbers"):
         Task(table(), model)
-    with pytest.raises(DataError, match=r"target 700: is no range. .* Give a range: "):
+    with pytest.raises(DataError, match=r"target 700: is not a range. .* Give a range: "):
         Task(table(), model, target=700)
     with pytest.raises(DataError, match="is for models with classes"):
         Task(table(), model, target=">= 700", target_probability=0.8)
@@ -279,7 +279,7 @@ def test_a_regressor_needs_a_range():
 @pytest.mark.parametrize("least", [0, 1, 1.5, "much", True])
 def test_what_is_no_probability_is_refused(least):
     model = LogisticRegression().fit(table(), points(table()) > 640)
-    with pytest.raises(DataError, match=r"target_probability=.*: is no probability"):
+    with pytest.raises(DataError, match=r"target_probability=.*: is not a probability"):
         Task(table(), model, target=True, target_probability=least)
 
 

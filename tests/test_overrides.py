@@ -218,11 +218,11 @@ def test_every_fault_is_told_at_once_with_its_row_and_column():
         difficulty=["age", {"age": -1, "jobb": 2}],
     )
     one, two = "row 'row 0', column", "row 'row 1', column"
-    assert told[0] == "column 'frezze': is no feature and no override. Did you mean 'freeze'?"
+    assert told[0] == "column 'frezze': is neither a feature nor an override. Did you mean 'freeze'?"
     starts = [f"{one} 'freeze': no feature 'agee'. Did you mean 'age'?", f"{two} 'freeze': 5 names no features",
               f"{one} 'income': '20-40' cannot be read", f"{two} 'income': no number lies between 3 and 1",
               f"{one} 'rules', line 1, column 7", f"{one} 'rules', line 2, column 1: no feature 'foo'",
-              f"{two} 'rules': 3 is no text", f"{one} 'target': 'maybe' is not one of the classes",
+              f"{two} 'rules': 3 is not text", f"{one} 'target': 'maybe' is not one of the classes",
               f"{one} 'job': 'job' has no level 'kook'. Did you mean 'cook'?", f"{two} 'job': 'job' is categorical",
               f"{one} 'difficulty': 'age' gives no feature a number", f"{two} 'difficulty': no feature 'jobb'",
               f"{two} 'difficulty': the difficulty of 'age' is -1"]  # fmt: skip

@@ -172,7 +172,7 @@ def test_rows_without_an_answer_say_why(mixed):
     shown = cards(render(mixed))
     assert not any(card["answers"] for card in shown[2:])
     proved, now = shown[2]["reason"]
-    assert proved == "It is proved that no legal row which keeps the rules gets yes."
+    assert proved == "Proved: no permitted change leads to yes."
     assert now == f"The probability of yes is {mixed.score_now[2]:.3f} now; needed: 0.500."
     assert shown[2]["blocked"] == {
         "title": "Blocked by:",
@@ -182,12 +182,12 @@ def test_rows_without_an_answer_say_why(mixed):
         "remark": "",
     }
     assert [(x["now"], x["then"]) for x in shown[2]["relaxed"]] == [("50", "20")]
-    assert shown[3]["reason"][0] == "No answer was found. That does not prove that there is none."
+    assert shown[3]["reason"][0] == "No way was found. That does not prove that there is none."
     assert shown[3]["blocked"]["title"] == "Would work without:"
     assert "budget" in shown[4]["reason"][0]
     assert shown[4]["reason"][1] == "It was not looked into."
     assert shown[4]["blocked"] is None
-    assert "as it is" in shown[5]["reason"][0]
+    assert "already answers yes" in shown[5]["reason"][0]
 
 
 def test_a_failing_answer_says_why_there_is_nothing_better(mixed):
@@ -207,7 +207,7 @@ def test_what_stands_in_the_way_is_listed_and_what_is_fixed_is_no_advice(mixed):
         "things": ["job cannot change", "age must not decrease"],
         "either": True,
         "unless": "No answer. In the first case, the way would be:",
-        "remark": "That is no advice, since job cannot be changed; it only shows what the model's answer hangs on.",
+        "remark": "That is not advice, since job cannot be changed; it only shows what the model's answer hangs on.",
     }
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "<ol><li>job cannot change</li><li>age must not decrease</li></ol>" in bare
@@ -221,9 +221,9 @@ def test_a_reason_that_names_no_obstacle_is_told_in_its_own_words(mixed):
 
 def test_the_summary_counts_statuses_changes_and_obstacles(mixed):
     text = Reader(render(mixed)).text
-    assert "1 of 5 rows that wanted yes has a verified way. 1 row is there already." in text
+    assert "For 1 of 5 rows there is a verified way to yes. 1 row has that outcome already." in text
     assert "3 rows have no answer." in text
-    assert "Who got no answer" in text
+    assert "Rows without a way" in text
     assert re.search(r"What may stand in the way.*age must not decrease\s*row 2, row 3\s*2", text, re.DOTALL)
     assert changes_per_answer(mixed) == [(1, 1), (2, 1)]
     assert [(f.feature.name, f.count, f.up, f.usual) for f in feature_counts(mixed)] == [
@@ -234,10 +234,10 @@ def test_the_summary_counts_statuses_changes_and_obstacles(mixed):
 
 def test_only_a_proof_says_that_something_stands_in_the_way(mixed):
     proved = Reader(render(replace(mixed, reasons={2: mixed.reasons[2]}))).text
-    assert "What stands in the way, and of which rows" in proved
+    assert "What stands in the way, and what it would take" in proved
     late = Reader(render(replace(mixed, reasons={4: mixed.reasons[4]}))).text
     assert "3 rows have no answer. Their cards say why." in late
-    assert "What stands in the way was not asked" in Reader(render(replace(mixed, reasons={}))).text
+    assert "Why was not asked" in Reader(render(replace(mixed, reasons={}))).text
 
 
 def test_answers_that_nothing_limits_are_said_to_be_so_at_the_top(task):
@@ -297,7 +297,7 @@ def test_with_many_classes_the_next_one_is_the_line(second, close):
         (2, "There is no way to yes. That is proved."),
         (3, "No way to yes was found."),
         (4, "No way to yes was found before the budget was spent."),
-        (5, "No row needed an answer."),
+        (5, "Every row has the wanted outcome already."),
     ],
 )
 def test_one_row_has_a_sentence_and_no_panels(task, mixed, position, lead):
@@ -308,7 +308,7 @@ def test_one_row_has_a_sentence_and_no_panels(task, mixed, position, lead):
     )  # fmt: skip
     page = Reader(render(alone))
     assert lead in page.text
-    assert "The batch" not in page.text
+    assert "Summary" not in page.text
     assert "1 of 1" not in page.text
     assert len(page.data["cards"]) == 1
 
@@ -346,7 +346,7 @@ def test_without_a_script_summary_and_first_cards_can_be_read(task):
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert bare.count("<article") == 10
     assert "2 more rows can be seen with JavaScript" in bare
-    assert "How the rows fared" in bare
+    assert "Results" in bare
 
 
 def test_a_page_without_rows_says_so(task):

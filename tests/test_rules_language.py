@@ -172,7 +172,7 @@ def test_a_missing_value_is_refused_and_named():
         ("race' >= race", 1, 'make it kind = "ordinal" in the schema, with its levels from lowest to highest'),
         ("race' >= White", 10, 'make it kind = "ordinal" in the schema'),
         ("race' + 1 >= 2", 1, 'make it kind = "ordinal" in the schema'),
-        ("hours_per_week' in {lots}", 21, "is no number"),
+        ("hours_per_week' in {lots}", 21, "is not a number"),
         ("'Sales' == 'Sales'", 1, "only beside a category"),
         ("(age' >= 3", 11, "unexpected the end"),
         ("__import__('os').system('true')", 11, "not understood"),

@@ -295,7 +295,7 @@ def test_levels_of_another_type_are_told_apart() -> None:
 
 def test_values_that_are_no_levels_are_a_clear_fault() -> None:
     unhashable = pd.Series([["clerk"], "cook", "none"], dtype=object)
-    assert "column 'job': holds values that are no levels" in faults_of(SCHEMA, people().assign(job=unhashable))[0]
+    assert "column 'job': holds values that are not levels" in faults_of(SCHEMA, people().assign(job=unhashable))[0]
     mixed = pd.Series(["clerk", 3, "none"], dtype=object)
     assert "is 3, no known level (1 row, first at index 1)" in faults_of(SCHEMA, people().assign(job=mixed))[0]
 

@@ -361,7 +361,7 @@ def test_target_is_matched_by_its_text(write):
     assert load_table(path, label="y", target=1).target == 1
     words = write(lines(), "words.csv")
     assert load_table(words, label="approved", target="Yes").target == "yes"
-    with pytest.raises(DataError, match=r"target: 'yess' is no class .*Did you mean 'yes'\? .*'no', 'yes'"):
+    with pytest.raises(DataError, match=r"target: 'yess' is not a class .*Did you mean 'yes'\? .*'no', 'yes'"):
         load_table(words, label="approved", target="yess")
 
 

@@ -128,7 +128,7 @@ def test_what_is_fixed_is_reported_to_who_asks_for_it_but_is_no_advice():
     assert not told.relaxation.is_advice
     assert told.words == (
         "Blocked by: sex cannot be changed. Without that, the way would be: sex f -> m. "
-        "That is no advice, since sex cannot be changed; it only shows what the model's answer hangs on."
+        "That is not advice, since sex cannot be changed; it only shows what the model's answer hangs on."
     )
 
 

@@ -133,7 +133,7 @@ def _as_range(target: Any) -> Outcome:
     found = read_range(target)
     if found is not None:
         return found
-    problem = "is missing: the model answers numbers, not classes" if target is None else "is no range"
+    problem = "is missing: the model answers numbers, not classes" if target is None else "is not a range"
     place = "target" if target is None else f"target {target!r}"
     raise DataError("", [Fault(place, problem, f"The model answers numbers. Give {RANGES}.")])
 
@@ -424,5 +424,5 @@ def checked_probability(least: Any, classes: Iterable[Any]) -> float | None:
     if not tuple(classes):
         raise DataError("", [Fault(place, "is for models with classes", "Put what is needed into the target's range.")])
     if isinstance(least, bool) or not isinstance(least, int | float | np.number) or not 0 < least < 1:
-        raise DataError("", [Fault(place, "is no probability", "Give a number between 0 and 1, such as 0.8.")])
+        raise DataError("", [Fault(place, "is not a probability", "Give a number between 0 and 1, such as 0.8.")])
     return float(least)

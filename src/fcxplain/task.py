@@ -81,7 +81,7 @@ class Task:
     schema : Schema, str or Path, optional
         The features, or the path of a schema file; inferred from the table if not given.
     rules : str, Path or iterable of rules
-        Text with a rule a line, lines, the `Path` of a file, or rules read already.
+        Text with one rule per line, a list of lines, the `Path` of a file, or rules read already.
     target : optional
         What is wanted: a class, or a list of classes, any of which will do. With two classes it may be left open: then
         it is the other class, row by row. Of a regressor, a range of its output: ">= 700", "<= 0.05", "700..800", or
@@ -224,7 +224,7 @@ class Task:
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
-        return f"Task({self._about}, {self.classifier!r}, {rules}, target {self.outcome_words})"
+        return f"Task({self.about}, {self.classifier!r}, {rules}, target {self.outcome_words})"
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -243,10 +243,11 @@ class Task:
             ("target", self.outcome_words),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
-        return Glance(f"Task: {self._about}", facts=facts, grids=(rules_grid(self.rules),))
+        return Glance(f"Task: {self.about}", facts=facts, grids=(rules_grid(self.rules),))
 
     @property
-    def _about(self) -> str:
+    def about(self) -> str:
+        """How many training rows and features there are, and how many of these may change."""
         return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*self.frozen).summary}"
 
     @property

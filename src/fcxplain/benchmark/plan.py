@@ -147,7 +147,7 @@ class Job:
         extra = sorted(set(data) - {f.name for f in fields(cls)})
         if extra or not {"data", "method"} <= set(data):
             what = f"it has the unknown fields {some(extra)}" if extra else "it has no data or no method"
-            raise FormatError(f"this is no job: {what}")
+            raise FormatError(f"this is not a job: {what}")
         more = {"settings": as_settings(data.get("settings", {})), "neighbours": tuple(data.get("neighbours", ()))}
         return cls(**{**data, **more})
 
@@ -252,7 +252,7 @@ def check_names(
     data: Iterable[str], methods: Iterable[str], classifier: str, rows: int | None, explained: int | None
 ) -> None:
     """Refuse what is not known or makes no sense, all of it at once."""
-    faults = unknown("data set", data, [name for name, spec in DATASETS.items() if spec.published])
+    faults = unknown("data set", data, DATASETS)
     for method in methods:
         try:
             entry(method)

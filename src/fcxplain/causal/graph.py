@@ -540,7 +540,7 @@ def as_graph(given: Any, names: Sequence[str]) -> CausalGraph:
     graph = _read_given(given, names)
     unknown = [n for n in graph.nodes if n not in names]
     if unknown:
-        faults = [Fault(f"node {n!r}", "is no feature of the table", did_you_mean(n, names)) for n in unknown]
+        faults = [Fault(f"node {n!r}", "is not a feature of the table", did_you_mean(n, names)) for n in unknown]
         raise DataError("the causal graph does not fit the table", faults)
     return graph
 

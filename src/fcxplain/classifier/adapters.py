@@ -80,7 +80,7 @@ def as_classifier(
         if is_one(model):
             return adapted(model, options)
     raise ClassifierError(
-        f"a {type(model).__name__} is no classifier. Give a scikit-learn classifier, a torch module, an ONNX "
+        f"a {type(model).__name__} is not a classifier. Give a scikit-learn classifier, a torch module, an ONNX "
         "file or session, or a callable from a DataFrame to probabilities (for a bare booster: "
         "XGBClassifier, LGBMClassifier, or a lambda around its predict)."
     )

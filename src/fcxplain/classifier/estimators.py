@@ -141,7 +141,7 @@ def _check_kind(model: Any, name: str, *, regression: bool) -> None:
         return
     if regression:
         remedy = "For a range, give a callable that makes a number of each row: lambda rows: model.predict(rows)."
-        raise ClassifierError("", [Fault(name, "is no regressor", remedy)])
+        raise ClassifierError("", [Fault(name, "is not a regressor", remedy)])
     if not hasattr(model, "predict_proba"):
         remedy = "Wrap it in CalibratedClassifierCV and fit that."
         raise ClassifierError("", [Fault(name, "has no predict_proba, only labels", remedy)])

@@ -28,7 +28,7 @@ def named_classifier(name: str) -> Any:
         return path
     if path.is_file():
         remedy = "Only ONNX files are read. Load it in a module of yours, and pass module:attribute."
-        raise ClassifierError("", [Fault(f"classifier {name!r}", "is no ONNX file", remedy)])
+        raise ClassifierError("", [Fault(f"classifier {name!r}", "is not an ONNX file", remedy)])
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         known = did_you_mean(name, KINDS) or f"There are {', '.join(KINDS)}."

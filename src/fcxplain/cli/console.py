@@ -119,15 +119,17 @@ Data = Annotated[
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", help="Schema of your own table (TOML, see `fcxplain schema`).")
 ]
-Label = Annotated[str | None, typer.Option(help="The column of your own table with the answer; it is no feature.")]
+Label = Annotated[str | None, typer.Option(help="The column of your own table with the answer; it is not a feature.")]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", help="A column that is no feature, such as an identifier. May be repeated."),
+    typer.Option("--ignore", help="A column that is not a feature, such as an identifier. May be repeated."),
 ]
 Index = Annotated[
     str | None,
     typer.Option(
-        "--index", "--id", help="The column that the rows are called by, such as a customer number; it is no feature."
+        "--index",
+        "--id",
+        help="The column that the rows are called by, e.g. a customer number; it is not a feature.",
     ),
 ]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values altogether.")]

@@ -53,7 +53,7 @@ def print_answers(answer: Explanation, output: Path | None, html: Path | None, *
     print_counts(answer.counts, answer.notes, _without_answer(answer))
     _print_cut_short(answer)
     if asked_why and answer.counts.get("timed_out"):
-        told = "Why the rows that are timed_out have no answer was not looked into: their budget was spent before."
+        told = "For rows that are timed_out, the reasons were not looked into: their budget was spent."
         out.print(f"{told} Give them more with --budget or --seconds.", highlight=False, soft_wrap=True)
     written(output, html)
 
@@ -182,7 +182,7 @@ WhyNot = Annotated[
     typer.Option(
         "--why-not",
         help="Say what stands in the way of rows without an answer. "
-        "Of a model that is no network, finding that out takes several times as long as searching.",
+        "Unless the model is a network, this takes several times as long as the search.",
     ),
 ]
 WhyNotAll = Annotated[
@@ -209,7 +209,9 @@ KeyFile = Annotated[
 ]
 Calls = Annotated[
     int | None,
-    typer.Option("--budget", "--calls", min=1, help="Ask a model that is no network so often for a row."),
+    typer.Option(
+        "--budget", "--calls", min=1, help="Queries to the model for a row, at most; a network is not limited."
+    ),
 ]
 Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
 Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row.")]

@@ -109,7 +109,7 @@ def show_own_table(data: Dataset, source: Source, target: Any, rules: Sequence[R
 def _show_corrections(data: Dataset, source: Source, kept: Path | None) -> None:
     from ..datasets.delimited import MISSING
 
-    _say("What is no feature: --ignore NAME.")
+    _say("What is not a feature: --ignore NAME.")
     _say(escape(f"Missing is an empty cell, or one of {', '.join(MISSING[1:])}."))
     told = shlex.join(["fcxplain", "schema", short(source.data), "--label", data.label, "--out", "schema.toml"])
     if kept is None:

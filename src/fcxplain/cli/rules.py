@@ -206,7 +206,7 @@ def _accepted(accept: str | None, found: Sequence[Suggestion], limit: int) -> tu
     if wrong or not parts:
         there = f"Choose from 1 to {len(found)}, with commas between." if found else "Nothing was found to accept."
         places = [f"--accept {part}" for part in wrong] or ["--accept"]
-        raise DataError("", [Fault(place, "is no number of a suggestion", there) for place in places])
+        raise DataError("", [Fault(place, "is not a number of a suggestion", there) for place in places])
     return tuple(sorted({int(p) for p in parts}))
 
 

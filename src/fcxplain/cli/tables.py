@@ -61,7 +61,7 @@ def datasets(
 
 def schema(
     table: Annotated[str, typer.Argument(help="A CSV or parquet file.")],
-    label: Annotated[str | None, typer.Option(help="The column with the answer; it is no feature.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the answer; it is not a feature.")] = None,
     ignore: Ignore = None,
     index: Index = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the schema as TOML, for editing.")] = None,

@@ -18,10 +18,12 @@ from .base import Cleaned, DatasetSpec, RawFile
 ROWS, GAPS = 2_000, 30
 JOBS = {"clerk": 2300, "cook": 1900, "nurse": 2500, "smith": 2600, "teacher": 3100}
 HOMES = ("family", "own", "rent")
+# The days of 2025, since 1970.
+FIRST, LAST = 20_089, 20_453
 
 SCHEMA = Schema(
     (
-        Feature("applied", "date", low="2025-01-01", high="2025-12-31", mutable=False, label="date of the application"),
+        Feature("applied", "date", low=FIRST, high=LAST, mutable=False, label="date of the application"),
         Feature("age", "integer", low=18, high=80, unit="years"),
         Feature("gender", "categorical", levels=("female", "male"), mutable=False),
         Feature("job", "categorical", levels=tuple(JOBS)),

@@ -324,6 +324,6 @@ def index_in(columns: Iterable[str], source: Source | None, index: str | None) -
     own = None if source is None else source.index
     if index is not None or own is None or own in set(columns):
         return (own if index is None else index) or None
-    problem = "is what rows were called by when the model was fitted, and is no column of these"
+    problem = "is what rows were called by when the model was fitted, and is not a column of these"
     remedy = "Bring it, name another with index='NAME', or call rows by their numbers with index=''."
     raise DataError("", [Fault(f"index {own!r}", problem, remedy)])

@@ -521,7 +521,7 @@ def _class(target: Any, label: str, found: tuple[Level, ...]) -> Level:
     meant = level_named(target, found)
     if meant is not None:
         return cast(Level, meant)
-    problem = f"{target!r} is no class of {label!r}"
+    problem = f"{target!r} is not a class of {label!r}"
     remedy = f"{did_you_mean(target, found)} The classes are {some(found)}.".lstrip()
     raise DataError("", [Fault("target", problem, remedy)])
 

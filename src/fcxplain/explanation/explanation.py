@@ -260,6 +260,13 @@ class Explanation:
         found[which] = scores_now(self.task, self.rows.iloc[which], self.wanted[which])
         return found
 
+    @cached_property
+    def predicted_now(self) -> NDArray[np.object_]:
+        """For each row as it is, what the model answers; None where it cannot be asked."""
+        found, which = np.full(len(self), None, dtype=object), np.flatnonzero(~np.isnan(self.score_now))
+        found[which] = self.task.predict(self.rows.iloc[which]) if len(which) else []
+        return found
+
     @property
     def before(self) -> pd.DataFrame:
         """The row that each answer is for, line by line."""
@@ -689,7 +696,7 @@ def _without(given: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
         raise DataError(f"{len(given):,} statuses for {rows:,} rows: there must be one for each")
     unknown = sorted(str(s) for s in set(np.asarray(given).tolist()) if s not in STATUSES)
     if unknown:
-        raise DataError(f"{some(unknown)} is no status. They are {some(STATUSES, len(STATUSES))}.")
+        raise DataError(f"{some(unknown)} is not a status. They are {some(STATUSES, len(STATUSES))}.")
     status = np.asarray(given).astype(object)
     status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
     return status

@@ -287,7 +287,7 @@ def _remark(way: Relaxation, schema: Schema) -> str:
     if way.is_advice:
         return ""
     fixed = " and ".join(schema[obstacle.name].title for obstacle in way.gone if not obstacle.can_give_way)
-    return f"That is no advice, since {fixed} cannot be changed; it only shows what the model's answer hangs on."
+    return f"That is not advice, since {fixed} cannot be changed; it only shows what the model's answer hangs on."
 
 
 def _quoted(obstacle: Obstacle) -> str:

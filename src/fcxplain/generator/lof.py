@@ -6,17 +6,17 @@ neighbour is decided without gradient; distances to neighbours carry it, by a fo
 
 from __future__ import annotations
 
-import warnings
+import logging
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..errors import FcxWarning
-
 # As scikit-learn does: more than k copies of one point would otherwise have infinite density.
 TINY = 1e-10
+logger = logging.getLogger(__name__)
+
 # Rows of a chunk where nobody says how many.
 CHUNK = 256
 
@@ -24,7 +24,7 @@ CHUNK = 256
 def lof(z: Tensor, k: int) -> Tensor:
     """LOF of each row of `z` (`n x d`) among the others, `n`; or of several sets at once, `sets x n x d`.
 
-    `k` is capped by the number of points, with a warning; a point alone has nobody to differ from and scores 1.
+    `k` is capped by the number of points, which is logged; a point alone has nobody to differ from and scores 1.
     """
     n = z.shape[-2]
     if k < 1:
@@ -32,7 +32,7 @@ def lof(z: Tensor, k: int) -> Tensor:
     if n < 2:
         return torch.ones_like(z[..., 0])
     if k >= n:
-        warnings.warn(f"LOF has {n} points, so {n - 1} neighbours are used, not {k}", FcxWarning, stacklevel=2)
+        logger.info("LOF has %d points, so %d neighbours are used, not %d", n, n - 1, k)
         k = n - 1
     scores: Tensor = _Factor.apply(z.reshape(-1, n, z.shape[-1]), k)  # type: ignore[no-untyped-call]
     return scores.reshape(z.shape[:-1])

@@ -115,7 +115,7 @@ def glance(
 def _facts(task: Task, graph: CausalGraph, history: History, preference: str) -> tuple[tuple[str, str], ...]:
     edges = counted(len(graph.directed) + len(graph.undirected), "edge")
     return (
-        ("fitted to", f"{counted(len(task.train), 'row')}, {task.schema.summary}"),
+        ("fitted to", task.about),
         ("wanted", f"{task.outcome_words} from {getattr(task.classifier, 'name', 'the model')}"),
         ("rules", f"{len(task.rules):,}" if task.rules else "none"),
         ("causal graph", edges),

@@ -206,7 +206,7 @@ class DiCERandom(BaseMethod):
             one_of("every_rule", self.every_rule, (False, True)),
             [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
             [
-                Fault(f"{place}: {name!r}", "is no feature", did_you_mean(name, names))
+                Fault(f"{place}: {name!r}", "is not a feature", did_you_mean(name, names))
                 for place, given in unknown.items()
                 for name in given
                 if name not in names

@@ -75,7 +75,7 @@ def _no_lists(template: Sequence[object]) -> list[Fault]:
 
 
 def _unknown(given: Sequence[object], names: Sequence[str]) -> list[Fault]:
-    return [Fault(f"template: {n!r}", "is no feature", did_you_mean(n, names)) for n in given if n not in names]
+    return [Fault(f"template: {n!r}", "is not a feature", did_you_mean(n, names)) for n in given if n not in names]
 
 
 def _refuse(faults: list[Fault]) -> None:

@@ -70,7 +70,7 @@ def own_rules(value: Any) -> tuple[str, ...]:
     given = list(value) if isinstance(value, LISTS) else [value]
     texts = [item.text if isinstance(item, Rule) else item for item in given]
     odd = [text for text in texts if not isinstance(text, str)]
-    refuse([(f"{some([text])} is no text", "Give one rule a line, or a list of texts.") for text in odd])
+    refuse([(f"{some([text])} is not text", "Give one rule a line, or a list of texts.") for text in odd])
     return tuple(line for text in texts for line in text.split("\n"))
 
 
@@ -97,7 +97,7 @@ def difficulty(value: Any, schema: Schema) -> dict[str, float]:
     if isinstance(value, str):
         value = _priced(value)
     if not isinstance(value, Mapping):
-        problem = f"{some([value])} is no mapping from features to numbers"
+        problem = f"{some([value])} is not a mapping from features to numbers"
         raise Unreadable(problem, "Write {'age': 2} or age=2.")
     given = {str(n): plain(v) for n, v in value.items() if not is_missing(plain(v))}
     odd = {n: v for n, v in given.items() if n in schema and not (is_number(v) and 0 < v < math.inf)}
@@ -168,7 +168,7 @@ def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
         if len(value) == 2:
             low, high = value
             return _between(low, high, primed)
-        problem = f"{some([value])} is no interval: it has {len(value)} ends"
+        problem = f"{some([value])} is not an interval: it has {len(value)} ends"
         raise Unreadable(problem, "Give (low, high), or a set of single values such as {20, 30}.")
     return (_number_set(value if isinstance(value, SETS) else [value], primed),)
 
@@ -196,7 +196,7 @@ def _date(value: Any) -> str:
     except (TypeError, ValueError):
         day = math.nan
     if day != day:
-        raise Unreadable(f"{some([value])} is no date", "Write 2026-12-31, <= 2026-12-31 or 2026-01-01..2026-12-31.")
+        raise Unreadable(f"{some([value])} is not a date", "Write 2026-12-31, <= 2026-12-31 or 2026-01-01..2026-12-31.")
     return dates.iso(day)
 
 
@@ -249,13 +249,13 @@ def _end(value: Any, otherwise: float) -> float:
     if is_missing(value):
         return otherwise
     if not is_number(value):
-        raise Unreadable(f"{some([value])} is no number", "An interval is (low, high); either may be None.")
+        raise Unreadable(f"{some([value])} is not a number", "An interval is (low, high); either may be None.")
     return float(value)
 
 
 def _number_set(values: Iterable[Any], primed: str) -> str:
     values = [plain(v) for v in values]
-    refuse([(f"{some([v])} is no number", _FORMS) for v in values if not is_number(v)])
+    refuse([(f"{some([v])} is not a number", _FORMS) for v in values if not is_number(v)])
     return _one_of([_number(v) for v in sorted(set(map(float, values)))], primed)
 
 

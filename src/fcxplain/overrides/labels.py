@@ -104,7 +104,9 @@ def _meant(column: Any, schema: Schema) -> str | None:
 def _unknown(column: Any, schema: Schema) -> Fault:
     known = [*SPECIAL, *schema.names, *(PREFIX + n for n in schema.names if n in SPECIAL)]
     remedy = did_you_mean(column, known)
-    return Fault(f"column {column!r}", "is no feature and no override", remedy or f"There may be {some(known, 20)}.")
+    return Fault(
+        f"column {column!r}", "is neither a feature nor an override", remedy or f"There may be {some(known, 20)}."
+    )
 
 
 def ambiguity(column: str, schema: Schema) -> str:

@@ -149,13 +149,23 @@ def read_table(table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> tuple[lis
     own = [NOTHING.own] * (len(rows) + 1)
     labels = table.index.tolist()
     for number, feature in meanings(table.columns, task.schema, faults).items():
-        column = str(table.columns[number])
+        column, wrong = str(table.columns[number]), dict[Fault, list[Any]]()
         for label, place, value in zip(labels, places, table.iloc[:, number].tolist(), strict=True):
             said = reader.cell(column, feature, value)
             if said is not NOTHING:
                 own[place] += said.own
-                faults += said.faults_at(f"row {shown(label)}, column {column!r}") if said.faults else ()
+                for fault in said.faults:
+                    wrong.setdefault(fault, []).append(label)
+        faults += [_in_rows(fault, column, concerned) for fault, concerned in wrong.items()]
     return own[:-1], faults
+
+
+def _in_rows(fault: Fault, column: str, concerned: list[Any]) -> Fault:
+    """A fault of cells in a column: in one row by its label, in several once with their number."""
+    place = f"column {column!r}" + (f", {fault.place}" if fault.place else "")
+    if len(concerned) == 1:
+        return replace(fault, place=f"row {shown(concerned[0])}, {place}")
+    return replace(fault, place=place, rows=len(concerned), first=concerned[0])
 
 
 def read_lines(lines: Sequence[str], task: Task) -> tuple[list[RowOverrides], list[Fault]]:
@@ -189,9 +199,9 @@ class Reader:
         try:
             content = json.loads(line) if line else {}
         except (ValueError, TypeError, RecursionError) as error:
-            return Said(NOTHING.own, (Fault("", f"is no JSON ({error})"),))
+            return Said(NOTHING.own, (Fault("", f"is not JSON ({error})"),))
         if not isinstance(content, dict):
-            return Said(NOTHING.own, (Fault("", f"is no JSON object but {some([content])}"),))
+            return Said(NOTHING.own, (Fault("", f"is not a JSON object but {some([content])}"),))
         own, faults = NOTHING.own, list[Fault]()
         for entry, value in content.items():
             if entry in IN_FILES:

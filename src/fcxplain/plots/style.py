@@ -254,7 +254,7 @@ def save(figure: Figure, path: str | Path) -> None:
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in METADATA:
-        problem = f"ends in {target.suffix!r:.20}, which is no format of ours" if kind else "has no ending"
+        problem = f"ends in {target.suffix!r:.20}, which is not a format of ours" if kind else "has no ending"
         raise DataError("picture", [Fault(str(path), problem, f"End it in {', '.join(METADATA)}.")])
     buffer = io.BytesIO()
     with our_style(), warnings.catch_warnings():

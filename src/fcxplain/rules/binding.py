@@ -355,7 +355,7 @@ def _number(feature: Feature, word: Word) -> float:
     except ValueError:
         value = math.nan
     if word.quoted or not abs(value) <= MAX_NUMBER or "_" in word.text:
-        problem = f"{word.text!r} is no number, as {feature.name!r} needs"
+        problem = f"{word.text!r} is not a number, as {feature.name!r} needs"
         raise _Mistaken(Mistake(word.column, problem))
     return value
 
@@ -364,7 +364,7 @@ def _set_day(feature: Feature, word: Word) -> float:
     try:
         return dates.day_of(word.text)
     except ValueError as error:
-        problem = f"{word.text!r} is no date, as {feature.name!r} needs"
+        problem = f"{word.text!r} is not a date, as {feature.name!r} needs"
         raise _Mistaken(Mistake(word.column, problem, "Write it as 2026-12-31.")) from error
 
 

@@ -32,7 +32,7 @@ class Checkpoint(Callback):
 
     def __init__(self, folder: str | Path, *, identity: str, every: int = 1) -> None:
         if every < 1:
-            raise TrainingError(f"every: {every} is no number of epochs between checkpoints. Give 1 or more.")
+            raise TrainingError(f"every: {every} is not a number of epochs between checkpoints. Give 1 or more.")
         self.folder, self.identity, self.every = Path(folder), identity, every
 
     def on_train_begin(self, training: Training) -> None:

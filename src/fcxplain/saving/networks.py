@@ -68,7 +68,7 @@ def _layer(name: Any, own: dict[str, Tensor], place: str) -> nn.Module:
             return layer
         case "Ramps", ["columns", "low", "spread"] if _are_ramps(own["columns"], own["low"], own["spread"]):
             return Ramps(own["columns"], own["low"], own["spread"])
-    raise FormatError(f"{place} is no layer that can be built: {name!r} with {', '.join(sorted(own)) or 'no tensors'}")
+    raise FormatError(f"{place} cannot be built as a layer: {name!r} with {', '.join(sorted(own)) or 'no tensors'}")
 
 
 def _is_linear(weight: Tensor, bias: Tensor) -> bool:

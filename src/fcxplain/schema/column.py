@@ -110,7 +110,7 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         try:
             found, values = pd.factorize(column)
         except (TypeError, NotImplementedError) as error:
-            problem, remedy = f"holds values that are no levels ({error})", "Convert them to text."
+            problem, remedy = f"holds values that are not levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
     codes = [MISSING if is_missing(v) else _code(feature, v) for v in values]
     return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])

@@ -32,7 +32,7 @@ def day_of(value: Any) -> float:
     if isinstance(value, str):
         text = MIDNIGHT.sub("", value.strip())
         if not ISO.fullmatch(text):
-            raise ValueError(f"{value!r} is no date such as 2026-12-31")
+            raise ValueError(f"{value!r} is not a date such as 2026-12-31")
         return float(np.datetime64(datetime.date.fromisoformat(text), "D").astype(np.int64))
     if isinstance(value, datetime.datetime):
         return float(_days(np.asarray([value.replace(tzinfo=None)], dtype="datetime64[us]"))[0])
@@ -79,7 +79,7 @@ def days_in(column: pd.Series) -> NDArray[np.float64]:
         naive = column.dt.tz_localize(None) if "tz=" in str(dtype) else column
         return _days(naive.astype("datetime64[us]").to_numpy())
     if not _is_loose(dtype):
-        raise ValueError(f"{dtype} is no dtype of dates")
+        raise ValueError(f"{dtype} is not a dtype of dates")
     return _looked_up(column)
 
 

@@ -143,7 +143,7 @@ def tells_rows_apart(name: str, present: pd.Series) -> bool:
 
 
 def _no_feature(name: str, present: pd.Series) -> NoFeature:
-    remedy = "An identifier or free text is no feature; if it is a category, merge its levels."
+    remedy = "An identifier or free text is not a feature; if it is a category, merge its levels."
     problem = f"has {present.nunique():,} different values in {len(present):,} rows"
     return NoFeature("", [Fault(f"column {name!r}", problem, remedy)])
 
@@ -232,7 +232,10 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     are_codes = any(_CODE.fullmatch(str(v)) for v in levels)
     numeric = [not are_codes and bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
-        remedy = "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table."
+        remedy = (
+            "Convert it, e.g. pd.to_numeric, or read the file with fcxplain.load_table. If they are codes, such as zip "
+            f"codes, make it a category: table[{name!r}].astype('category')."
+        )
         raise unusable(name, f"holds numbers stored as text, e.g. {levels[0]!r}", remedy)
     if sum(numeric) > max(MAX_CODES, 0.9 * len(levels)):
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
@@ -274,7 +277,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
     try:
         values = [plain(v) for v in column.dropna().unique()]
     except (TypeError, NotImplementedError) as error:
-        raise unusable(name, f"holds values that are no levels ({error})", "Convert them to text.") from error
+        raise unusable(name, f"holds values that are not levels ({error})", "Convert them to text.") from error
     # Whole numbers beside missing ones are stored as floats, but nobody writes them so.
     if all(isinstance(v, float) and v.is_integer() for v in values):
         values = [int(v) for v in values]

@@ -511,7 +511,7 @@ def stream(
     """
     chunk = chunk_for(task, stays=is_folder(target)) if chunk is None else chunk
     if chunk < 1:
-        raise DataError("", [Fault(f"chunk {chunk!r}", "is no number of rows", "Give 1 or more.")])
+        raise DataError("", [Fault(f"chunk {chunk!r}", "is not a number of rows", "Give 1 or more.")])
     key = checked_key(key)
     mapped = mapped or InProcess(explain, SliceReader(task, index, strict=strict))
     local = folder_of(target).local

@@ -212,7 +212,7 @@ def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> Non
         faults.append(Fault("least_support", f"is {least_support}", "Ask for at least 1 row."))
     for name in () if graph is None else graph.nodes:
         if name not in schema:
-            faults.append(Fault(f"node {name!r}", "of the graph is no feature", did_you_mean(name, schema.names)))
+            faults.append(Fault(f"node {name!r}", "of the graph is not a feature", did_you_mean(name, schema.names)))
     if faults:
         raise DataError("suggest", faults)
 

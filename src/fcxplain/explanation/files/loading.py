@@ -192,7 +192,7 @@ class AnswerFile:
         about = self.about
         Effort(**about["effort"])
         if not isinstance(about["method"], str) or not all(isinstance(n, str) for n in about["notes"]):
-            raise ValueError("method or notes are no text")
+            raise ValueError("method or notes are not text")
         if type(about["draws"]) is not int or type(about["rows"]) is not int or not isinstance(about["labels"], list):
             raise ValueError("draws, rows or labels are of the wrong kind")
         if not isinstance(about["counts"], dict) or not {"model", "rules"} <= about.keys():

@@ -25,11 +25,11 @@ LONGEST = 240
 # A smaller margin than this is mentioned: the model might as well have said no.
 CLOSE = 0.01
 WITHOUT = {
-    Status.ALREADY: "Nothing has to change: the model answers {wanted} for this row as it is.",
-    Status.IMPOSSIBLE: "It is proved that no legal row which keeps the rules gets {wanted}.",
-    Status.NOT_FOUND: "No answer was found. That does not prove that there is none.",
-    Status.TIMED_OUT: "The budget of this row was spent before an answer was found. A larger one may do.",
-    Status.UNREADABLE: "This row cannot be read, so that nothing was looked for.",
+    Status.ALREADY: "Nothing has to change: the model already answers {wanted}.",
+    Status.IMPOSSIBLE: "Proved: no permitted change leads to {wanted}.",
+    Status.NOT_FOUND: "No way was found. That does not prove that there is none.",
+    Status.TIMED_OUT: "No way was found within the budget. A larger budget may help.",
+    Status.UNREADABLE: "This row cannot be read, so no search was made.",
 }
 
 

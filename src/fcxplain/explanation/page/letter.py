@@ -204,8 +204,7 @@ class _Writer:
             needed = str(names["at_least"]).format(low=self._score(self.needed))
         facts = [(names["wanted"], self._outcome(self.e.wanted[self.at]))] if task.classes else []
         if task.classes and not math.isnan(self.now):
-            found = task.predict(self.e.rows.iloc[[self.at]])[0]
-            facts.insert(0, (names["result"], short(self.schema.class_title(found))))
+            facts.insert(0, (names["result"], short(self.schema.class_title(self.e.predicted_now[self.at]))))
         if not math.isnan(self.now):
             facts.append((names["now"], self._score(self.now)))
         return (*facts, (names["needed"], needed))
@@ -281,5 +280,7 @@ class _Writer:
         return tuple(f.title for f in self.schema if is_missing(row[f.name]) and f.missing in (None, "never"))
 
     def _details(self) -> list[tuple[str, str, bool]]:
-        row, fixed = self.e.rows.iloc[[self.at]], self.e.task.frozen
-        return [(short(f.title), self.words.value(f, row[f.name].iloc[0]), f.name in fixed) for f in self.schema]
+        # The columns of the rows are the features, in order.
+        values, fixed = self.e.rows.iloc[self.at].tolist(), self.e.task.frozen
+        lines = zip(self.schema, values, strict=True)
+        return [(short(f.title), self.words.value(f, value), f.name in fixed) for f, value in lines]
