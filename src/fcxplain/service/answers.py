@@ -31,6 +31,8 @@ HEAD = struct.Struct(">I")
 
 # Seconds that a worker has to load the model, and to stop by itself when asked to.
 LOADING, GRACE = 600.0, 1.0
+# Seconds between two looks for a question that is not slow.
+LOOKING = 0.01
 # Questions of which the answer is remembered.
 REMEMBERED = 1_000
 # What is said where there is no answer; what a model said is shown to case workers only.
@@ -195,7 +197,9 @@ class Engine:
         self.workers = [Worker(command, loud=loud) for _ in range(workers)]
         # Tables get a process of their own, which ends with them, so that nobody waits for one.
         self._command, self._loud, self._one_table = command, loud, asyncio.Semaphore(1)
-        self._line: asyncio.Queue[Pending] = asyncio.Queue()
+        # What stands in the way takes long to find: such questions come last, and never have all workers.
+        self._line: asyncio.PriorityQueue[tuple[bool, int, Pending]] = asyncio.PriorityQueue()
+        self._count, self._slow = 0, asyncio.Semaphore(max(1, workers - 1))
         self._jobs: OrderedDict[str, Pending] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self.about: Data = {}
@@ -240,7 +244,8 @@ class Engine:
         if do == "table":
             self._spawn(self._serve_apart(job))
         else:
-            self._line.put_nowait(job)
+            self._count += 1
+            self._line.put_nowait((_is_slow(job), self._count, job))
         return job
 
     def asked(self, do: str, asked: Data) -> Pending | None:
@@ -255,11 +260,12 @@ class Engine:
         await job.ended.wait()
         return job
 
-    def cancel(self, job: Pending) -> None:
+    def cancel(self, job: Pending, *, kill: bool = True) -> None:
         """Stop a question: at once if it waits, else when the worker hears it, else with the worker."""
         worker = job.worker
         if worker is not None and not job.ended.is_set():
             worker.say({"do": "cancel"})
+        if kill and worker is not None and not job.ended.is_set():
             asyncio.get_running_loop().call_later(GRACE, _kill_if_deaf, job, worker)
         job.end(failure=Unanswered("cancelled"))
 
@@ -278,9 +284,19 @@ class Engine:
 
     async def _serve(self, worker: Worker) -> None:
         while True:
-            job = await self._line.get()
-            if not job.ended.is_set():
+            entry = await self._line.get()
+            job = entry[-1]
+            if job.ended.is_set():
+                continue
+            if not _is_slow(job):
                 await self._run(job, worker)
+            elif self._slow.locked():
+                # Another worker is at such a question: this one is for the others.
+                self._line.put_nowait(entry)
+                await asyncio.sleep(LOOKING)
+            else:
+                async with self._slow:
+                    await self._run(job, worker)
 
     async def _serve_apart(self, job: Pending) -> None:
         async with self._one_table:
@@ -303,6 +319,10 @@ class Engine:
             job.end(failure=Unanswered("crash", str(error)))
         finally:
             job.worker = None
+
+
+def _is_slow(job: Pending) -> bool:
+    return bool(job.asked.get("why"))
 
 
 def _key(do: str, asked: Data) -> str:

@@ -155,6 +155,10 @@ async def wish(request: Request, key: str) -> Response:
     wishes, faults = read_wishes(given, service.schema, service.fixed)
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
+    for job in unfinished(request, who):
+        # Nobody waits for what stood in the way of former wishes.
+        if job.asked["why"] and wishes != session.wishes.get(key, {}):
+            service.engine.cancel(job, kill=False)
     session.wishes[key] = wishes
     if PART in request.headers:
         return await person_page(request, "person.html", who)

@@ -118,7 +118,7 @@ class Service:
             found: float | None = None if is_missing(value) else places.get(str(value))
             return found
         start, end = places["from"], places["to"]
-        return min(1.0, max(0.0, (as_number(feature, value) - start) / (end - start)))
+        return float(min(1.0, max(0.0, (as_number(feature, value) - start) / (end - start))))
 
 
 def _part(package: str, name: str) -> bytes:
