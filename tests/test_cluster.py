@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,11 @@ def explaining(folder: Path, target: Path, scheduler: str) -> subprocess.Popen[s
     command = [sys.executable, "-m", "fcxplain", *map(str, (*asked, *cluster))]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command, cwd=folder, **pipes)
-    when(lambda: len(list(target.glob("part-*"))) >= 2, process)
+    try:
+        when(lambda: len(list(target.glob("part-*"))) >= 2, process)
+    except AssertionError:
+        process.kill()
+        raise
     return process
 
 
@@ -269,26 +274,26 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(folder: Path, cluster: Any, 
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_and_one_process_goes_on(folder: Path, tmp_path: Path):
-    def started(module: str, *arguments: str, until: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
-        while until not in (line := process.stderr.readline()):
-            assert line, "it ended"
-        process.said = line
-        return process
+    with ExitStack() as ending:
 
-    target, address = tmp_path / "answers", "127.0.0.1"
-    with started(
-        "dask_scheduler", "--host", address, "--port", "0", "--no-dashboard", until="Scheduler at"
-    ) as scheduler:
-        where = scheduler.said.split("Scheduler at:")[1].strip()
-        with started(
-            "dask_worker", where, "--no-nanny", "--nthreads", "1", "--no-dashboard", until="Registered"
-        ) as worker:
-            with explaining(folder, target, where) as process:
-                scheduler.kill()
-                _, said = process.communicate(timeout=200)
-            worker.kill()
+        def started(module: str, *arguments: str, until: str) -> tuple[subprocess.Popen[str], str]:
+            command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments]
+            log = tmp_path / f"{module}.log"
+            with log.open("w") as stderr:
+                process = subprocess.Popen(command, stderr=stderr, cwd=folder)
+            ending.callback(process.wait)
+            ending.callback(process.kill)
+            when(lambda: until in log.read_text(), process)
+            return process, next(line for line in log.read_text().splitlines() if until in line)
+
+        host, target = ("--host", "127.0.0.1", "--port", "0"), tmp_path / "answers"
+        scheduler, line = started("dask_scheduler", *host, "--no-dashboard", until="Scheduler at")
+        where = line.split("Scheduler at:")[1].strip()
+        alone = ("--no-nanny", "--nthreads", "1", "--no-dashboard")
+        started("dask_worker", where, *alone, until="Registered")
+        with explaining(folder, target, where) as process:
+            scheduler.kill()
+            _, said = process.communicate(timeout=200)
     (folder / "faults" / "slow").unlink()
     assert process.returncode == 2, said
     assert f"scheduler {where}: does not answer any more" in said
