@@ -391,5 +391,5 @@ def test_a_graph_may_be_given_in_any_form(tmp_path: Path):
 
 
 def test_a_given_graph_with_a_strange_node_is_refused():
-    with pytest.raises(DataError, match=r"'incme'.*no feature of the table.*Did you mean 'income'"):
+    with pytest.raises(DataError, match=r"'incme'.*not a feature of the table.*Did you mean 'income'"):
         as_graph(CausalGraph(("age", "incme")), ("age", "income"))

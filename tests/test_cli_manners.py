@@ -99,7 +99,8 @@ def test_there_are_the_commands_that_we_document():
     assert {" ".join(words) for words in COMMANDS} == {
         *("demo", "datasets", "schema", "fit", "explain", "verify", "serve", "evaluate", "graph"),
         *("rules check", "rules suggest", "store list", "store show", "store delete"),
-        *(f"bench {name}" for name in ("run", "ablation", "report", "classifiers", "speed", "graphs", "serve")),
+        *(f"bench {name}" for name in ("run", "ablation", "tune", "check", "report")),
+        *(f"bench {name}" for name in ("classifiers", "speed", "graphs", "serve")),
     }
 
 
@@ -150,10 +151,17 @@ WRONG = {
     "verify": ("model loans.csv nowhere.parquet --skip-missing", "nowhere.parquet"),
     "evaluate": ("model --metrics validty", "Did you mean 'validity'?"),
     "graph": ("--data loans.csv --ignore opend", "--ignore opend: is not a column. Did you mean 'opened'?"),
+    "serve": ("model --host 0.0.0.0", "needs a token"),
+    "store list": ("nowhere.db", "nowhere.db"),
+    "store show": ("nowhere.db 1", "nowhere.db"),
+    "store delete": ("nowhere.db", "--person or --receipt"),
     "rules check": ("no.rules --data adlut", "Did you mean 'adult'?"),
     "rules suggest": ("--data nowhere.csv", "nowhere.csv"),
     "bench run": ("--data adlut --out results", "Did you mean 'adult'?"),
     "bench ablation": ("--study latnet --data adult --out results", "latent"),
+    "bench tune": ("--data adlut --out results", "Did you mean 'adult'?"),
+    "bench check": ("--results nowhere", "bench run"),
+    "bench serve": ("model --rows nowhere.csv", "nowhere.csv"),
     "bench report": ("--results nowhere --out report", "bench run"),
     "bench classifiers": ("--data adlut", "Did you mean 'adult'?"),
     "bench speed": ("--what tabels", "Did you mean 'tables'?"),

@@ -82,7 +82,7 @@ def test_kinds_bounds_and_levels_are_guessed(column: Any, feature: Feature) -> N
         (pd.Series([Decimal(1), 0.5], dtype=object), "mixes values of type Decimal and float"),
         (pd.Series([b"a"], dtype=object), "holds values of type bytes"),
         ([1j, 2], "holds values of type complex"),
-        (pd.Series([[1], [2]], dtype=object), "no levels"),
+        (pd.Series([[1], [2]], dtype=object), "not levels"),
         ([np.nan, np.nan], "has no values at all"),
         (pd.Series([None, None], dtype=object), "has no values at all"),
         ([1.0, np.inf, -np.inf], "is infinite (2 rows, first at index 1)"),

@@ -33,7 +33,7 @@ REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 8_000, 2_000, 12_000, 4_00
 # Ramps of each number: as many as make so many in all, within these bounds.
 RAMPS, FEWEST_RAMPS, MOST_RAMPS = 1_024, 4, 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=150, decay=1.0)
+FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
 # Teachers that are certain would ask for infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9

@@ -58,6 +58,7 @@ def serve(
     log_values: Annotated[
         bool, typer.Option("--log-values", help="Let through what the model prints, though it may be about people.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Open the page that answers: for a case worker with a person in front of them, and for that person.
 
@@ -73,21 +74,23 @@ def serve(
     limits = Limits(seconds=seconds)
     where: dict[str, Any] = {"host": host, "port": port, "token": token, "origin": origin, "store": store}
     how: dict[str, Any] = {"workers": workers, "loud": log_values, "limits": limits}
-    open_page(ServeSettings(str(model), rows, index, classifier, **where, **how))
+    open_page(ServeSettings(str(model), rows, index, classifier, **where, **how), as_json=as_json)
 
 
-def open_page(settings: ServeSettings) -> None:
-    """Serve until Ctrl-C."""
+def open_page(settings: ServeSettings, *, as_json: bool = False) -> None:
+    """Serve until Ctrl-C; as JSON, one line says the address when it can be opened."""
     from ..service.app import run
 
     err.print("loading the model ...", highlight=False)
 
     def ready(service: Service, address: str) -> None:
+        if as_json:
+            return print_json({"address": address, "people": len(service.people), "store": settings.store})
         people = (
             f", {counted(len(service.people), 'person').replace('persons', 'people')}" if len(service.people) else ""
         )
         kept = f"; receipts go to {settings.store}" if settings.store else "; nothing is stored"
-        out.print(f"open {address}{people}{escape(kept)}. Ctrl-C ends it.", highlight=False, soft_wrap=True)
+        return out.print(f"open {address}{people}{escape(kept)}. Ctrl-C ends it.", highlight=False, soft_wrap=True)
 
     run(settings, on_ready=ready)
 
@@ -141,8 +144,10 @@ def store_list(
 
 
 @store_app.command("show")
-def store_show(store: StoreFile, receipt: Annotated[str, typer.Argument(help="Its number.")]) -> None:
-    """Print a receipt as it was shown, for `fcxplain verify`.
+def store_show(
+    store: StoreFile, receipt: Annotated[str, typer.Argument(help="Its number.")], as_json: Json = True
+) -> None:
+    """Print a receipt as it was shown, for `fcxplain verify`; it is JSON in any case.
 
     Example: fcxplain store show answers.db 3f2a... > receipt.json
     """
@@ -157,6 +162,7 @@ def store_delete(
     store: StoreFile,
     person: Annotated[str | None, typer.Option(help="Everything that is kept of this person.")] = None,
     receipt: Annotated[str | None, typer.Option(help="One receipt, by its number.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Delete what is kept of a person, or one receipt. The bytes are overwritten; backups are your own affair.
 
@@ -165,7 +171,9 @@ def store_delete(
     if (person is None) == (receipt is None):
         raise DataError("give --person or --receipt, one of the two")
     gone = _store(store).delete(person=person, key=receipt)
-    out.print(f"{counted(gone, 'receipt')} deleted", highlight=False)
+    if as_json:
+        return print_json({"deleted": gone})
+    return out.print(f"{counted(gone, 'receipt')} deleted", highlight=False)
 
 
 def _store(path: Path) -> Store:

@@ -174,6 +174,8 @@ def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, r
 
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
     """Read rows, ask the model about them, and take those that have another class than the one wanted."""
+    if not task.classes:
+        raise DataError(f"{task.classifier.name} answers numbers, and this is for models with classes")
     table, _ = task.read(rows)
     predicted, wanted, met = task.answered(table)
     place = np.flatnonzero(~met)

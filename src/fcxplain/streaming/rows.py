@@ -299,6 +299,8 @@ def _column(feature: Feature, values: pd.Series, dtype: Any) -> pd.Series:
         return values
     if feature.is_category:
         return values.astype(dtype) if values.isin(feature.levels).all() else values.astype(object)
+    # Beside a word that is no number, numbers are objects.
+    values = values.astype(np.float64) if values.dtype == object else values
     whole = values.notna().all() and pd.api.types.is_integer_dtype(dtype) and (values == np.rint(values)).all()
     return values.astype(dtype) if whole or pd.api.types.is_float_dtype(dtype) else values.astype(np.float64)
 
