@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ..rules.nodes import And, Atom, Compare, Formula, refs_of
 from ..rules.normal import TRUE, disjuncts, normal_form, substituted
@@ -17,6 +17,8 @@ from ..schema import Schema
 
 # More ways than this, with atoms that no box can say, take longer to look through than the program asked after them.
 MOST_WIDE = 128
+# Groups that are remembered: tasks that differ in a rule or two have most of them in common.
+REMEMBERED = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ def frozen_names(rules: Iterable[Rule], schema: Schema) -> frozenset[str]:
 def grouped(rules: Iterable[Rule], frozen: frozenset[str]) -> tuple[Group, ...]:
     """Groups of rules that share no counterfactual value; rules that freeze a feature are in none."""
     formulas = [normal_form(substituted(r.formula, frozen)) for r in rules if not r.freezes]
-    return tuple(_group(members) for members in _connected(formulas))
+    return tuple(_group(tuple(members)) for members in _connected(formulas))
 
 
 def _connected(formulas: Sequence[Formula]) -> list[list[Formula]]:
@@ -93,7 +95,8 @@ def _connected(formulas: Sequence[Formula]) -> list[list[Formula]]:
     return [members for _, members in groups]
 
 
-def _group(formulas: Sequence[Formula]) -> Group:
+@lru_cache(maxsize=REMEMBERED)
+def _group(formulas: tuple[Formula, ...]) -> Group:
     formula = normal_form(And(tuple(formulas)))
     names = tuple(sorted({r.name for r in refs_of(formula) if r.primed}))
     found = disjuncts(formula)
