@@ -60,6 +60,8 @@ def cluster(folder: Path) -> Iterator[Any]:
         "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.scheduler.allowed-failures": 1,
         "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
+        # The process that workers are forked from may be older than this folder.
+        "distributed.nanny.environ.FCXPLAIN_FAULTS": str(folder / "faults"),
     }
     with dask.config.set(settings):
         get_mp_context()
