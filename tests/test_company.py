@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from torch import nn
 
 from effort import THOROUGH
-from fcxplain import Explanation, Feature, Schema, Task
+from fcxplain import Explanation, Feature, Schema, Task, load_dataset, train_classifier
 from fcxplain.encoding import TableEncoder
 from fcxplain.proof.proof import prove
 from fcxplain.search import Search
@@ -294,3 +294,15 @@ def test_every_part_of_the_values_off_the_grid_may_move():
         assert found.status.tolist() == (["already"] if all(kept) else ["verified"])
         if not all(kept):
             assert found.answers.iloc[0].to_dict() == goal
+
+
+def test_many_ways_of_keeping_rules_leave_a_row_the_same_alone_and_in_company():
+    data = load_dataset("adult", rows=1500).under("actionable")
+    model = train_classifier(data, kind="logistic", seed=0)
+    task = Task(data.train, model, schema=data.schema, rules=data.rules["actionable"], target=data.target)
+    assert max(len(group.ways) for group in task.repairer.groups) > 16
+    rows, search = data.test[task.refused(data.test)].head(40), Search(task)
+    together = search.explain(rows).frame
+    for label in rows.index[::5]:
+        alone = search.explain(rows.loc[[label]]).frame
+        pd.testing.assert_frame_equal(together[together["row"] == label].reset_index(drop=True), alone)

@@ -6,7 +6,7 @@ it can be told, it says of every candidate what the exact reading of the rules a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +17,11 @@ from .boxes import Box, Codes, Floats, level_distances
 from .region import Choice, Region
 from .repair import Repairer
 
-# With more ways than this of keeping rules, the rules themselves are quicker to ask. So many are looked at to see
-# whether the rows at hand need them all: what a rule asks of the present is known of a row, and few ways are left.
-MOST_WAYS, MOST_LOOKED_AT = 16, 512
+# With more ways than this of keeping rules, the rules themselves are quicker to ask. Of fewer, those are looked at that
+# some row at hand needs: what a rule asks of the present is known of a row, and few ways are left.
+MOST_WAYS = 128
+# Candidates times ways that are looked at together.
+HELD = 2**22
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +99,8 @@ class RuleWays:
     sides: tuple[NumberSide | LevelSide, ...]
     open: Bools
 
-    def needed(self) -> RuleWays | None:
-        """The same with the ways that some row needs; None if these are too many.
+    def needed(self) -> RuleWays:
+        """The same with the ways that some row needs.
 
         A way that leaves nothing, or nothing that one before it does not leave too, is never the nearest.
         """
@@ -106,8 +108,6 @@ class RuleWays:
         for way in np.flatnonzero(self.open.any(axis=0)).tolist():
             if not any(self._is_within(way, earlier) for earlier in kept):
                 kept.append(way)
-            if len(kept) > MOST_WAYS:
-                return None
         # Rows for which nothing is left have a way too, which is not open.
         kept = kept or [0]
         return RuleWays(tuple(side.take(kept) for side in self.sides), self.open[:, kept])
@@ -119,15 +119,26 @@ class RuleWays:
             inside = inside & (side.within(way, earlier) | ~self.open[:, way])
         return bool(inside.all())
 
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Candidates that are looked at together."""
+        size = max(1, HELD // self.open.shape[1])
+        return (slice(start, start + size) for start in range(0, max(count, 1), size))
+
     def keeps(self, row: Codes, codes: Codes) -> Bools:
         """Whether candidates keep the rules."""
+        return np.concatenate([self._kept(row[part], codes[part]) for part in self._parts(len(row))])
+
+    def mend(self, row: Codes, codes: Codes) -> Bools:
+        """Put candidates, where they are, at the nearest codes that keep the rules; for which there are any."""
+        return np.concatenate([self._mended(row[part], codes[part]) for part in self._parts(len(row))])
+
+    def _kept(self, row: Codes, codes: Codes) -> Bools:
         inside = self.open[row]
         for side in self.sides:
             inside = inside & side.holds(row, codes[:, side.place])
         return np.asarray(inside.any(axis=1))
 
-    def mend(self, row: Codes, codes: Codes) -> Bools:
-        """Put candidates, where they are, at the nearest codes that keep the rules; for which there are any."""
+    def _mended(self, row: Codes, codes: Codes) -> Bools:
         is_open, cost = self.open[row], np.zeros((len(row), self.open.shape[1]))
         nearest = [side.nearest(row, codes[:, side.place]) for side in self.sides]
         for _, part in nearest:
@@ -177,15 +188,13 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
     That is so of rules on several values at once, and of values off the grid, which no code stands for.
     """
     groups = repairer.groups
-    if any(group.wide or not 0 < len(group.ways) <= MOST_LOOKED_AT for group in groups):
+    if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):
         return None
     ruled = {name for group in groups for name in group.names}
     if any(off and name in ruled for off, name in zip(off_grid, repairer.schema.names, strict=True)):
         return None
     region = Region(repairer, before)
-    found = [_ways(choice, region).needed() for choice in region.ruled]
-    ways = tuple(group for group in found if group is not None)
-    return CodeRegion(ways, np.arange(len(region))) if len(ways) == len(found) else None
+    return CodeRegion(tuple(_ways(choice, region).needed() for choice in region.ruled), np.arange(len(region)))
 
 
 def _ways(choice: Choice, region: Region) -> RuleWays:
