@@ -68,7 +68,7 @@ class Faulty:
             time.sleep(20)
             del held
         if is_time("slow"):
-            time.sleep(0.05)
+            time.sleep(0.4)
 
 
 model = Faulty()
