@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, Fault
 from ..progress import OnProgress, Progress
-from .run import Part, Partition
+from .run import Part, Partition, whole_part
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -66,14 +66,20 @@ class OnCluster:
                         client.cancel(futures, force=True)
 
     def _part(self, future: Future, partition: Partition, client: Client) -> Part:
-        from distributed import KilledWorker
+        from concurrent.futures import CancelledError
 
-        if future.status in ("cancelled", "lost"):
-            where = self.scheduler or client.scheduler.address
-            raise DataError("", [Fault(f"scheduler {where}", "does not answer any more", GO_ON)])
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
         try:
             return Part.from_json(future.result())
+        except (CommClosedError, CancelledError) as error:
+            where = self.scheduler or client.scheduler.address
+            raise DataError("", [Fault(f"scheduler {where}", "does not answer any more", GO_ON)]) from error
         except KilledWorker as error:
+            # The last of these workers may have died after it wrote the part.
+            if (there := whole_part(partition)) is not None:
+                return there
             if partition.needed:
                 raise DataError("", [Fault(str(partition.place), _killed(error), GO_ON)]) from error
             return Part(partition.number, partition.rows, {}, failure=_killed(error))
@@ -117,10 +123,12 @@ def _connected(workers: int | None, scheduler: str | None) -> Iterator[Client]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what Dask logs of workers that come and go: what matters is told by us."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

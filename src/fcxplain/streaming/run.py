@@ -134,7 +134,7 @@ def explain_partition(
     them. A part that is there and whole is left as it is: whoever made it may have died before it could say so. Rows
     that cannot be read cost the partition, which says why.
     """
-    if (there := _kept(partition.place, partition, {})) is not None:
+    if (there := whole_part(partition)) is not None:
         return there
     try:
         rows = reader.read(partition.slices)
@@ -310,7 +310,7 @@ class PartFolder:
             remedy = "Delete that folder, or pass overwrite=True, to begin anew."
             raise DataError("", [Fault(str(self.place), problem, remedy)])
         for name, partition in planned.items():
-            part = _kept(there[name], partition, known[name]) if name in there and name in alike else None
+            part = whole_part(partition, known[name]) if name in there and name in alike else None
             if part is not None:
                 self.parts[partition.number] = part
                 del there[name]
@@ -433,8 +433,9 @@ def _layout(schema: pa.Schema) -> str:
     return fingerprint(schema.remove_metadata().to_string(show_field_metadata=True))
 
 
-def _kept(place: Place, partition: Partition, entry: Mapping[str, Any]) -> Part | None:
-    """The part of a partition that is there and whole: as the manifest says, or else by its own digest."""
+def whole_part(partition: Partition, entry: Mapping[str, Any] | None = None) -> Part | None:
+    """The part of a partition that is there and whole: as the manifest's entry says, or else by its own digest."""
+    place, entry = partition.place, entry or {}
     schema = _schema(place)
     about = {} if schema is None else json.loads(schema.metadata[KEY])
     if schema is None or about["rows"] != partition.rows:
