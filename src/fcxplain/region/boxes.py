@@ -77,6 +77,8 @@ class Box:
     @cached_property
     def open(self) -> Bools:
         """Whether the box holds anything for the row."""
+        if not self.given.any():
+            return self.given
         found = self.given.copy()
         for interval in self.intervals.values():
             found &= (interval.low <= interval.high) | interval.keeps

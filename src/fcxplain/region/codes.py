@@ -198,8 +198,10 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
 
 
 def _ways(choice: Choice, region: Region) -> RuleWays:
-    is_open = np.stack([box.given for box in choice.boxes], axis=1)
-    sides = tuple(_side(name, choice.boxes, region.repairer) for name in choice.names)
+    # Rows for which nothing is left have a way too, which is not open.
+    boxes = [box for box in choice.boxes if box.given.any()] or choice.boxes[:1]
+    is_open = np.stack([box.given for box in boxes], axis=1)
+    sides = tuple(_side(name, boxes, region.repairer) for name in choice.names)
     for side in sides:
         is_open &= side.open
     return RuleWays(sides, is_open)

@@ -85,7 +85,12 @@ class Region:
         """Rows for which the rules leave nothing at all."""
         found = np.zeros(len(self), dtype=bool)
         for choice in self.choices:
-            found |= ~np.logical_or.reduce([b.open for b in choice.boxes], axis=0, initial=False)
+            shut = np.ones(len(self), dtype=bool)
+            for box in choice.boxes:
+                shut &= ~box.open
+                if not shut.any():
+                    break
+            found |= shut
         return found
 
     @property

@@ -108,7 +108,7 @@ class _Plain:
         """The features whose counterfactual value the atom speaks of."""
         return tuple({r.name: r.feature for r in refs_of(cast("Atom", self)) if r.primed}.values())
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         """Whether no box can say it: it speaks of several counterfactual values."""
         return len(self.primed) > 1
@@ -127,7 +127,7 @@ class Compare(_Plain):
         """What is compared with 0."""
         return self.left - self.right
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         """Whether no box can say it: it speaks of several counterfactual values, or has `abs` of one."""
         return len(self.primed) > 1 or self.difference.folds > 0

@@ -8,10 +8,12 @@ counterfactual value only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from math import prod
+from operator import or_
 
 from .nodes import OPPOSITE, Abs, Affine, And, Atom, Compare, Formula, Implies, Member, Not, Op, Or, Ref, Same
 
@@ -166,89 +168,112 @@ def _joined(kind: type[And] | type[Or], items: Iterable[Formula], decisive: Form
 
 def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, ...]] | None:
     """The disjunctive form of a normal form, or None where it has more than `limit` disjuncts or takes too long."""
-    spread = _Spread(limit)
+    plain = _written_out(formula)
+    spread = _Spread(_atoms_of(plain), limit)
     try:
-        found = spread.of(formula)
+        return _merged([spread.needed(found) for found in spread.of(plain)])
     except _TooManyError:
         return None
-    by_number = list(spread.atoms)
-    return _merged([tuple(by_number[i] for i in sorted(d)) for d in found])
+
+
+def _written_out(formula: Formula) -> Formula:
+    """Without atoms on several counterfactual categories, where these can be written out."""
+    if isinstance(formula, And | Or):
+        join = _and if isinstance(formula, And) else _or
+        return join(_written_out(item) for item in formula.items)
+    assert isinstance(formula, Compare | Member | Same), f"not a normal form: {formula!r}"
+    boxes = _as_boxes(formula)
+    return formula if boxes is None else _written_out(boxes)
+
+
+def _atoms_of(formula: Formula) -> Iterator[Atom]:
+    if isinstance(formula, And | Or):
+        for item in formula.items:
+            yield from _atoms_of(item)
+    elif isinstance(formula, Compare | Member | Same):
+        yield formula
 
 
 def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
-    """Disjuncts with one comparison of each sum at most, without such as nothing can keep or another one covers."""
-    keys: dict[Affine | Atom, int] = {}
-    boxes = [box for box in (_signs(atoms, keys) for atoms in found) if all(box.values())]
-    if len(boxes) <= MANY:
-        # Of two that cover each other the first stays.
-        covered = [
-            any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
-            for i, box in enumerate(boxes)
-        ]
-        boxes = [box for box, spare in zip(boxes, covered, strict=True) if not spare]
-    by_number = list(keys)
-    atoms = [[(by_number[number], signs) for number, signs in box.items()] for box in boxes]
-    return [tuple(Compare(k, OPS[s], _ZERO) if isinstance(k, Affine) else k for k, s in box) for box in atoms]
+    """Disjuncts with one comparison of each sum at most, without those that nothing can keep."""
+    boxes = [box for box in map(_signs, found) if all(box.values())]
+    # One object for an atom of many disjuncts, which remembers what was worked out about it.
+    made = {item: _atom(*item) for item in dict.fromkeys(item for box in boxes for item in box.items())}
+    return [tuple(made[item] for item in box.items()) for box in boxes]
 
 
-def _signs(atoms: tuple[Atom, ...], keys: dict[Affine | Atom, int]) -> dict[int, frozenset[int]]:
-    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are.
-
-    Sums and atoms go by their numbers in `keys`, which are quicker to compare.
-    """
-    box: dict[int, frozenset[int]] = {}
+def _signs(atoms: tuple[Atom, ...]) -> dict[Affine | Atom, frozenset[int]]:
+    """For each sum that is compared with 0, which signs all its comparisons allow; other atoms are as they are."""
+    box: dict[Affine | Atom, frozenset[int]] = {}
     for atom in atoms:
-        key = keys.setdefault(atom.left if isinstance(atom, Compare) else atom, len(keys))
+        key = atom.left if isinstance(atom, Compare) else atom
         signs = SIGNS[atom.op] if isinstance(atom, Compare) else ANY_SIGN
         box[key] = box.get(key, ANY_SIGN) & signs
     return box
 
 
-def _covers(wide: dict[int, frozenset[int]], narrow: dict[int, frozenset[int]]) -> bool:
-    """Whether whatever keeps the narrow box keeps the wide one."""
-    return all(key in narrow and narrow[key] <= signs for key, signs in wide.items())
+def _atom(key: Affine | Atom, signs: frozenset[int]) -> Atom:
+    return Compare(key, OPS[signs], _ZERO) if isinstance(key, Affine) else key
 
 
 class _TooManyError(Exception):
     """Leaves a disjunctive form that grows too large; never leaves this module."""
 
 
+# Atoms by their numbers, and all that these demand together.
+_Disjunct = tuple[frozenset[int], int]
+
+
 class _Spread:
-    """The way to a disjunctive form: atoms by number, and how much work is left."""
+    """The way to a disjunctive form: atoms by number, what each demands, and how much work is left.
 
-    def __init__(self, limit: int) -> None:
+    Demands are bits. Whatever keeps a disjunct keeps every other whose demands are among its own, so that `x <= 1`
+    is not looked at where `x <= 2` will do.
+    """
+
+    def __init__(self, atoms: Iterable[Atom], limit: int) -> None:
         self.limit, self.work = limit, MAX_WORK
-        self.atoms: dict[Atom, int] = {}
+        self.atoms = list(dict.fromkeys(atoms))
+        self.number = {atom: number for number, atom in enumerate(self.atoms)}
+        self.demands = _demands(self.atoms)
 
-    def of(self, formula: Formula) -> list[frozenset[int]]:
-        """The disjuncts of a normal form, as sets of atoms."""
+    def of(self, formula: Formula) -> list[_Disjunct]:
+        """The disjuncts of a formula."""
         match formula:
             case Or(items=items):
-                return self._least({d for item in items for d in self.of(item)})
+                return self._least(d for item in items for d in self.of(item))
             case And(items=items):
-                total: list[frozenset[int]] = [frozenset()]
+                total: list[_Disjunct] = [(frozenset(), 0)]
                 for item in items:
                     part = self.of(item)
                     self._spend(len(total) * len(part))
-                    total = self._least({a | b for a, b in product(total, part)})
+                    total = self._least((a | b, c | d) for (a, c), (b, d) in product(total, part))
                 return total
             case Compare() | Member() | Same():
-                boxes = _as_boxes(formula)
-                if boxes is not None:
-                    return self.of(boxes)
-                return [frozenset({self.atoms.setdefault(formula, len(self.atoms))})]
+                number = self.number[formula]
+                return [(frozenset({number}), self.demands[number])]
         raise TypeError(f"not a normal form: {formula!r}")
 
-    def _least(self, found: set[frozenset[int]]) -> list[frozenset[int]]:
-        """Without disjuncts that ask for more than another one does."""
-        if len(found) > max(MANY, self.limit):
+    def needed(self, disjunct: _Disjunct) -> tuple[Atom, ...]:
+        """The atoms of a disjunct without those that the others imply."""
+        kept = sorted(disjunct[0])
+        for number in reversed(kept):
+            others = reduce(or_, (self.demands[n] for n in kept if n != number), 0)
+            if not self.demands[number] & ~others:
+                kept.remove(number)
+        return tuple(self.atoms[number] for number in kept)
+
+    def _least(self, found: Iterable[_Disjunct]) -> list[_Disjunct]:
+        """Without disjuncts that demand more than another one does."""
+        ordered = sorted(set(found), key=lambda d: (len(d[0]), sorted(d[0])))
+        if len(ordered) > max(MANY, self.limit):
             raise _TooManyError
-        ordered = sorted(found, key=lambda d: (len(d), sorted(d)))
         if len(ordered) <= MANY:
-            kept: list[frozenset[int]] = []
+            kept: list[_Disjunct] = []
             for one in ordered:
                 self._spend(len(kept))
-                if not any(other <= one for other in kept):
+                if all(other & ~one[1] for _, other in kept):
+                    kept = [other for other in kept if one[1] & ~other[1]]
                     kept.append(one)
             ordered = kept
         if len(ordered) > self.limit:
@@ -260,6 +285,37 @@ class _Spread:
         self.work -= work
         if self.work < 0:
             raise _TooManyError
+
+
+def _demands(atoms: Sequence[Atom]) -> list[int]:
+    """What each atom demands, as bits: it implies all atoms whose bits are among its own."""
+    scales: dict[Hashable, set[float]] = {}
+    steps = [list(_steps(atom)) for atom in atoms]
+    for scale, step in (pair for pairs in steps for pair in pairs):
+        scales.setdefault(scale, set()).add(step)
+    bits, first = dict[tuple[Hashable, float], int](), 0
+    for scale, found in scales.items():
+        # Whatever goes so far has gone all shorter steps, too.
+        bits |= {(scale, step): ((1 << place) - 1) << first for place, step in enumerate(sorted(found), 1)}
+        first += len(found)
+    return [reduce(or_, (bits[pair] for pair in pairs), 0) for pairs in steps]
+
+
+def _steps(atom: Atom) -> Iterator[tuple[Hashable, float]]:
+    """How far an atom goes, on one scale or several; on each, who goes further demands more."""
+    match atom:
+        case Member(ref=ref, values=codes) if ref.feature.is_category:
+            yield from (((ref, code), 1.0) for code in range(len(ref.feature.levels)) if code not in codes)
+        case Compare(left=left, op=op):
+            for side in (-1.0, 1.0):
+                if side in SIGNS[op] or op == "==":
+                    line = frozenset((weight * side, part) for weight, part in left.terms)
+                    yield (line, "closed"), -left.constant * side
+                    if 0 not in SIGNS[op]:
+                        # Rounding forbids to say that `x <= 1` is `x < 2`, but never the reverse.
+                        yield (line, "open"), -left.constant * side
+        case _:
+            yield atom, 1.0
 
 
 def _as_boxes(atom: Atom) -> Formula | None:

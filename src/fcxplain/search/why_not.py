@@ -183,6 +183,8 @@ Reach = Callable[[Task, pd.DataFrame], NDArray[np.bool_]]
 TRIES, TRIES_TOGETHER = 200, 60
 # Where no more legal rows are left to a row, asking about all of them is cheaper than a search in vain.
 FEW = 2_000
+# Obstacles of which it is asked first whether taking all of them away helps anybody.
+TOGETHER = 4
 # So many sets of obstacles are told of a row.
 TOLD = 5
 
@@ -284,6 +286,8 @@ class _Inquiry:
             known = [_fewest([r for r in found if r.is_advice]) for found in self.helps]
             if size > 1:
                 self._rule_out(np.flatnonzero([not sets for sets in known]))
+            else:
+                self._screen(np.arange(len(self.asked)))
             for taken in islice(combinations(self.tried, size), _tries(size)):
                 left = np.flatnonzero([_is_open(sets, taken) for sets in known])
                 if len(left) and set(taken) <= set(self.tried):
@@ -291,6 +295,14 @@ class _Inquiry:
                 tried += 1
                 on_progress(replace(begun, done=begun.done + len(self.asked) * tried / max(sum(tries), 1)))
         return [self._told(i, most) for i in range(len(self.asked))]
+
+    def _screen(self, left: NDArray[np.int64]) -> None:
+        """Find obstacles that help no row, several at a time: who has no answer without all has none without one."""
+        groups = [list(self.tried[start : start + TOGETHER]) for start in range(0, len(self.tried), TOGETHER)]
+        while groups:
+            group = groups.pop()
+            if len(group) > 1 and len(self._hopeful(group, left)):
+                groups += [group[: len(group) // 2], group[len(group) // 2 :]]
 
     def _rule_out(self, left: NDArray[np.int64]) -> None:
         """Find rows that no obstacles help together, and obstacles that all ways out of a row need gone."""
