@@ -137,7 +137,7 @@ def lof_by_neighbours(answer: Explanation, task: Task, neighbours: tuple[int, ..
 def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -> pd.DataFrame:
     """At most so many of the refused rows, the same for every method."""
     if not len(refused):
-        raise DataError("the black box gives every test row the class wanted: there is nothing to explain")
+        raise DataError("the black box gives every test row the target class: there is nothing to explain")
     if most is None or most >= len(refused):
         return refused
     order = np.random.default_rng(part_seed(seed, "explained", data)).permutation(len(refused))

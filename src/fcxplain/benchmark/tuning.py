@@ -2,7 +2,7 @@
 
 A try is a job like any other, with a line of its own among the results. The first takes the settings as they are; the
 others draw each setting from its range, by the seed, the method and the number of the try alone. The best has the most
-success (valid, feasible, legal, of rows asked), and of equals the fewest changes; means over rule sets and seeds.
+success (valid, feasible, legal, of rows to explain), and of equals the fewest changes; means over rule sets and seeds.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ PUBLISHED, GATED = "FCx as published", "FCx without search"
 def drawn_answers(
     model: ConditionalVAE, surrogate: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
 ) -> Explanation:
-    """`k` draws for each row that does not have the class wanted; one on which the model fails is unreadable."""
+    """`k` draws for each row that does not have the target class; one on which the model fails is unreadable."""
     wall, cpu = time.perf_counter(), time.process_time()
     table, natural = task.read(rows)
     try:
@@ -142,7 +142,7 @@ class Proposer:
     def draws(self, codes: Codes, y_target: NDArray[np.int64], n: int, natural: Natural | None = None) -> Codes:
         """`n` proposals for each row of grid codes `r x features`, as codes `r x n x features`.
 
-        `y_target` has the place of the class wanted for each row, `r`. `natural` are the rows' natural columns, for
+        `y_target` has the place of the target class for each row, `r`. `natural` are the rows' natural columns, for
         rows that may lie off the grid; there an unchanged code means the present value.
         """
         natural = self.task.encoder.natural_of_codes(codes) if natural is None else natural

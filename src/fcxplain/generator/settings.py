@@ -66,7 +66,7 @@ class LossWeights:
     Parameters
     ----------
     proximity, validity : float
-        How far the counterfactual is from the row, and by how much it misses the class wanted (Eq. 8).
+        How far the counterfactual is from the row, and by how much it misses the target class (Eq. 8).
     kl : float
         How far the latent distribution is from a normal one (Eq. 9).
     hard, soft : float
@@ -114,7 +114,7 @@ class TermSettings:
     number_unit : {"range", "mad", "own"}
         What a number's change counts in for proximity: its range in the training rows, its MAD there, or its own units.
     margin : float
-        By how much the class wanted should lead: as a difference of sigmoids, or of logits where not
+        By how much the target class should lead: as a difference of sigmoids, or of logits where not
         `squashed`.
     squashed : bool
         Whether logits go through a sigmoid there.

@@ -40,7 +40,7 @@ EXPLODED = 1e8
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows `n x d`, the class wanted for each, `n`, and what the rules allow, for a rule layer.
+    """Encoded rows `n x d`, the target class for each, `n`, and what the rules allow, for a rule layer.
 
     `answers`, `n x d`, are such as the search found; a row without one has itself there.
     """

@@ -218,7 +218,7 @@ def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:
     """Training and validation rows; where there are too few to spare any, they judge themselves."""
     count = int(len(rows) * VALIDATION_SHARE)
     if not len(rows):
-        raise TrainingError("the classifier gives every training row the class wanted: there is nothing to explain")
+        raise TrainingError("the classifier gives every training row the target class: there is nothing to explain")
     if not count:
         return rows, rows
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))

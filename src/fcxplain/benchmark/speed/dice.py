@@ -63,7 +63,7 @@ class DicePackage:
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """At most `k` answers for each row that does not have the target class."""
         question = asked(self.task_, rows)
         told, parts, row, reasons = self.translator_.told(question.rows), [question.rows.iloc[:0]], [], {}
         with _aside(self.seed):
@@ -78,7 +78,7 @@ class DicePackage:
         return answered(question, Outputs(x_cf, np.asarray(row, dtype=np.int64), reasons), f"dice-ml {self.way}")
 
     def _answers(self, question: RowsAsked, told: pd.DataFrame, number: int, k: int) -> pd.DataFrame | str:
-        """The answers for one of the rows asked, or why there are none."""
+        """The answers for one of the rows to explain, or why there are none."""
         varied = [n for n, may in zip(question.task.schema.names, question.layout.mutable, strict=True) if may]
         wanted = int(question.y_target[number])
         try:
