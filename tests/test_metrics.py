@@ -244,7 +244,7 @@ def test_without_answers_shares_are_zero_and_means_are_absent_with_a_reason(task
     assert there == {"validity": 0, "success": 0, "success_possible": 0}
     assert set(result.reasons) == set(METRICS) - set(there)
     assert all(result.reasons.values())
-    assert result.reasons["sparsity"] == "no row asked has an answer"
+    assert result.reasons["sparsity"] == "no row to explain has an answer"
     assert (result.asked, result.answers) == (6, 0)
 
 
@@ -260,7 +260,7 @@ def test_without_rows_asked_everything_is_absent(task, rows):
 def test_rows_all_impossible_leave_nothing_that_was_possible(task):
     answer = empty(task, ROWS.iloc[:2], without=np.full(2, Status.IMPOSSIBLE))
     assert METRICS["success"](answer, task) == 0
-    assert METRICS["success_possible"](answer, task).reason == "every row asked is proved impossible"
+    assert METRICS["success_possible"](answer, task).reason == "every row to explain is proved impossible"
 
 
 def test_an_answer_to_a_row_that_was_not_asked_counts_for_nothing(task):

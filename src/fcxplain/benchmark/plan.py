@@ -216,7 +216,7 @@ def plan(
     data, methods, seeds = unique(data), unique(methods), unique(seeds)
     check_names(data, methods, classifier, rows, explained)
     if given not in GIVEN:
-        raise DataError("this cannot be measured", unknown("way of giving rules", [given], GIVEN))
+        raise DataError("this cannot be measured", unknown("choice of rules", [given], GIVEN))
     how: dict[str, Any] = {"rows": rows, "classifier": classifier, "explained": explained}
     return [
         Job(

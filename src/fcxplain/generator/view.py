@@ -154,13 +154,19 @@ def layout(task: Task) -> Layout:
 def _range(encoder: TableEncoder, feature: Feature) -> Range:
     """The part of a number's grid that lies in the range of the training rows, encoded."""
     least, spread = encoder.scale_[feature.name]
-    first, last = feature.codes(np.asarray([least, least + spread])).tolist()
-    # The ends of the training range may be off-grid, with the nearest code outside.
-    below, above = feature.at(np.asarray([first, last])) - np.asarray([least, least + spread])
-    first, last = first + int(below < 0), last - int(above > 0)
+    first, last = codes_between(feature, least, least + spread)
     ends, one = feature.at(np.asarray([first, max(first, last)])), feature.at(np.asarray([0, 1]))
     low, high = ((ends - least) / spread).tolist()
     return Range(low, high, float(one[1] - one[0]) / spread)
+
+
+def codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
+    """The first and the last code of the grid between two values; the last is below the first if there is none."""
+    ends = np.asarray([low, high], dtype=np.float64)
+    first, last = feature.codes(ends).tolist()
+    # The values may be off-grid, with the nearest code outside.
+    below, above = feature.at(np.asarray([first, last])) - ends
+    return first + int(below < 0), last - int(above > 0)
 
 
 def category_spans(task: Task) -> tuple[tuple[int, int], ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, between, did_you_mean, one_of, whole
 from ..explanation import Explanation
-from ..generator.view import layout
+from ..generator.view import codes_between, layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
@@ -165,7 +165,7 @@ class DiCERandom(BaseMethod):
             levels = feature.levels if given is None else [level_named(v, feature.levels) for v in given]
             return np.unique([feature.code_of_level[level] for level in levels])
         least, spread = task.encoder.scale_[feature.name]
-        first, last = _codes_between(feature, *((least, least + spread) if given is None else given))
+        first, last = codes_between(feature, *((least, least + spread) if given is None else given))
         # If the training rows have a single, off-grid value, only the nearest legal one is left.
         return np.asarray([first, max(first, last)])
 
@@ -235,13 +235,6 @@ def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> 
     return dict(sorted(limits.items(), key=lambda item: -item[1]))
 
 
-def _codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
-    """The first and the last code of the grid between two values; the last is below the first if there is none."""
-    first, last = feature.codes(np.asarray([low, high], dtype=np.float64)).tolist()
-    below, above = feature.at(np.asarray([first, last])) - np.asarray([low, high])
-    return first + int(below < 0), last - int(above > 0)
-
-
 def _range_faults(feature: Feature, given: Any) -> list[Fault]:
     place = f"permitted_range: {feature.name!r}"
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
@@ -252,7 +245,7 @@ def _range_faults(feature: Feature, given: Any) -> list[Fault]:
         return faults or ([] if len(given) else [Fault(place, "is empty", "Name the levels that are allowed.")])
     if len(given) != 2 or not all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in given):
         return [Fault(place, f"is {given!r}", "Give two numbers, the lowest and the highest.")]
-    first, last = _codes_between(feature, *map(float, given))
+    first, last = codes_between(feature, *map(float, given))
     if first > last:
         inside = f"from {feature.low:g} to {feature.high:g} by {feature.step:g}"
         return [Fault(place, f"holds no legal value between {given[0]} and {given[1]}", f"Legal values go {inside}.")]

@@ -16,7 +16,7 @@ from ..explanation.lof import alike
 from ..task import Task
 from .figure import Figure, absent, first, handed_out, natural_answers
 
-NO_ANSWER = "no row asked has an answer"
+NO_ANSWER = "no row to explain has an answer"
 
 
 def continuous_proximity(answer: Explanation, task: Task) -> float:
@@ -53,7 +53,7 @@ def sparsity(answer: Explanation, task: Task) -> float:
 
 
 def diversity(answer: Explanation, task: Task) -> float:
-    """Distinct answers in percent of answers, over every rank and row asked."""
+    """Distinct answers in percent of answers, over every rank and row to explain."""
     answer = answer.under(task)
     which = handed_out(answer)
     if not len(which):

@@ -48,7 +48,7 @@ def success_possible(answer: Explanation, task: Task) -> float:
     """The same, of the rows to explain that are not proved to be impossible."""
     answer = answer.under(task)
     possible = answer.row_status[answer.asked] != Status.IMPOSSIBLE
-    why = "every row asked is proved impossible" if answer.asked.any() else NO_ROWS
+    why = "every row to explain is proved impossible" if answer.asked.any() else NO_ROWS
     return _share(rows_with(answer, answer.checks.passed)[possible], why)
 
 
