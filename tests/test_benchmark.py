@@ -454,7 +454,7 @@ def test_a_report_says_how_much_it_stands_on(tmp_path: Path, measured: Measured)
     assert sizes is not None
     fitting = measured[2][0].fitting
     assert fitting is not None
-    assert f"600 rows: 480 to train with, of which the methods saw {fitting.rows:,} refused ones, and 60" in page
+    assert f"600 rows: 480 for training, of which the methods use {fitting.rows:,} refused ones, and 60" in page
     assert f"and refuses {sizes.refused:,}; all of them were explained" in page
     assert "### adult, a sample of 600 rows" in page
     assert "ValueError: no luck today" in pages["methods.md"]
@@ -533,7 +533,7 @@ def test_a_method_below_the_papers_row_for_it_is_told_with_how_much(tmp_path: Pa
     lags = page.split("## Methods below the paper's row for them")[1].split("##")[0]
     assert lags.strip() == "In none of these tables."  # the paper has 54.07 and 7.28
     page = report([line(job=Job("adult", "vcnet", "unary"), figures=figures)], tmp_path / "b")["methods.md"]
-    assert "adult, unary rules: vcnet, validity 60.00 % where the paper has 100.00 %, 40.00 less" in page
+    assert "adult, unary rules: vcnet, validity 60.00 %; the paper has 100.00 %, 40.00 more" in page
 
 
 def test_every_method_is_tuned_with_the_same_number_of_tries_on_validation_rows():

@@ -376,7 +376,10 @@ def test_inference_decides_as_the_network_with_its_heads_does(rules: str, varian
     monkeypatch.setattr(proposer.inference, "draws", overheard)
     proposals = proposer.draws(task.encoder.codes(rows), wanted.numpy(), 8)
     noise, jitter = (torch.from_numpy(part[noises[0].line]) for part in (noises[0].latent, noises[0].jitter))
-    x, allowed = task.encoder.encode(rows).double(), RuleBoxes(task).of(natural).repeated(8)
+    x, allowed = (
+        task.encoder.encode(rows).double(),
+        RuleBoxes(task).of(natural).take(torch.arange(70).repeat_interleave(8)),
+    )
     with torch.no_grad():
         mean, spread = model.encode(x, wanted)
         z = (mean[:, None] + spread.sqrt()[:, None] * noise).flatten(0, 1)

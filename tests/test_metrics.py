@@ -244,7 +244,7 @@ def test_without_answers_shares_are_zero_and_means_are_absent_with_a_reason(task
     assert there == {"validity": 0, "success": 0, "success_possible": 0}
     assert set(result.reasons) == set(METRICS) - set(there)
     assert all(result.reasons.values())
-    assert result.reasons["sparsity"] == "no row asked has an answer"
+    assert result.reasons["sparsity"] == "no row to explain has an answer"
     assert (result.asked, result.answers) == (6, 0)
 
 
@@ -253,14 +253,14 @@ def test_without_rows_asked_everything_is_absent(task, rows):
     answer = empty(task, rows, without=np.full(len(rows), Status.ALREADY), effort=Effort(1.0, calls=5))
     result = evaluate(answer)
     assert set(result.reasons) == set(METRICS)
-    assert result.reasons["validity"] == result.reasons["calls_per_row"] == "no row was asked"
+    assert result.reasons["validity"] == result.reasons["calls_per_row"] == "no row needed an answer"
     assert result.asked == 0
 
 
 def test_rows_all_impossible_leave_nothing_that_was_possible(task):
     answer = empty(task, ROWS.iloc[:2], without=np.full(2, Status.IMPOSSIBLE))
     assert METRICS["success"](answer, task) == 0
-    assert METRICS["success_possible"](answer, task).reason == "every row asked is proved impossible"
+    assert METRICS["success_possible"](answer, task).reason == "every row to explain is proved impossible"
 
 
 def test_an_answer_to_a_row_that_was_not_asked_counts_for_nothing(task):
@@ -338,7 +338,7 @@ def test_soft_validity_of_another_model_is_noted(task):
     answer = six_rows(task, soft_valid=np.ones(4, dtype=bool))
     assert not any(n.startswith("validity_soft") for n in evaluate(answer).notes)
     other = evaluate(answer, people())
-    assert "validity_soft: by the model that the answers were made for, not by the task's" in other.notes
+    assert "validity_soft: measured with the model that the answers were made for, not with the task's" in other.notes
 
 
 def test_the_fallback_of_a_mad_of_zero_is_named(task):
@@ -427,7 +427,7 @@ def test_lof_to_data_by_hand():
 
 def test_lof_to_data_needs_two_different_training_rows():
     task = Task(pd.DataFrame({"x": [1.0, 1.0]}), lambda rows: likely(rows["x"] > 0), schema=LINE, target=1)
-    assert METRICS["lof_to_data"](on_line(task, [4.0]), task).reason == "the training rows are all alike"
+    assert METRICS["lof_to_data"](on_line(task, [4.0]), task).reason == "the training rows are all equal"
     assert METRICS["supported"](on_line(task, [4.0]), task).reason == "the table has no categories"
     assert METRICS["categorical_proximity"](on_line(task, [4.0]), task).reason == "the table has no categories"
 
@@ -553,7 +553,7 @@ def test_optimality_gap_says_which_rows_it_leaves_out():
     answer = small_world(3, "age' >= age", answers=60)
     passed, rows = int(answer.checks.passed.sum()), 60
     figure = optimality_gap(answer, answer.task, rows=5)
-    assert f"optimality_gap: left out {rows - passed} of 60 rows asked, whose answer failed" in figure.notes
+    assert f"optimality_gap: left out {rows - passed} of 60 rows to explain, whose answer failed" in figure.notes
     assert f"optimality_gap: a sample of 5 of {passed} rows" in figure.notes
     assert figure == optimality_gap(answer, answer.task, rows=5)
     assert figure != optimality_gap(answer, answer.task)

@@ -454,7 +454,7 @@ def test_a_pipeline_and_a_transformed_target_are_queried():
 
 def test_methods_for_classes_refuse_a_regressor():
     task = Task(table(), points, schema=schema(), target=">= 700")
-    with pytest.raises(DataError, match="answers numbers, and this is for models with classes"):
+    with pytest.raises(DataError, match="predicts numbers, but this method needs a model with classes"):
         METHODS["face"](seed=0).fit(task).explain(table(4, seed=3))
 
 

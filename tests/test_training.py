@@ -300,7 +300,7 @@ def test_a_term_that_explodes_is_named_with_its_step_and_the_best_weights_stay()
         return (x[:, 0] - x_cf[:, 0]).relu() + (1e11 if len(calls) > 10 else 0.0)
 
     run = training(judged=objective(penalty=exploding, hard=0.5))
-    with pytest.raises(TrainingError, match=r"epoch 3, step 3: hard is 1e\+11, and the whole loss was .* at the start"):
+    with pytest.raises(TrainingError, match=r"epoch 3, step 3: hard is 1e\+11, but the whole loss was .* at the start"):
         run.run()
     assert run.epoch == 2
     assert not run.model.training
@@ -397,7 +397,7 @@ def test_hooks_are_called_in_order():
     ]
 
 
-@pytest.mark.parametrize(("n", "batch", "said"), [(0, 64, "nobody is refused"), (1, 1, r"batch: is 1")])
+@pytest.mark.parametrize(("n", "batch", "said"), [(0, 64, "all rows have the target class"), (1, 1, r"batch: is 1")])
 def test_rows_that_cannot_be_trained_on_are_an_error(n, batch, said):
     model = ConditionalVAE(LAYOUT, Architecture(), torch.Generator())
     with pytest.raises(TrainingError, match=said):

@@ -1,1 +1,1 @@
-"""Measurements that documents quote: commands, never tests."""
+"""Measurements that the documents quote. They are commands, not tests."""

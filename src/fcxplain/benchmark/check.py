@@ -1,8 +1,8 @@
-"""Whether this machine gives the figures that are written down: a few runs made again, and how far apart they are.
+"""Check that this machine reproduces recorded figures: repeat a few runs and compare.
 
-Where code, settings and seeds are the same, what is left is how the processor rounds: torch and its matrix products
-choose their instructions by the machine, sums are then added up in another order, and training carries the last digit
-on. So what hangs on a network that was trained in single precision may differ from machine to machine.
+With the same code, settings and seeds, the remaining difference is rounding: torch and its matrix products choose their
+instructions by the machine, which changes the order of sums, and training amplifies the last digit. So figures that
+depend on a network trained in single precision may differ between machines.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ..progress import OnProgress, Progress, nobody
 from .results import Result, code_digest
 from .runner import carry_out
 
-# What a clock says is no figure.
+# Timings are not compared.
 TIMES = ("rows_per_second",)
 CHECKED = 3
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A run that was made again: how many figures there are, how many differ, and which differs most."""
+    """A repeated run: the number of figures, the number that differ, and the one that differs most."""
 
     job: str
     figures: int
@@ -34,12 +34,12 @@ class Repeated:
 
     @property
     def same(self) -> bool:
-        """Whether every figure is the same to the last digit."""
+        """Whether every figure is equal to the last digit."""
         return not self.differ and not self.note
 
     @property
     def words(self) -> str:
-        """The same in a line."""
+        """The result in one line."""
         if self.same:
             return f"the same {self.figures} figures"
         apart = f"{self.worst} most: {self.before:.6g} there, {self.now:.6g} here"
@@ -48,10 +48,10 @@ class Repeated:
 
 
 def check(results: Iterable[Result], most: int = CHECKED, on_progress: OnProgress = nobody) -> Iterator[Repeated]:
-    """Make the runs again that took least time, each of another method, and compare."""
+    """Repeat the fastest runs, each of a different method, and compare."""
     chosen = _chosen(results, most)
     if not chosen:
-        raise DataError("there is no result of this code to check: `fcxplain bench run` makes some")
+        raise DataError("there is no result of this code to check. Run `fcxplain bench run` first.")
     for done, result in enumerate(chosen):
         on_progress(Progress(str(result.job), done, len(chosen)))
         yield compared(result, carry_out(result.job))

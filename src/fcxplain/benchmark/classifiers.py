@@ -1,4 +1,4 @@
-"""How good the built-in classifiers are on each data set."""
+"""Accuracy of the built-in classifiers on each data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..task import Task
 
 @dataclass(frozen=True)
 class ClassifierResult:
-    """One data set, one kind of classifier: its marks on the test part, and the CPU time of training."""
+    """Scores of one kind of classifier on the test part of one data set, and the CPU time of training."""
 
     data: str
     kind: str
@@ -26,18 +26,18 @@ class ClassifierResult:
     accuracy: float
     balanced_accuracy: float
     majority: float
-    """What always answering the commonest class would score."""
+    """Accuracy of always predicting the most frequent class."""
     refused: float
     """Share of the test rows that do not get the target."""
     seconds: float
     agreement: float
-    """Share of test rows on which the differentiable form answers the same; 1 for a network itself."""
+    """Share of test rows on which the differentiable form predicts the same class; 1 for a network itself."""
 
 
 def measure_classifier(data: str, kind: str, *, seed: int = 0, rows: int | None = None) -> ClassifierResult:
     """Train one kind of classifier on one data set and score it on the test part."""
     parts = load_dataset(data, seed=seed, rows=rows)
-    # Idle threads that wait for work would count as CPU time.
+    # Idle threads that spin would count as CPU time.
     with threadpool_limits(limits=1):
         start = time.process_time()
         model = train_classifier(parts, kind=kind, seed=seed)

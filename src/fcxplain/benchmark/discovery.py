@@ -1,4 +1,4 @@
-"""How well causal discovery finds known graphs."""
+"""Accuracy of causal discovery on known graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARKS = ("precision", "recall", "f1", "arrow_f1")
 
 @dataclass(frozen=True)
 class GraphScore:
-    """Mean scores of discovery over some synthetic tables, and the CPU seconds of one."""
+    """Mean scores of discovery over some synthetic tables, and the CPU seconds per table."""
 
     n_effective: int
     alpha: float
@@ -32,7 +32,7 @@ class GraphScore:
     recall: float
     f1: float
     arrow_f1: float
-    """Of arrowheads, against the CPDAG: what data alone can tell."""
+    """Score of arrowheads, compared with the CPDAG, which is all that data alone can identify."""
     seconds: float
 
 
@@ -46,7 +46,7 @@ class Synthetic:
 
 
 def synthetic(features: int, rows: int, seed: int, *, edges_per_feature: float = 1.5) -> Synthetic:
-    """A random DAG and a table from it: every third feature is a category, cut from its hidden number."""
+    """A random DAG and a table drawn from it; every third feature is a category, binned from a hidden number."""
     rng = np.random.default_rng(seed)
     joined = np.triu(rng.random((features, features)) < min(1.0, 2 * edges_per_feature / (features - 1)), k=1)
     weights = joined * rng.uniform(0.4, 1.2, joined.shape) * rng.choice([-1, 1], joined.shape)
@@ -56,7 +56,7 @@ def synthetic(features: int, rows: int, seed: int, *, edges_per_feature: float =
         causes = [weights[i, j] * _standard(columns[names[i]]) for i in range(j)]
         columns[name] = _standard(np.sum(causes, axis=0) + rng.normal(size=rows))
         if _is_category(j):
-            # Levels that are equally common.
+            # Equally frequent levels.
             edges = np.quantile(columns[name], np.linspace(0, 1, LEVELS + 1)[1:-1])
             columns[name] = np.digitize(columns[name], edges).astype(np.float64)
     table = pd.DataFrame({n: v.astype(int) if _is_category(i) else v for i, (n, v) in enumerate(columns.items())})
@@ -83,7 +83,7 @@ def measure_discovery(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[GraphScore]:
-    """Discovery on the same synthetic tables with each effective sample size; `on_progress` hears of each."""
+    """Run discovery on the same synthetic tables with each effective sample size; `on_progress` is called for each."""
     made = [synthetic(features, rows, seed + i) for i in range(tables)]
     caps, found = list(caps), list[GraphScore]()
     for cap in caps:

@@ -1,4 +1,4 @@
-"""One measurement: a data set and its black box, a method fitted and asked, and every figure of its answers."""
+"""One measurement: load a data set, train its black box, fit a method, explain rows, and compute every figure."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from ..training_loop import one_thread
 from .plan import RULE_SETS, Job, entry, part_seed
 from .results import BlackBox, Explaining, FitFigures, Result, Sizes, environment
 
-# Data sets with their black box that are held in memory; jobs that share one follow each other.
+# Data sets with their black box kept in memory; jobs that share one run one after the other.
 HELD = 2
 DIGITS = 6
-# How far answers are from the best there are is looked up for so many rows, where so many legal rows can be tried.
+# Rows for which the optimality gap is computed, and the most legal rows that are tried for it.
 COMPARED, LEGAL_ROWS = 100, 50_000_000
-# What is also counted as the paper's authors do, beside validity and feasibility of raw outputs.
+# Metrics that are also measured as in the authors' code.
 AS_THEY_COUNT = ("validity", "continuous_proximity", "categorical_proximity", "sparsity", "lof", "outliers")
 
 Made = TypeVar("Made")
@@ -43,19 +43,19 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A data set with its black box, a task for each rule set, and the test rows that are refused."""
+    """A data set with its black box, a task per rule set, and the refused test rows."""
 
     data: Dataset
     tasks: dict[str, Task]
     free: Task
-    """The task without rules, for methods that are to be told none."""
+    """The task without rules, for methods that are given none."""
     refused: pd.DataFrame
     black_box: BlackBox
     notes: tuple[str, ...]
     graphs: dict[tuple[float, int | None], CausalGraph] = field(default_factory=dict)
-    """What discovery found with a significance level and a cap on the rows, kept for the points of a study."""
+    """Discovered graphs by significance level and cap on the rows, shared by the points of a study."""
     learnt: dict[str, Any] = field(default_factory=dict)
-    """What was fitted or explained already and serves jobs that follow too."""
+    """Fitted methods and answers that later jobs reuse."""
 
     @property
     def sizes(self) -> Sizes:
@@ -65,7 +65,7 @@ class Prepared:
 
 @lru_cache(maxsize=HELD)
 def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared:
-    """Load a data set, train its black box, and set the tasks."""
+    """Load a data set, train its black box, and create the tasks."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         parts = load_dataset(data, seed=part_seed(seed, "split", data), rows=rows)
@@ -81,7 +81,7 @@ def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared
 
 
 def measure(job: Job) -> Result:
-    """Fit the method, explain, and take every figure; whatever goes wrong is raised."""
+    """Fit the method, explain rows, and compute every figure; all errors are raised."""
     with one_thread(), threadpool_limits(limits=1):
         prepared = prepare(job.data, job.seed, job.rows, job.classifier)
         refused = prepared.refused
@@ -117,7 +117,7 @@ def measure(job: Job) -> Result:
 
 
 def _learnt(method: Method) -> dict[str, float]:
-    """What FCx tells of its training: edges of the graph, and what share of the loss each term is in its best epoch."""
+    """Figures of FCx's training: edges of the graph, and the share of each term in the loss of the best epoch."""
     if not isinstance(method, FCx):
         return {}
     found, best = {"graph_edges": float(len(method.graph_.edges))}, method.history_.best
@@ -128,16 +128,16 @@ def _learnt(method: Method) -> dict[str, float]:
 
 
 def lof_by_neighbours(answer: Explanation, task: Task, neighbours: tuple[int, ...]) -> dict[str, float]:
-    """LOF and outliers among the answers, as the authors count them, by the number of neighbours."""
+    """LOF and outliers among the answers, as in the authors' code, by the number of neighbours."""
     found = {k: lof_and_outliers(answer, task, k) for k in neighbours}
     named = {f"{n}_k{k}": float(v) for k, both in found.items() for n, v in zip(("lof", "outliers"), both, strict=True)}
     return {name: value for name, value in named.items() if np.isfinite(value)}
 
 
 def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -> pd.DataFrame:
-    """At most so many of the refused rows, the same for every method."""
+    """At most `most` of the refused rows, the same for every method."""
     if not len(refused):
-        raise DataError("the black box gives every test row the class wanted: there is nothing to explain")
+        raise DataError("the black box gives every test row the target class: there is nothing to explain")
     if most is None or most >= len(refused):
         return refused
     order = np.random.default_rng(part_seed(seed, "explained", data)).permutation(len(refused))
@@ -157,23 +157,23 @@ class Stopwatch(Callback):
         self._start = 0.0
 
     def on_epoch_begin(self, training: Training) -> None:
-        """Start."""
+        """Start the clock."""
         self.rows = len(training.train)
         self._start = time.process_time()
 
     def on_epoch_end(self, training: Training) -> None:
-        """Stop."""
+        """Record the time since the start."""
         self.seconds.append(time.process_time() - self._start)
 
 
 def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dict[str, Any], ...]]:
-    """The method, fitted; one of a family takes over what another of it has learnt just before."""
+    """The fitted method; methods of one family share what is learnt."""
     method, family = job.build(), entry(job.method).family
     if _is_blind(method, prepared, job):
         return _once(prepared, f"{_asked_for(job)} fitted", lambda: (method, *_fit(method, prepared, job)))
     if not family or not isinstance(method, FCx):
         return method, *_fit(method, prepared, job)
-    # What answers are to be, and whether they are searched for, is nothing that is learnt.
+    # The preference and the search are not part of what is learnt.
     known = str((family, job.rules, job.given, method.set_params(prefer="balanced", search=True).get_params()))
     learnt, fitting, history = _once(prepared, known, lambda: (method, *_fit(method, prepared, job)))
     asked = {name: job.parameters[name] for name in ("prefer", "search")}
@@ -181,7 +181,7 @@ def _fitted(job: Job, prepared: Prepared) -> tuple[Method, FitFigures, tuple[dic
 
 
 def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared) -> tuple[Explanation, Explaining]:
-    """The answers, and what they took; those of a method that looks at no rules are asked for once."""
+    """The answers, and the time they took; a method that reads no rules explains only once."""
 
     def timed() -> tuple[Explanation, Explaining]:
         start = time.process_time()
@@ -195,18 +195,18 @@ def _explained(method: Method, rows: pd.DataFrame, job: Job, prepared: Prepared)
 
 
 def _is_blind(method: Method, prepared: Prepared, job: Job) -> bool:
-    """Whether a method comes to the same answers under every rule set: it reads, or is told, no rules."""
+    """Whether a method gives the same answers under every rule set, because it reads, or is given, no rules."""
     frozen = {task.frozen for task in prepared.tasks.values()}
     return job.given == "none" or (not getattr(method, "reads_rules", True) and len(frozen) == 1)
 
 
 def _asked_for(job: Job) -> str:
-    """What tells a job from all others that share its black box, but for its rules."""
+    """A key that identifies a job, apart from its rules, among those that share its black box."""
     return str((job.method, job.explained, job.part, job.given, job.parameters))
 
 
 def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
-    """What the work gives, done once for jobs that share a black box."""
+    """The result of the work, which is done once for jobs that share a black box."""
     if name not in prepared.learnt:
         prepared.learnt[name] = work()
     made: Made = prepared.learnt[name]
@@ -214,7 +214,7 @@ def _once(prepared: Prepared, name: str, work: Callable[[], Made]) -> Made:
 
 
 def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[FitFigures, tuple[dict[str, Any], ...]]:
-    """Fit a method, and say what it took; FCx also tells what its epochs took and how its losses went."""
+    """Fit a method and return the time it took; for FCx also the time per epoch and the losses."""
     task, start = _task(method, prepared, job), time.process_time()
     if not isinstance(method, FCx) or not method.generator:
         method.fit(task)
@@ -226,13 +226,13 @@ def _fit(method: Method, prepared: Prepared, job: Job) -> tuple[FitFigures, tupl
 
 
 def _short(epoch: dict[str, Any]) -> dict[str, Any]:
-    """The losses of an epoch in a few digits; a line of the file would be three times as long."""
+    """The losses of an epoch in a few digits; otherwise a line of the file would be three times as long."""
     parts = {part: {k: float(f"{v:.{DIGITS}g}") for k, v in epoch[part].items()} for part in ("train", "validation")}
     return {"number": epoch["number"]} | parts
 
 
 def _task(method: Method, prepared: Prepared, job: Job) -> Task:
-    """The task; a study's points share what discovery finds, which may take longer than they do."""
+    """The task; the points of a study share the discovered graph, which may take longer than they do."""
     task = prepared.free if job.given == "none" else prepared.tasks[job.rules]
     if not job.study or not isinstance(method, FCx) or not method.loss_weights.soft:
         return task
@@ -246,7 +246,7 @@ def _task(method: Method, prepared: Prepared, job: Job) -> Task:
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured, by name, and why the rest was not."""
+    """Figures by name, and reasons for those that are absent."""
 
     values: dict[str, float]
     absent: dict[str, str]
@@ -256,7 +256,7 @@ class Figures:
 def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
     """Every metric under the rules that the method was given, and feasibility and success under each rule set.
 
-    What ends in `_soft` is counted on raw outputs, before they are decoded, as in the paper's code.
+    Names that end in `_soft` are measured on raw outputs, before they are decoded, as in the paper's code.
     """
     own = evaluate(answer, tasks[rules])
     values, absent, notes = dict(own.values), dict(own.reasons), list(own.notes)
@@ -278,7 +278,7 @@ def figures(answer: Explanation, tasks: dict[str, Task], rules: str) -> Figures:
 
 
 def _with_gap(taken: Figures, answer: Explanation, task: Task) -> Figures:
-    """Figures with the one that a benchmark takes more time for."""
+    """The figures with the optimality gap, for which a benchmark takes more time."""
     gap = optimality_gap(answer, task, limit=LEGAL_ROWS, rows=COMPARED)
     if not np.isfinite(gap):
         return taken
@@ -288,10 +288,10 @@ def _with_gap(taken: Figures, answer: Explanation, task: Task) -> Figures:
 
 
 def category_combinations(answer: Explanation) -> int:
-    """How many different combinations of those categories that may change all the answers have: 1 is a collapse.
+    """The number of different combinations of mutable categories over all answers: 1 means a collapse.
 
-    Immutable categories come from the rows, and a number that trembles by one step makes an answer distinct; neither
-    shows that people get answers of their own.
+    Immutable categories come from the rows, and a number that varies by one step makes an answer distinct; neither
+    shows that answers fit the person.
     """
     names = [f.name for f in answer.task.schema if f.is_category and f.mutable]
     return len(answer.answers[names].drop_duplicates()) if names else 0

@@ -1,4 +1,4 @@
-"""What is to be measured: a `Job` is one method on one data set with one seed, and its key says what it amounts to."""
+"""Plan of measurements: a `Job` is one method on one data set with one seed, and its key identifies it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..methods import METHODS as COMPARED
 from ..methods import Method
 
 # The format of results. Bump it by one when a change makes the same job give other figures (another split, another
-# training, a mended loss, a metric that counts differently) or gives lines another form: a folder then has lines of one
-# format only. Within a format, a line counts as long as the code that figures depend on is the same (`code_digest`,
-# which comments, messages and layout leave alone); else its job is due again, and a report refuses to mix the two.
+# training, a corrected loss, a metric that counts differently) or changes the form of lines: a folder has lines of one
+# format only. Within a format, a line is valid as long as the code that figures depend on is the same (`code_digest`,
+# which ignores comments, docstrings and layout); else its job is due again, and a report refuses to mix the two.
 RESULTS = 2
-# So many refused test rows are explained at most; beyond that the figures hardly move and LOF becomes slow.
+# The most refused test rows that are explained; with more, the figures hardly change and LOF becomes slow.
 EXPLAINED = 5_000
 RULE_SETS = ("unary", "binary")
-# What a method is told of the rules it is judged by: what its own paper can take, nothing, or all of them.
+# Which of the rules a method is given: those that its own paper supports, none, or all of them.
 GIVEN = ("own", "none", "all")
 TUNED = "tuned"
 
@@ -35,9 +35,9 @@ Name = TypeVar("Name", str, int)
 
 @dataclass(frozen=True)
 class Entry:
-    """A method by name: how to make one for a data set, a rule set and a seed, and the rule sets it is run with.
+    """A method by name: how to build it for a data set, a rule set and a seed, and the rule sets it is run with.
 
-    Methods with the same `family` are given the same seed, so that they can share what is learnt.
+    Methods of the same `family` get the same seed, so that they can share what is learnt.
     """
 
     make: Callable[[str, str, int], Method]
@@ -51,18 +51,18 @@ def _published(constraint: Constraint, weights: Preset) -> Entry:
 
 
 def _default(**chosen: Any) -> Entry:
-    """The default, but for what was chosen."""
+    """The default with some settings changed."""
     return Entry(lambda data, rules, seed: FCx(**chosen, seed=seed), family="fcx")
 
 
 def _compared(name: str) -> Entry:
-    """A method to compare with. What its paper does for one kind of rules is run with these."""
+    """A method to compare with. A method that its paper defines for one kind of rules is run with those."""
     rules = tuple(r for r in RULE_SETS if name.endswith(f"-{r}")) or RULE_SETS
     return Entry(lambda data, rules, seed: COMPARED[name](seed=seed), rules)
 
 
-# The default by each of its preferences, its search alone and one draw alone, the paper's two models with our weights
-# and with its authors', and what they are compared with.
+# The default with each of its preferences, its search alone and one draw alone, the paper's two models with our weights
+# and with its authors', and the methods to compare with.
 OURS: dict[str, Entry] = {
     "fcx": _default(prefer="balanced"),
     "fcx-fewest": _default(prefer="fewest"),
@@ -82,10 +82,10 @@ METHODS: dict[str, Entry] = OURS | {name: _compared(name) for name in COMPARED}
 class Job:
     """One measurement.
 
-    `method` is a name in `METHODS` or `package.module:Class`; `settings` are changes to its parameters, by the
-    names of its `set_params`, in order of name. `rows` limits the data set to a sample, `explained` the refused
-    test rows that are explained. `study` and `point` say which study asks for it, and as which of its points. `given`
-    says what the method is told of the rules, and `part` where the rows are from that are explained.
+    `method` is a name in `METHODS` or `package.module:Class`; `settings` are changes to its parameters, by the names of
+    its `set_params`, sorted by name. `rows` limits the data set to a sample, `explained` the refused test rows that are
+    explained. `study` and `point` name the study that the job belongs to, and its point. `given` is which rules the
+    method is given, and `part` the part of the data set from which rows are explained.
     """
 
     data: str
@@ -103,22 +103,22 @@ class Job:
     given: str = "own"
     part: str = "test"
     neighbours: tuple[int, ...] = ()
-    """LOF among the answers is also taken with these numbers of neighbours."""
+    """Numbers of neighbours with which LOF among the answers is also computed."""
 
     @cached_property
     def key(self) -> str:
-        """What tells this job from all others: its configuration, the method's parameters, and `RESULTS`."""
+        """A key that identifies this job: a digest of its configuration, the method's parameters, and `RESULTS`."""
         return _digest([RESULTS, self.to_dict(), self.parameters])
 
     @cached_property
     def work(self) -> str:
-        """What tells the work of this job: equal for jobs of two studies that come down to the same."""
+        """A key that identifies the work of this job; it is equal for jobs of two studies that do the same work."""
         asked = {k: v for k, v in self.to_dict().items() if k not in ("study", "point", "settings")}
         return _digest([RESULTS, asked, self.parameters])
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """The method's parameters as they will be, or the settings for a method that does not tell them."""
+        """The method's final parameters, or the settings for a method that does not report them."""
         method = self.build()
         if not hasattr(method, "get_params"):
             return dict(self.settings)
@@ -138,7 +138,7 @@ class Job:
         return method
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
+        """Plain data for JSON."""
         return asdict(self) | {"settings": dict(self.settings)}
 
     @classmethod
@@ -160,12 +160,12 @@ class Job:
 
 
 def as_settings(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Changes to parameters as a job holds them."""
+    """Changes to parameters in the form that a job stores."""
     return tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in sorted(settings.items()))
 
 
 def part_seed(seed: int, *names: str) -> int:
-    """The seed of a part by its name, so that it does not depend on what other parts there are, or their order."""
+    """The seed of a part, from its name, so that it does not depend on other parts or their order."""
     return int(_digest([seed, *names])[:8], 16) & 0x7FFFFFFF
 
 
@@ -175,13 +175,13 @@ def entry(name: str) -> Entry:
         return METHODS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        listed = f"There are {some(METHODS)}, or name a class of your own as package.module:Class."
+        listed = f"There are {some(METHODS)}, or name your own class as package.module:Class."
         raise DataError("", [Fault(f"method {name!r}", "is not known", did_you_mean(name, METHODS) or listed)])
     try:
         made = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         remedy = "It must be importable: set PYTHONPATH to its folder."
-        raise DataError("", [Fault(f"method {name!r}", f"cannot be had ({error})", remedy)]) from error
+        raise DataError("", [Fault(f"method {name!r}", f"cannot be imported ({error})", remedy)]) from error
     absent = [word for word in ("fit", "explain") if not callable(getattr(made, word, None))]
     if absent:
         raise DataError("", [Fault(f"method {name!r}", f"has no {' and no '.join(absent)}")])
@@ -189,7 +189,7 @@ def entry(name: str) -> Entry:
 
 
 def _own(made: Callable[[], Any], seed: int) -> Method:
-    """A user's method with its own defaults, and the seed if it takes one."""
+    """A user's method with its defaults, and the seed if it takes one."""
     method: Any = made()
     if hasattr(method, "get_params") and "seed" in method.get_params():
         method.set_params(seed=seed)
@@ -208,15 +208,15 @@ def plan(
     given: str = "own",
     settings: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> list[Job]:
-    """Each method on each data set with each seed; jobs with the same black box follow each other.
+    """Each method on each data set with each seed; jobs with the same black box come one after the other.
 
-    `given` says what methods that can take rules are told of them; others are told none, and their jobs are those of
-    "own". `settings`, by data set and method, are what was found by tuning: only these are then planned.
+    `given` is which rules are given to methods that can take rules; others are given none, and their jobs are those of
+    "own". `settings`, by data set and method, are results of tuning; if they are given, only these are planned.
     """
     data, methods, seeds = unique(data), unique(methods), unique(seeds)
     check_names(data, methods, classifier, rows, explained)
     if given not in GIVEN:
-        raise DataError("this cannot be measured", unknown("way of giving rules", [given], GIVEN))
+        raise DataError("this cannot be measured", unknown("choice of rules", [given], GIVEN))
     how: dict[str, Any] = {"rows": rows, "classifier": classifier, "explained": explained}
     return [
         Job(
@@ -238,20 +238,20 @@ def plan(
 
 
 def takes_rules(method: str) -> bool:
-    """Whether a method can be told rules; a user's own can, unless it says otherwise."""
+    """Whether a method can take rules; a user's own method can, unless it says otherwise."""
     made = entry(method).make(DEFAULT_DATASET, RULE_SETS[0], 0)
     return bool(getattr(made, "reads_rules", True))
 
 
 def unique(given: Iterable[Name]) -> tuple[Name, ...]:
-    """Each once, in the order given."""
+    """The distinct values, in the order given."""
     return tuple(dict.fromkeys(given))
 
 
 def check_names(
     data: Iterable[str], methods: Iterable[str], classifier: str, rows: int | None, explained: int | None
 ) -> None:
-    """Refuse what is not known or makes no sense, all of it at once."""
+    """Raise all unknown names and impossible limits at once."""
     faults = unknown("data set", data, DATASETS)
     for method in methods:
         try:
@@ -267,16 +267,16 @@ def check_names(
 
 
 def _digest(value: Any) -> str:
-    """Sixteen hexadecimal digits that only depend on the value."""
+    """Sixteen hexadecimal digits that depend only on the value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=kind_of)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(value: object) -> Any:
-    """Settings as plain data, and of anything else what kind it is."""
+    """Settings as plain data; of any other object, its class."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else kind_of(value)
 
 
 def kind_of(value: object) -> str:
-    """What stands for a parameter that is no plain data: its class, since its text may name an address."""
+    """The class of a parameter that is not plain data, since its text may contain a memory address."""
     return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -1,4 +1,4 @@
-"""What a job leaves behind: one JSON line in `<folder>/<data>.jsonl`, with the versions and sources it comes from."""
+"""Results of jobs: one JSON line each in `<folder>/<data>.jsonl`, with the versions and the code that gave it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..errors import FormatError
 from .plan import RESULTS, Job, kind_of
 
 ROOT = Path(__file__).resolve().parents[1]
-# What draws, prints or plans has no part in a figure.
+# Code that draws, prints or plans does not affect figures.
 SILENT = ("cli", "plots", "service", "demo.py", "__main__.py", "benchmark")
 MEASURING = ("benchmark/measuring.py", "benchmark/plan.py")
 LIBRARIES = ("torch", "numpy", "pandas", "scikit-learn")
 
 
 def environment() -> dict[str, Any]:
-    """What a result was measured with."""
+    """The software and the machine of a result."""
     found: dict[str, Any] = {"python": platform.python_version(), "fcxplain": __version__}
     found |= {name: version(name) for name in LIBRARIES}
     found |= {"cpus": os.cpu_count(), "machine": platform.machine(), "instructions": _instructions()}
@@ -36,7 +36,7 @@ def environment() -> dict[str, Any]:
 
 
 def _instructions() -> str:
-    """The vector instructions that torch chose: sums are rounded in another order with others."""
+    """The vector instructions that torch chose, which determine the order of sums and so their rounding."""
     import torch
 
     return str(torch.backends.cpu.get_cpu_capability())
@@ -44,7 +44,7 @@ def _instructions() -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the sources, with a + where they were changed since; nothing outside of a repository."""
+    """The commit of the sources, with a + if they have changed since; empty outside of a repository."""
     head, changes = _git("rev-parse", "--short=12", "HEAD"), _git("status", "--porcelain", "--", ".")
     return head + "+" * bool(head and changes)
 
@@ -59,7 +59,7 @@ def _git(*words: str) -> str:
 
 @cache
 def code_digest() -> str:
-    """Twelve digits that change with the code that figures depend on, not with its comments, docstrings or layout."""
+    """Twelve digits that depend on the code behind the figures, but not on its comments, docstrings or layout."""
     digest = hashlib.sha256()
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
@@ -69,11 +69,11 @@ def code_digest() -> str:
 
 
 def meaning(source: str) -> str:
-    """Code as a tree without docstrings; two sources that do the same word for word have the same."""
+    """The syntax tree of the code without docstrings, as text."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
-            # A text that stands alone is a docstring, or a remark below a field.
+            # A string expression is a docstring, or a comment below a field.
             node.body = [  # type: ignore[attr-defined]
                 part
                 for part in body
@@ -84,7 +84,7 @@ def meaning(source: str) -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a job has no figures: the class of the error, its message, and where in the code it arose."""
+    """Why a job has no figures: the class of the error, its message, and the place in the code that raised it."""
 
     type: str
     message: str
@@ -96,7 +96,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of the data set in its parts, and how many test rows the black box refuses."""
+    """Rows of the data set and its parts, and the number of test rows that the black box refuses."""
 
     rows: int
     train: int
@@ -106,7 +106,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class BlackBox:
-    """How good the classifier is on the test part, in percent."""
+    """Accuracy of the classifier on the test part, in percent."""
 
     accuracy: float
     balanced_accuracy: float
@@ -114,18 +114,18 @@ class BlackBox:
 
 @dataclass(frozen=True)
 class FitFigures:
-    """What training took; a method that does not train in epochs has none."""
+    """Effort of the training; a method that does not train in epochs has no figures per epoch."""
 
     cpu_seconds: float
     seconds_per_epoch: float | None = None
-    """CPU seconds, the mean over epochs: training and validation, and nothing else."""
+    """CPU seconds, the mean over epochs; training and validation only."""
     epochs: int | None = None
     rows: int | None = None
 
 
 @dataclass(frozen=True)
 class Explaining:
-    """How many rows were explained, and what it took."""
+    """The number of rows explained, and the CPU seconds."""
 
     rows: int
     cpu_seconds: float
@@ -133,7 +133,7 @@ class Explaining:
 
 @dataclass(frozen=True)
 class Result:
-    """One line. Either `failure` says why there are no figures, or `absent` says it of each figure that is missing."""
+    """One line. Either `failure` is why there are no figures, or `absent` has a reason for each missing figure."""
 
     key: str
     work: str
@@ -145,21 +145,21 @@ class Result:
     absent: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
-    """Rows explained by status."""
+    """The number of rows by status."""
     sizes: Sizes | None = None
     black_box: BlackBox | None = None
     fitting: FitFigures | None = None
     explaining: Explaining | None = None
     history: tuple[dict[str, Any], ...] = ()
     copied_from: str = ""
-    """The key of the job that did the work, where a study asks for what was measured already."""
+    """The key of the job that did the work, if a study reuses an earlier measurement."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
+        """Plain data for JSON."""
         return {"format": RESULTS} | asdict(self) | {"job": self.job.to_dict()}
 
     def to_line(self) -> str:
-        """The line, without its end."""
+        """The line, without the line break."""
         return json.dumps(_finite(self.to_dict()), ensure_ascii=False, allow_nan=False, default=kind_of)
 
     @classmethod
@@ -167,7 +167,7 @@ class Result:
         """A result from plain data."""
         if data.get("format") != RESULTS:
             told = data.get("format", "none")
-            remedy = "figures of two formats do not compare, so measure into another folder"
+            remedy = "figures of two formats cannot be compared, so measure into another folder"
             raise FormatError(f"this result has format {told}, and this version of fcxplain has {RESULTS}: {remedy}")
         known = {f.name for f in fields(cls)}
         absent = [name for name in ("key", "work", "job", "environment") if name not in data]
@@ -190,7 +190,7 @@ PARTS: dict[str, Any] = {
 
 
 def read_results(folder: str | Path, data: Iterable[str] | None = None) -> list[Result]:
-    """All results in a folder (of some data sets), file by file in order of name; of a key, its latest line only."""
+    """All results in a folder (of some data sets), file by file in order of name; only the latest line of each key."""
     folder = Path(folder)
     paths = sorted(folder.glob("*.jsonl")) if data is None else [file_of(folder, name) for name in sorted(set(data))]
     latest: dict[str, Result] = {}
@@ -202,7 +202,7 @@ def read_results(folder: str | Path, data: Iterable[str] | None = None) -> list[
 
 
 def append(folder: str | Path, result: Result) -> None:
-    """Write a result at the end of its data set's file, and see to it that it is on the disk."""
+    """Append a result to its data set's file, and flush it to the disk."""
     path = file_of(Path(folder), result.job.data)
     path.parent.mkdir(parents=True, exist_ok=True)
     start = _mended(path)
@@ -213,19 +213,19 @@ def append(folder: str | Path, result: Result) -> None:
 
 
 def file_of(folder: Path, data: str) -> Path:
-    """Where the results of a data set are."""
+    """The path of a data set's results."""
     return folder / f"{data}.jsonl"
 
 
 def _read(path: Path) -> list[Result]:
     lines, tail = _lines(path)
-    # A line without its end may be whole, if somebody edited the file.
+    # A last line without a line break may be complete, if the file was edited by hand.
     lines += [tail] if _is_whole(tail) else []
     return [_parsed(line, path, number) for number, line in enumerate(lines, start=1)]
 
 
 def _lines(path: Path) -> tuple[list[bytes], bytes]:
-    """The lines that were ended, and what comes after them."""
+    """The lines that end in a line break, and the rest."""
     *lines, tail = path.read_bytes().split(b"\n") if path.exists() else [b""]
     return lines, tail
 
@@ -234,7 +234,7 @@ def _parsed(line: bytes, path: Path, number: int) -> Result:
     try:
         return Result.from_dict(json.loads(line))
     except (ValueError, TypeError, AttributeError, FormatError) as error:
-        remedy = "Take the line out, and the job is due again."
+        remedy = "Delete the line, and the job is due again."
         raise FormatError(f"{path}, line {number}: {error}. {remedy}") from error
 
 
@@ -246,7 +246,7 @@ def _is_whole(tail: bytes) -> bool:
 
 
 def _mended(path: Path) -> bytes:
-    """Cut off a torn last line; what must be written before the next line, if the last one only lacks its end."""
+    """Cut off an incomplete last line; return the line break to write first if the last line only lacks that."""
     lines, tail = _lines(path)
     if not tail:
         return b""
@@ -258,7 +258,7 @@ def _mended(path: Path) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no word for what is not finite."""
+    """Replace numbers that are not finite, which JSON cannot express."""
     if isinstance(value, dict):
         return {k: _finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""Run jobs and write down what came of each: figures, or the reason why there are none.
+"""Run jobs and write the result of each: figures, or the reason why there are none.
 
-Started as a program (`python -m fcxplain.benchmark.runner`) it reads one job as JSON from standard input and
-prints its result, so that a job with a time limit can be stopped whatever it is doing.
+As a program (`python -m fcxplain.benchmark.runner`) it reads one job as JSON from standard input and prints its result,
+so that a job with a time limit can be stopped at any point.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def run(
     time_limit: float | None = None,
     retry: bool = False,
 ) -> Iterator[Result]:
-    """Do the jobs that have no result in the folder yet, and give each result once it is written there.
+    """Run the jobs that have no result in the folder yet, and yield each result once it is written.
 
-    A job that fails or takes more than `time_limit` seconds has that as its result. `retry` does failed jobs
-    again. What another job has measured already, for another study, is copied. The stage of what `on_progress` hears is
-    the job, and its note what becomes of it: "running" before; "done", "failed" or "copied" after; or just "skipped".
+    A job that fails or takes more than `time_limit` seconds has that as its result. `retry` repeats failed jobs.
+    Measurements made for another study are copied. `on_progress` gets the job as the stage and its state as the note:
+    "running" before; "done", "failed" or "copied" after; or only "skipped".
     """
     jobs = list(jobs)
-    # Keys are made of the methods' parameters, so that a setting which makes no sense is told before any work.
+    # Keys contain the methods' parameters, so invalid settings are reported before any work.
     keys = [job.key for job in jobs]
     before_us = read_results(folder, {job.data for job in jobs})
-    # What other code gave is due again: a report would refuse it beside what is measured now.
+    # Results of other code are due again: a report would refuse to mix them with new ones.
     known = {result.key: result for result in before_us if result.environment.get("code") == code_digest()}
     done = {result.work: result for result in known.values() if not (retry and result.failure)}
     for number, (job, key) in enumerate(zip(jobs, keys, strict=True), start=1):
@@ -61,7 +61,7 @@ def run(
 
 
 def carry_out(job: Job, time_limit: float | None = None) -> Result:
-    """One job's result, whatever happens: in a process of its own if its time is limited, else in this one."""
+    """One job's result, whatever happens: from a separate process if its time is limited, else from this one."""
     if time_limit is not None:
         return _in_a_process(job, time_limit)
     try:
@@ -75,7 +75,7 @@ def _failed(job: Job, failure: Failure) -> Result:
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of ours that an error came through, or else the innermost of all."""
+    """The innermost line of our own code in the traceback, or else the innermost of all."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if Path(f.filename).resolve().is_relative_to(ROOT) and f.name != "carry_out"]
     frame = (ours or frames)[-1]
@@ -84,12 +84,12 @@ def _place(error: Exception) -> str:
     return f"{name}, line {frame.lineno}, in {frame.name}"
 
 
-# A process of its own
+# A separate process
 
 
 def _in_a_process(job: Job, time_limit: float) -> Result:
     command = [sys.executable, "-m", f"{__package__}.runner"]
-    # The process must find what this one finds, a user's own method too.
+    # The process must find the modules that this one finds, including a user's own method.
     found = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     asked = json.dumps(job.to_dict())
     try:

@@ -1,8 +1,8 @@
 """The paper's six ablation studies (its section 6.4), each as a list of jobs.
 
-A study varies one thing of FCx as published and leaves the rest as it is; its points are the values it tries. The
-weights are those of the authors' notebooks: with ours, most terms are so small a part of the loss that leaving one out
-or varying what it looks at could not show. What part each term is stands beside the figures.
+A study varies one setting of FCx as published and leaves the rest unchanged; its points are the values it tries. The
+weights are those of the authors' notebooks: with ours, most terms are so small a part of the loss that leaving one out,
+or varying it, would have no visible effect. The share of each term is given next to the figures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import DataError, unknown
 from .plan import EXPLAINED, Job, as_settings, check_names, entry, unique
 
 Points = Mapping[str, Mapping[str, Any]]
-"""What a study tries: the changes to the method's parameters, by the name of the point."""
+"""The points of a study: changes to the method's parameters, by the name of the point."""
 
 LATENT = (2, 5, 10, 20, 30, 40)
 NEIGHBOURS = (5, 10, 15, 20, 30, 50, 70, 100)
@@ -25,19 +25,19 @@ ALPHAS = (0.001, 0.01, 0.05, 0.1)
 RATES = (0.001, 0.01, 0.1)
 EPOCHS = (25, 50)
 BATCHES = (256, 2048)
-# Success, and whether it is bought with the same few answers for everybody.
+# Success, and whether it comes from giving everyone the same few answers.
 FEW = ("success", "diversity", "category_combinations")
 SHARES = ("feasibility_soft", "feasibility", "validity_soft", "validity", *FEW)
-# What part of the loss each term is.
+# The share of each term in the loss.
 LOSS = tuple(f"share_{n}" for n in ("proximity", "validity", "kl", "hard", "soft", "sparsity", "density", "sums"))
 
 
 @dataclass(frozen=True)
 class Study:
-    """One study: what it asks, what the paper says to it, what it tries, and the figures that answer it.
+    """One study: its question, the paper's answer, the points it tries, and the figures that answer it.
 
-    `points` gives what is tried from the paper's settings for a data set; `chosen` names those points that agree
-    with what the paper settled on.
+    `points` derives the points from the paper's settings for a data set; `chosen` names the points that match the
+    paper's final choice.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Study:
     figures: tuple[str, ...]
     chosen: Callable[[PublishedSettings], tuple[str, ...]] = lambda known: ()
     axis: str = ""
-    """What the points measure, where they are numbers."""
+    """The quantity that the points vary, if they are numbers."""
     history: bool = False
     methods: tuple[str, ...] = ("fcx-b-authors",)
     neighbours: tuple[int, ...] = ()
-    """Numbers of neighbours that the metric is taken with."""
+    """Numbers of neighbours used in the metric."""
 
 
 def _hyperparameters(known: PublishedSettings) -> Points:
@@ -70,7 +70,7 @@ def _schedule_name(rate: float, epochs: float, batch: float) -> str:
 
 
 def _components(known: PublishedSettings) -> Points:
-    """Terms that are left out; what stays keeps its weight."""
+    """Points that leave out terms; the others keep their weights."""
     without = {
         "baseline": ("sparsity", "density", "soft"),
         "baseline+sparsity": ("density", "soft"),
@@ -107,8 +107,8 @@ STUDIES: dict[str, Study] = {
             "lof-k-loss",
             "Neighbours in the LOF term",
             "How do the LOF score and the number of outliers depend on the k that training uses?",
-            "It settles on 20 for Adult, 50 for KDD-Census, 15 for Law and 70 for Folktables. "
-            "Here the metric keeps its own k, 20, so that the points compare.",
+            "It chooses 20 for Adult, 50 for KDD-Census, 15 for Law and 70 for Folktables. "
+            "Here the metric keeps its own k, 20, so that the points are comparable.",
             lambda known: {str(k): {"terms__lof_k": k} for k in sorted({*NEIGHBOURS, known.lof_k})},
             ("lof_authors", "outliers_authors", "lof_to_data", "outliers_to_data", "share_density", *SHARES),
             chosen=lambda known: (str(known.lof_k),),
@@ -128,8 +128,8 @@ STUDIES: dict[str, Study] = {
             "hyperparameters",
             "Learning rate, epochs and batch size",
             "Which schedule trains best?",
-            "The settings it chose (learning rates of 0.1 and 0.2, 25 or 50 epochs); the batch size is not told. "
-            "In the pictures, 25 x 256 stands for 25 epochs with batches of 256 rows.",
+            "The settings it chose (learning rates of 0.1 and 0.2, 25 or 50 epochs); the batch size is not given. "
+            "In the pictures, 25 x 256 means 25 epochs with batches of 256 rows.",
             _hyperparameters,
             (*SHARES, "seconds_per_epoch"),
             chosen=lambda known: tuple(_schedule_name(known.learning_rate, known.epochs, b) for b in BATCHES),
@@ -148,7 +148,7 @@ STUDIES: dict[str, Study] = {
         Study(
             "curves",
             "Losses while training",
-            "How do the loss and its parts go, on training and validation rows?",
+            "How do the loss and its terms develop on training and validation rows?",
             "Eight curves without numbers: the loss falls within 5 to 10 epochs and stays; KL rises, then settles.",
             lambda known: {"": {}},
             ("feasibility_soft", "validity_soft", "success"),
@@ -169,7 +169,7 @@ def plan_studies(
     classifier: str = "paper",
     explained: int | None = EXPLAINED,
 ) -> list[Job]:
-    """The jobs of some studies on some data sets; those that share a black box follow each other."""
+    """The jobs of some studies on some data sets; those that share a black box come one after the other."""
     studies, data, seeds = unique(studies), unique(data), unique(seeds)
     methods = None if methods is None else unique(methods)
     faults = unknown("study", studies, STUDIES)

@@ -1,8 +1,8 @@
-"""Settings looked for at random: the same number of tries for every method, ours too, judged on validation rows.
+"""Random search for settings: the same number of tries for every method, including ours, judged on validation rows.
 
-A try is a job like any other, with a line of its own among the results. The first takes the settings as they are; the
-others draw each setting from its range, by the seed, the method and the number of the try alone. The best has the most
-success (valid, feasible, legal, of rows asked), and of equals the fewest changes; means over rule sets and seeds.
+A try is a job like any other, with its own line in the results. The first try uses the default settings; the others
+draw each setting from its range, by the seed, the method and the number of the try. The best try has the most success
+(valid, feasible and legal, of rows to explain) and, among equals, the fewest changes; means over rule sets and seeds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TRIES = 20
 
 @dataclass(frozen=True)
 class SettingRange:
-    """Values of a setting: between two, evenly on a scale of powers; or some to choose from."""
+    """Values of a setting: between two bounds, uniform on a logarithmic scale; or some to choose from."""
 
     low: float = 0.0
     high: float = 0.0
     choices: tuple[Any, ...] = ()
 
     def drawn(self, random: np.random.Generator) -> Any:
-        """One of them; of three digits, so that a setting can be written down."""
+        """Draw a value; it has three digits, so that it is easy to write down."""
         share = random.random()
         if self.choices:
             return self.choices[int(share * len(self.choices))]
@@ -47,7 +47,7 @@ PUBLISHED_WEIGHTS = {
     "loss_weights__density": SettingRange(0.01, 10.0),
     "terms__margin": SettingRange(0.1, 0.9),
 }
-# What is looked for, and where: around each method's own settings.
+# The settings to search, and their ranges, around each method's own settings.
 SPACES: dict[str, dict[str, SettingRange]] = {
     "fcx-u": PUBLISHED_WEIGHTS,
     "fcx-b": PUBLISHED_WEIGHTS | {"terms__beta": SettingRange(1.0, 30.0)},
@@ -78,7 +78,7 @@ SPACES: dict[str, dict[str, SettingRange]] = {
 
 
 def settings_of(method: str, number: int, seed: int = 0) -> dict[str, Any]:
-    """The settings of a try; the first, 0, changes nothing."""
+    """The settings of a try; try 0 changes nothing."""
     random = np.random.default_rng(part_seed(seed, STUDY, method, str(number)))
     return {name: space.drawn(random) for name, space in SPACES[method].items()} if number else {}
 
@@ -125,7 +125,7 @@ def plan_tuning(
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best try of a method on a data set, beside the settings as they were."""
+    """The best try of a method on a data set, and the success of the default settings."""
 
     data: str
     method: str
@@ -138,7 +138,7 @@ class Tuned:
 
 
 def best_tries(results: Iterable[Result]) -> list[Tuned]:
-    """The best of each method on each data set, over what was tried."""
+    """The best try of each method on each data set."""
     groups: dict[tuple[str, str], dict[str, list[Result]]] = {}
     for result in results:
         if result.job.study == STUDY:
@@ -148,13 +148,13 @@ def best_tries(results: Iterable[Result]) -> list[Tuned]:
 
 
 def tuned_settings(results: Iterable[Result]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """What the best tries changed, by data set and method."""
+    """The settings changed by the best tries, by data set and method."""
     return {(best.data, best.method): best.settings for best in best_tries(results)}
 
 
 def _best(data: str, method: str, points: Mapping[str, list[Result]]) -> Tuned:
     judged = {point: found for point, lines in points.items() if (found := _judged(lines))}
-    # The earliest of equals, so that settings are changed for a reason.
+    # The earliest of equals, so that settings change only for a reason.
     point = min(judged, key=lambda p: (-judged[p][0], judged[p][1], int(p)))
     success, changes = judged[point]
     before = judged["0"][0] if "0" in judged else None
@@ -162,7 +162,7 @@ def _best(data: str, method: str, points: Mapping[str, list[Result]]) -> Tuned:
 
 
 def _judged(lines: list[Result]) -> tuple[float, float] | None:
-    """Success and changes of a try, the means over rule sets and seeds; None if any of its runs failed."""
+    """Success and changes of a try, as means over rule sets and seeds; None if any of its runs failed."""
     if any(line.failure for line in lines):
         return None
     means = (float(np.mean([line.figures.get(name, np.inf) for line in lines])) for name in ("success", "sparsity"))

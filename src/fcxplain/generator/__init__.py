@@ -1,1 +1,1 @@
-"""The paper's method in torch alone: no tables, no rule text, readable beside its equations."""
+"""The paper's method in plain torch: no tables and no rule text, readable next to the paper's equations."""

@@ -1,6 +1,4 @@
-"""The conditional VAE of the paper (sections 4.1 and 5.2): who you are and the answer wanted go in, a counterfactual
-comes out.
-"""
+"""The conditional VAE of the paper (sections 4.1 and 5.2): from a row and its target class to a counterfactual."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ SMALLEST_VARIANCE = 1e-6
 
 @dataclass(frozen=True)
 class Draw:
-    """What the generator makes of a batch: counterfactuals `n x d`, and the latent points they come from.
+    """The generator's output for a batch: counterfactuals `n x d`, and their latent points.
 
-    `gates`, `n x mutable features`, is how likely each is to change, for a generator that has gates; `surprise`, a
-    number, how far its outputs are on average from known answers.
+    For a generator with gates, `gates`, `n x mutable features`, are the probabilities of change, and `surprise` is the
+    mean distance of its outputs from known answers.
     """
 
     x_cf: Tensor
@@ -38,7 +36,7 @@ class Draw:
 
 
 class ConditionalVAE(nn.Module):
-    """Five linear layers each way, with batch norm, ReLU and dropout after all but the last."""
+    """Encoder and decoder of five linear layers each, with batch norm, ReLU and dropout after all but the last."""
 
     def __init__(self, layout: Layout, architecture: Architecture, generator: torch.Generator) -> None:
         super().__init__()
@@ -46,7 +44,7 @@ class ConditionalVAE(nn.Module):
         columns = layout.mutable_columns
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.long), persistent=False)
         a = architecture
-        # Two classes are one input, 0 or 1, as in the paper; more are one input each but the first.
+        # Two classes are one input, 0 or 1, as in the paper; with more, each class but the first has an input.
         conditions = layout.classes - 1
         into = (len(columns) + conditions, *a.hidden)
         self.encoder = stack(into, a.dropout, generator)
@@ -61,7 +59,7 @@ class ConditionalVAE(nn.Module):
 
     def encode(self, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of the latent point, `n x latent` each."""
-        # Tables with fine grids are encoded in double precision; the network is content with single.
+        # Tables with fine grids are encoded in double precision; single precision is enough for the network.
         seen = x.index_select(1, self.columns).to(self.mean.weight.dtype)
         hidden = self.encoder(torch.cat([seen, self.condition(y_target, seen)], dim=1))
         raw = self.spread(hidden)
@@ -72,10 +70,10 @@ class ConditionalVAE(nn.Module):
     def decode(
         self, z: Tensor, x: Tensor, y_target: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
     ) -> Tensor:
-        """Counterfactuals in encoded columns, immutable columns as in `x`.
+        """Counterfactuals in encoded columns, with the immutable columns of `x`.
 
-        Without gates each is between 0 and 1. With them it is a legal row, inside what is `allowed`; `jitter` is
-        noise on the heads' scores (see `Heads.jitter`).
+        Without gates, values are between 0 and 1. With gates, each counterfactual is a legal row inside `allowed`;
+        `jitter` is noise on the heads' scores (see `Heads.jitter`).
         """
         outputs = self._outputs(z, x, y_target)
         if self.heads is not None:
@@ -96,10 +94,10 @@ class ConditionalVAE(nn.Module):
         allowed: Allowed | None = None,
         answers: Tensor | None = None,
     ) -> Draw:
-        """One draw per row; `noise` is standard normal, `n x latent`, and zero for the mean itself.
+        """Draw once per row; `noise` is standard normal, `n x latent`, or zero for the latent mean itself.
 
-        `allowed` is what the rules allow each row, and `answers`, `n x d`, what it should become, for a generator
-        with gates; a row without a known answer has itself there.
+        For a generator with gates, `allowed` is what the rules allow each row, and `answers`, `n x d`, are known
+        answers; a row without a known answer has itself there.
         """
         mean, variance = self.encode(x, y_target)
         z = mean + variance.sqrt() * noise

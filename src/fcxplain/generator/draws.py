@@ -1,4 +1,4 @@
-"""Draws of a fitted generator: one a row as the paper gives them, checked; or several a row, for the search."""
+"""Draws of a fitted generator: one per row as in the paper, checked; or several per row as proposals for the search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .cvae import ConditionalVAE
 from .inference import Inference, Noise
 from .view import RuleBoxes
 
-# Rows that go through the network at a time.
+# Rows per pass through the network.
 DRAWN_TOGETHER = 8_192
 PUBLISHED, GATED = "FCx as published", "FCx without search"
 
@@ -34,7 +34,7 @@ PUBLISHED, GATED = "FCx as published", "FCx without search"
 def drawn_answers(
     model: ConditionalVAE, surrogate: Differentiable, task: Task, rows: pd.DataFrame, *, k: int = 1, seed: int = 0
 ) -> Explanation:
-    """`k` draws for each row that does not have the class wanted; one on which the model fails is unreadable."""
+    """Draw `k` answers for each row without the target class; rows on which the model fails are unreadable."""
     wall, cpu = time.perf_counter(), time.process_time()
     table, natural = task.read(rows)
     try:
@@ -60,7 +60,7 @@ def drawn_answers(
         without=np.where(met, str(Status.ALREADY), str(Status.NOT_FOUND)),
         soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
         raw=np.concatenate([d.raw for d in draws])[order],
-        notes=(f"{name}: {many} per row, no repair and no search; what fails a check is handed out too.",),
+        notes=(f"{name}: {many} per row, no repair and no search; answers that fail a check are returned too.",),
     )
     return replace(found, effort=Effort.since(wall, cpu, len(rows)))
 
@@ -81,7 +81,7 @@ class _Drawn:
 
 @torch.no_grad()
 def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
-    """One draw for each row; what may not change is put back as it was."""
+    """Draw once per row, and restore immutable features."""
     x, y_target = task.encoder.encode(asked.rows), view.class_indices(task, asked.wanted)
     noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
     present = task.schema.natural(asked.rows)
@@ -96,7 +96,7 @@ def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: 
 def _generated(
     model: ConditionalVAE, task: Task, x: Tensor, y_target: Tensor, noise: Tensor, present: dict[str, NDArray[Any]]
 ) -> Tensor:
-    """Raw counterfactuals. In double precision, so that the size of a batch never shows after rounding."""
+    """Raw counterfactuals, in double precision, so that after rounding they do not depend on the batch size."""
     model = copy.deepcopy(model).double().eval()
     boxes = RuleBoxes(task) if model.heads is not None else None
     found = [x.double()[:0]]
@@ -108,27 +108,27 @@ def _generated(
 
 
 Codes = NDArray[np.int64]
-# Draws that go through the network at a time, so that they stay in the processor's cache.
+# Draws per pass through the network, few enough to stay in the processor's cache.
 PROPOSED_TOGETHER = 8_192
 TINY = 2.0**-40
-# By how much the noise on choices is enlarged, draw after draw: a well trained generator is sure of itself, and what
-# it would do next best shows under more noise than it was trained with.
+# Factors on the noise of choices, one draw after the other: a well trained generator is confident, and its next best
+# choices show up only under more noise than it was trained with.
 LOUDNESS = (1.0, 2.0, 3.0, 4.0)
-# By how much numbers go farther than the generator puts them, draw after draw. It learns answers that are just good
-# enough, of which half of its guesses fall short; farther, one change often does where it takes two of them.
+# Factors on the changes of numbers, one draw after the other. The generator learns answers that are just sufficient, so
+# half of its guesses fall short; with a larger change, one feature is often enough where two were needed.
 REACH = (1.0, 1.5)
 
 
 class Proposer:
     """Draws from a generator for rows of a task.
 
-    The first draw of a row is the generator's own best, without noise, and the second one the same with numbers that
-    go farther. All others move the latent point and, where the generator has gates, its choices too: seen with the row
-    itself, a decoder has little use for the latent point, and would say the same sixteen times.
+    The first draw of a row is the generator's best, without noise; the second is the same with larger changes of
+    numbers. All others add noise to the latent point and, if the generator has gates, to its choices: a decoder that
+    reads the row itself hardly uses the latent point, and would propose the same row sixteen times.
     """
 
     def __init__(self, model: ConditionalVAE, task: Task, *, seed: int = 0) -> None:
-        # In double precision, so that the size of a batch never shows after rounding.
+        # In double precision, so that after rounding draws do not depend on the batch size.
         self.model, self.task, self.seed = copy.deepcopy(model).double().eval(), task, seed
         self.inference = Inference(self.model) if model.heads is not None else None
         self.boxes = RuleBoxes(task)
@@ -142,8 +142,8 @@ class Proposer:
     def draws(self, codes: Codes, y_target: NDArray[np.int64], n: int, natural: Natural | None = None) -> Codes:
         """`n` proposals for each row of grid codes `r x features`, as codes `r x n x features`.
 
-        `y_target` has the place of the class wanted for each row, `r`. `natural` are the rows' natural columns, for
-        rows that may lie off the grid; there an unchanged code means the present value.
+        `y_target`, `r`, has the index of each row's target class. `natural` are the rows' natural columns, for rows
+        that may lie off the grid; an unchanged code then means the present value.
         """
         natural = self.task.encoder.natural_of_codes(codes) if natural is None else natural
         size, chunk = max(1, PROPOSED_TOGETHER // n), self._freely if self.inference is None else self._gated
@@ -181,7 +181,7 @@ class Proposer:
         return found
 
     def _noise(self, n: int) -> Noise:
-        """What `n` draws of a row differ by; the first ones have none but in how far numbers go."""
+        """The noise of `n` draws per row; the first draws have none and differ only in how far numbers go."""
         if n not in self._noises:
             latent, heads = self.model.architecture.latent, self.model.heads
             width = latent + (heads.width if heads is not None else 0)

@@ -1,8 +1,8 @@
 """The three heads of the default generator: a gate for each mutable feature, and a level or a value behind it.
 
-A closed gate leaves the present value exactly as it is; an open one puts another level, or a value of the number's
-grid. Both are hard decisions with the gradient of soft ones (straight-through: Bengio et al. 2013), drawn in
-training as logistic and Gumbel noise on the scores (Jang et al. 2017), and without noise in evaluation.
+A closed gate keeps the present value exactly; an open one replaces it by another level, or by a value of the number's
+grid. Both are hard decisions with the gradient of soft ones (straight-through: Bengio et al. 2013). In training they
+are drawn with logistic and Gumbel noise on the scores (Jang et al. 2017), in evaluation there is no noise.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from .layout import Layout
 from .rule_layer import Allowed, EncodedBox, hull, nearest_box
 
-# For levels that may not be chosen; finite, so that a row where none may has no NaN.
+# Score of levels that may not be chosen; finite, so that a row without any permitted level gets no NaN.
 NEVER = -1e9
 SMALLEST = 1e-7
-# How near to an end of its interval a number's score of 0 may be, as a share: at the very end there is no gradient.
+# How close to an end of its interval, as a share, a number's score of 0 may be: at the very end there is no gradient.
 EDGE = 0.01
-# What a number counts that falls short of a known answer, in comparison with one that goes too far: answers are just
-# good enough, so that less of a change is none.
+# Weight of a number that falls short of a known answer, relative to one that goes too far: answers are just sufficient,
+# so a smaller change fails.
 FALLS_SHORT = 2.0
 
 
 @dataclass(frozen=True)
 class PresentColumns:
-    """The rows as they are: levels `n x k x l`, padding 0, and numbers `n x m`."""
+    """Present values of rows: levels `n x k x l`, padded with 0, and numbers `n x m`."""
 
     levels: Tensor
     numbers: Tensor
@@ -35,10 +35,10 @@ class PresentColumns:
 
 @dataclass(frozen=True)
 class Choices:
-    """What each row may become: levels `n x k x l`, and numbers between `low` and `high`, `n x m`.
+    """Values that each row may take: levels `n x k x l`, and numbers between `low` and `high`, `n x m`.
 
-    Beside it the gates that are open or closed whatever the scores say, `n x features`.
-    Gates that are `stuck` would be closed in every other draw too, so that there is nothing to learn from them.
+    `must_open` and `must_close`, `n x features`, mark gates that are open or closed whatever their scores. Gates that
+    are `stuck` are closed in every possible draw, so there is nothing to learn from them.
     """
 
     levels: Tensor
@@ -63,14 +63,14 @@ class HeadScores:
 
     @property
     def learn(self) -> bool:
-        """Whether anybody asks for gradients."""
+        """Whether gradients are needed."""
         return self.gates.requires_grad
 
 
 class Heads(nn.Module):
-    """Outputs of the decoder to counterfactuals; it has no weights of its own.
+    """Turn outputs of the decoder into counterfactuals; the module has no weights.
 
-    Categories are handled as one block, `categories x most levels`, in which the rest is padding.
+    Categories are handled as one padded block, `categories x most levels`.
     """
 
     level_columns: Tensor
@@ -95,7 +95,7 @@ class Heads(nn.Module):
         self.features = len(layout.mutable_features)
         for name, tensor in _places(layout).items():
             self.register_buffer(name, tensor, persistent=False)
-        # No buffer, as it must stay in double precision whatever the weights are in: grids may be fine.
+        # Not a buffer: it must stay in double precision whatever the precision of the weights, since grids may be fine.
         self.ranges = _ranges(layout)
 
     @property
@@ -106,9 +106,9 @@ class Heads(nn.Module):
     def forward(
         self, outputs: Tensor, x: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Counterfactuals `n x d`, and how likely each gate is to be open, `n x features`.
+        """Counterfactuals `n x d`, and the probability of each gate to be open, `n x features`.
 
-        `jitter`, as large as `outputs`, is added to the scores; in training it is drawn.
+        `jitter`, of the shape of `outputs`, is added to the scores; in training it is drawn.
         """
         if jitter is None and self.training:
             jitter = self.drawn(len(x)).to(outputs)
@@ -121,9 +121,10 @@ class Heads(nn.Module):
         return self._realised(scores, choices, x, present), likely
 
     def surprise(self, outputs: Tensor, x: Tensor, answers: Tensor, allowed: Allowed | None = None) -> Tensor:
-        """How far the outputs are from meaning these answers, on average over rows whose answer is not the row itself.
+        """Distance of the outputs from known answers, on average over rows whose answer is not the row itself.
 
-        Cross-entropy of gates, of levels where a category changes, and the distance of scores where a number does.
+        It is the cross entropy of gates, plus that of levels where a category changes, plus the distance of scores
+        where a number changes.
         """
         scores, present, wanted = self._scores(outputs), self._present(x), self._present(answers)
         choices = self._choices(present)
@@ -150,7 +151,7 @@ class Heads(nn.Module):
     def _allowed(
         self, scores: HeadScores, choices: Choices, allowed: Allowed, x: Tensor, present: PresentColumns
     ) -> Choices:
-        """The choices inside the boxes that the scores would come nearest to by themselves."""
+        """The choices inside the boxes nearest to the draft that the scores give without rules."""
         draft = self._realised(scores.detached(), choices, x, present)
         narrow = self._within(choices, [nearest_box(g, x, draft) for g in allowed.groups], allowed, present)
         if not scores.learn:
@@ -159,10 +160,10 @@ class Heads(nn.Module):
         return self._merged(narrow, wide, scores.gates)
 
     def _likely(self, logits: Tensor, scores: HeadScores, choices: Choices, allowed: Allowed | None) -> Tensor:
-        """How likely each gate is to be open.
+        """The probability of each gate to be open.
 
-        One that is forced open is as likely as what forces it: the likeliest of the open gates that share its rules.
-        Without this a change that drags another along would seem as cheap as one that does not.
+        A gate that is forced open is as likely as its cause: the likeliest of the open gates that share its rules.
+        Otherwise a change that forces another would seem as cheap as one that does not.
         """
         likely = logits.sigmoid()
         forced = torch.ones_like(likely)
@@ -196,19 +197,19 @@ class Heads(nn.Module):
         return PresentColumns(levels * self.real, x.index_select(1, self.number_columns))
 
     def _choices(self, present: PresentColumns) -> Choices:
-        """What each row may become where no rule forbids anything: another level, a number in its range."""
+        """The values that each row may take without rules: another level, a number in its range."""
         low, high = (end.expand_as(present.numbers) for end in self.ranges[:2].to(present.numbers))
         others = self.real & (present.levels < 0.5)
         stuck = _moveless(others, low, high, present)
         return self._settled(others, low, high, torch.zeros_like(stuck, dtype=torch.bool), stuck)
 
     def _settled(self, levels: Tensor, low: Tensor, high: Tensor, must_open: Tensor, must_close: Tensor) -> Choices:
-        """With gates in the order of the features, from gates of categories and then of numbers."""
+        """Choices with gates in the order of the features, from gates of categories followed by those of numbers."""
         close = must_close.index_select(1, self.gate_order)
         return Choices(levels, low, high, must_open.index_select(1, self.gate_order) & ~close, close, close)
 
     def _within(self, choices: Choices, chosen: list[EncodedBox], allowed: Allowed, present: PresentColumns) -> Choices:
-        """What is left of the choices inside one box for each group of rules."""
+        """The choices that remain inside one box per group of rules."""
         may = torch.ones_like(present.levels, dtype=torch.bool).flatten(1)
         low, high, keeps = choices.low, choices.high, torch.ones_like(present.numbers, dtype=torch.bool)
         for boxes, box in zip(allowed.groups, chosen, strict=True):
@@ -222,10 +223,10 @@ class Heads(nn.Module):
         return self._settled(others, low, high, ~stays, _moveless(others, low, high, present))
 
     def _merged(self, narrow: Choices, wide: Choices, scores: Tensor) -> Choices:
-        """The narrow choices, with all that gradients need to know.
+        """The narrow choices, extended by what the gradients need.
 
-        What is behind a closed gate is no part of the draw, and only tells what opening it would bring, in whatever
-        box. A gate that opened by itself is not forced, though the box that it led to has it open.
+        The value behind a closed gate is not part of the draw; it only shows what opening the gate would give, in any
+        box. A gate that opened by itself is not forced, even if the box that it led to requires it to be open.
         """
         must_open = narrow.must_open & ((scores <= 0) | wide.must_open)
         closed = ((scores <= 0) & ~must_open) | narrow.must_close
@@ -240,7 +241,7 @@ class Heads(nn.Module):
         )
 
     def _realised(self, scores: HeadScores, choices: Choices, x: Tensor, present: PresentColumns) -> Tensor:
-        """The rows that the scores mean, `n x d`."""
+        """The rows that the scores stand for, `n x d`."""
         gates = self._opened(scores.gates, choices).to(x.dtype)
         drawn = self._level(scores.levels, choices.levels).to(x.dtype)
         levels = _gated(gates.index_select(1, self.category_gates)[:, :, None], drawn, present.levels)
@@ -269,10 +270,10 @@ class Heads(nn.Module):
         return hard + (soft - soft.detach())
 
     def _value(self, scores: Tensor, choices: Choices, present: Tensor) -> Tensor:
-        """A number squashed between its ends, on its grid; as both ends lie on the grid, rounding stays inside.
+        """A number squashed between its bounds and rounded to its grid; both bounds lie on the grid.
 
-        A score of 0 means the present value or what is allowed next to it, so that a change forced by another one
-        begins as the smallest.
+        A score of 0 means the present value, or the nearest allowed one, so that a change forced by another starts out
+        as the smallest possible.
         """
         value: Tensor = choices.low + (choices.high - choices.low) * (scores + _place(present, choices)).sigmoid()
         origin, _, step = self.ranges.to(value)
@@ -281,31 +282,31 @@ class Heads(nn.Module):
 
 
 def head_width(layout: Layout) -> int:
-    """Outputs that the heads need of a decoder."""
+    """The number of decoder outputs that the heads need."""
     return len(layout.mutable_features) + len(layout.mutable_columns)
 
 
 def _place(numbers: Tensor, choices: Choices) -> Tensor:
-    """Where numbers lie between their ends, as scores."""
+    """The positions of numbers between their bounds, as scores."""
     width = choices.high - choices.low
     share = (numbers - choices.low) / width.clamp_min(torch.finfo(width.dtype).tiny)
     return share.clamp(EDGE, 1 - EDGE).logit()
 
 
 def _gated(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """`new` where the gate is open and `old` where not, to the bit; the gate's gradient is that of a mixture."""
+    """`new` where the gate is open, else `old`, to the last bit; the gate's gradient is that of a mixture."""
     mixed = torch.where(gate.detach() > 0.5, new, old)
     return mixed + (gate - gate.detach()) * (new - old).detach() if gate.requires_grad else mixed
 
 
 def _moveless(others: Tensor, low: Tensor, high: Tensor, present: PresentColumns) -> Tensor:
-    """Where there is nothing to change to, categories and then numbers, `n x features`."""
+    """Features without another value to change to, categories before numbers, `n x features`."""
     fixed = (low > high) | ((low == high) & (low == present.numbers))
     return torch.cat([~others.any(dim=2), fixed], dim=1)
 
 
 def _places(layout: Layout) -> dict[str, Tensor]:
-    """Where everything lies: columns of encoded rows, outputs of the decoder, slots of the block of levels."""
+    """Index tensors: columns of encoded rows, outputs of the decoder, slots of the block of levels."""
     features, columns = layout.mutable_features, layout.mutable_columns
     output = {column: place for place, column in enumerate(columns)}
     categories = [f for f in features if layout.ranges[f] is None]

@@ -1,4 +1,4 @@
-"""A generator as it explains: the decisions of `cvae` and `heads` without gradients."""
+"""Inference of a generator: the decisions of `cvae` and `heads` without gradients."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TINY = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What draws would change: for each mutable category whether it changes and the level, `n x k`; numbers likewise.
+    """The changes of draws: for each mutable category whether it changes, and to which level, `n x k`.
 
-    `values` are encoded, `n x m`.
+    The same for mutable numbers, `n x m`; `value` is encoded.
     """
 
     new_level: Bools
@@ -36,10 +36,10 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """What the draws of every row differ by.
+    """The noise of the draws, the same for every row.
 
-    Noise on the latent point, `lines x latent`, noise on the heads' scores, `lines x outputs`; and for each draw which
-    of these lines it has, and how far numbers go in comparison with where the scores put them.
+    Noise on the latent point, `lines x latent`, and on the heads' scores, `lines x outputs`; for each draw the `line`
+    that it uses, and `reach`, the factor on its changes of numbers.
     """
 
     latent: Floats
@@ -50,7 +50,7 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows as they are, each once for all its draws: levels, `r x 1 x k x l` and by number; numbers `r x 1 x m`."""
+    """Present values, shared by all draws of a row: levels, `r x 1 x k x l`, their codes, and numbers, `r x 1 x m`."""
 
     levels: Bools
     codes: Places
@@ -59,7 +59,7 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """What draws may become, see `heads.Choices`; forced gates of categories and of numbers, `r x n x (k + m)`."""
+    """The values that draws may take, see `heads.Choices`; forced gates are `r x n x (k + m)`, categories first."""
 
     levels: Bools
     low: Floats
@@ -80,7 +80,7 @@ class Inference:
         self.choose = _Heads(model.heads)
 
     def draws(self, x: Floats, y_target: Places, noise: Noise, allowed: Allowed) -> Decisions:
-        """Decisions for rows `r x d`, one for each draw of the noise: `r * draws` of them, row by row."""
+        """Decisions for rows `r x d`, one per draw of the noise: `r * draws` of them, row by row."""
         condition = (y_target[:, None] == np.arange(1, self.classes)).astype(np.float64)
         row = np.repeat(np.arange(len(x)), len(noise.latent))
         z = self._latent(x, condition, noise.latent)
@@ -101,7 +101,7 @@ class Inference:
 
 
 class _Heads:
-    """`Heads` without gradients; categories come before numbers wherever both stand in one array."""
+    """`Heads` without gradients; categories come before numbers wherever one array has both."""
 
     def __init__(self, heads: Heads) -> None:
         self.features, self.real = heads.features, heads.real.cpu().numpy()
@@ -112,9 +112,10 @@ class _Heads:
         self.low, self.high, self.step = _numpy(heads.ranges)
 
     def __call__(self, scores: Floats, reach: Floats, x: Floats, allowed: Allowed) -> Decisions:
-        """Decisions by scores `r x n x outputs` for rows `x`, `r x d`: `r * n` of them, row by row.
+        """Decisions from scores `r x n x outputs` for rows `x`, `r x d`: `r * n` of them, row by row.
 
-        A number's score of 0 means its present value, so that `reach`, `n`, times the score goes farther the same way.
+        A number's score of 0 means its present value, so `reach`, `n`, times the score goes farther in the same
+        direction.
         """
         columns = scores[:, :, self.features :]
         gates, values = scores[:, :, self.gates] > 0, columns[:, :, self.number_outputs] * reach[:, None]
@@ -130,13 +131,13 @@ class _Heads:
         return Decisions(*(part.reshape(count, part.shape[2]) for part in vars(drawn).values()))
 
     def _free(self, rows: _Rows) -> _Choices:
-        """What each draw may become where no rule forbids anything."""
+        """The values that each draw may take without rules."""
         others = self.real & ~rows.levels
         closed = _moveless(others, self.low, self.high, rows.numbers)
         return _Choices(others, self.low, self.high, np.zeros_like(closed), closed)
 
     def _within(self, rows: _Rows, free: _Choices, draft: Decisions, allowed: Allowed) -> _Choices:
-        """What is left of free choices inside the box of each group of rules that the draft is nearest to."""
+        """The free choices that remain inside the box nearest to the draft, for each group of rules."""
         shape, count = draft.new_value.shape, len(self.real)
         values = np.where(draft.new_value, draft.value, rows.numbers)
         others = np.broadcast_to(free.levels, (*shape[:2], *self.real.shape)).copy()
@@ -166,7 +167,7 @@ class _Heads:
         return Decisions(opened[..., :count], best, opened[..., count:], value)
 
     def _value(self, scores: Floats, choices: _Choices, present: Floats) -> Floats:
-        """See `Heads`."""
+        """The same as `Heads._value`."""
         low, width = choices.low, choices.high - choices.low
         place = np.clip((present - low) / np.maximum(width, TINY), EDGE, 1 - EDGE)
         value = low + width * expit(scores + np.log(place / (1 - place)))
@@ -174,18 +175,18 @@ class _Heads:
 
 
 def _moveless(others: Bools, low: Floats, high: Floats, present: Floats) -> Bools:
-    """Where there is nothing to change to, categories and then numbers."""
+    """Features without another value to change to, categories before numbers."""
     return np.concatenate([~others.any(axis=3), _fixed(low, high, present)], axis=2)
 
 
 def _fixed(low: Floats, high: Floats, present: Floats) -> Bools:
-    """Which numbers have nothing to change to."""
+    """Numbers without another value to change to."""
     return np.asarray((low > high) | ((low == high) & (low == present)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Box:
-    """What a box leaves to draws: see `rule_layer.Boxes`, of which it is one for each draw."""
+    """One box of `rule_layer.Boxes` per draw."""
 
     levels: Bools
     low: Floats
@@ -194,11 +195,11 @@ class _Box:
 
 
 def _nearest(boxes: Boxes, drawn: Bools, values: Floats, present: Floats) -> _Box:
-    """The possible box that each draft is nearest to; see `rule_layer.nearest_box`."""
+    """The possible box nearest to each draft; see `rule_layer.nearest_box`."""
     possible, levels, low, high, keeps = (
         _numpy(part) for part in (boxes.possible, boxes.levels, boxes.low, boxes.high, boxes.keeps)
     )
-    # How many levels that are drawn are not allowed, as a product of whole numbers.
+    # The number of drawn levels that are not allowed, as a product of whole numbers.
     cost = drawn.astype(np.float64) @ (~levels).astype(np.float64).swapaxes(1, 2)
     cost = cost + _number_cost(low[:, None], high[:, None], keeps[:, None], values, present)
     best, row = np.where(possible[:, None], cost, np.inf).argmin(axis=2), np.arange(len(low))[:, None]
@@ -208,7 +209,7 @@ def _nearest(boxes: Boxes, drawn: Bools, values: Floats, present: Floats) -> _Bo
 
 
 def _number_cost(low: Floats, high: Floats, keeps: Bools, values: Floats, present: Floats) -> Floats:
-    """How far drafts are from what each box allows, `r x n x boxes`."""
+    """Distances of drafts from each box, `r x n x boxes`."""
     drawn = values[:, :, None]
     outside = np.maximum(low - drawn, 0.0) + np.maximum(drawn - high, 0.0)
     outside = np.where(low <= high, outside, np.inf)
@@ -221,7 +222,7 @@ Linear = tuple[Tensor, Tensor]
 
 
 def _through(layers: list[Linear], x: Floats) -> Floats:
-    """Linear layers with a ReLU between each two; by torch, which keeps to the number of threads that it was given."""
+    """Apply linear layers with ReLUs in between; in torch, which respects its number of threads."""
     hidden = torch.from_numpy(x)
     for weight, bias in layers[:-1]:
         hidden = torch.addmm(bias, hidden, weight).relu_()
@@ -229,7 +230,7 @@ def _through(layers: list[Linear], x: Floats) -> Floats:
 
 
 def _layers(stack: nn.Sequential) -> list[Linear]:
-    """Linear layers with the batch norm behind each in them, as in evaluation."""
+    """Linear layers with the batch norm after each folded in, as in evaluation."""
     found: list[Linear] = []
     for part in stack:
         if isinstance(part, nn.Linear):

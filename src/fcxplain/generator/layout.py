@@ -1,4 +1,4 @@
-"""All that a generator knows of a table: where each feature's columns lie, what may change, and how far."""
+"""What a generator knows about a table: the columns of each feature, which features may change, and how far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..task import Task
 
 @dataclass(frozen=True)
 class Range:
-    """Where a number may be moved to without any rule, in encoded units: from `low` to `high` by `step`.
+    """The values that a number may take without rules, in encoded units: from `low` to `high` by `step`.
 
     Both ends lie on the grid of legal values.
     """
@@ -23,7 +23,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each feature's encoded columns lie, and which features may change; all that a model knows of a table.
+    """The encoded columns of each feature, and which features may change.
 
     `ranges` has a `Range` for each number and None for each category; a model without gates does not need it.
     """
@@ -53,11 +53,11 @@ class Layout:
 
     @property
     def mutable_features(self) -> list[int]:
-        """The places of features that may change."""
+        """The indices of features that may change."""
         return [place for place, may in enumerate(self.mutable) if may]
 
 
 def refuse_frozen(task: Task) -> None:
-    """Refuse a task in which nothing may change."""
+    """Raise an error for a task in which no feature may change."""
     if task.frozen.issuperset(task.schema.names):
         raise DataError("no feature may change: the schema or the rules freeze all of them")

@@ -1,7 +1,7 @@
 """The seven terms of the loss, one small function each, with the paper's equation named.
 
-Every term is a mean over the batch. Where the paper's form and ours differ, both are here and the preset
-chooses. Shapes: `x` and `x_cf` are `n x d` encoded rows, `logits` `n x classes`, `z` `n x latent`.
+Every term is a mean over the batch. If the paper's form and ours differ, both are here and the preset selects one.
+Shapes: `x` and `x_cf` are `n x d` encoded rows, `logits` `n x classes`, `z` `n x latent`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .lof import lof_in_chunks
 
 
 def proximity(x: Tensor, x_cf: Tensor, norm: int = 1, scale: Tensor | None = None) -> Tensor:
-    """How far the counterfactual is from the row, L1 or squared L2 (second term of Eq. 8).
+    """Distance of the counterfactual from the row, L1 or squared L2 (second term of Eq. 8).
 
-    `scale`, `d`, says what a difference of 1 counts for in each column; by default 1.
+    `scale`, `d`, is the weight of a difference of 1 in each column; by default 1.
     """
     apart = x_cf - x if scale is None else (x_cf - x) * scale
     apart = apart.abs() if norm == 1 else apart.square()
@@ -25,11 +25,11 @@ def proximity(x: Tensor, x_cf: Tensor, norm: int = 1, scale: Tensor | None = Non
 
 
 def validity(logits: Tensor, y_target: Tensor, margin: float, *, squashed: bool = True) -> Tensor:
-    """Hinge that asks the target's score to lead every other by the margin (first term of Eq. 8).
+    """Hinge loss that is 0 if the target's score leads every other by the margin (first term of Eq. 8).
 
-    Published: scores are sigmoids of the logits, so that the margin lies between 0 and 1 for any classifier. Not
-    squashed: the logits themselves, with a margin in log-odds, so that rows far from the target feel its pull too.
-    `y_target` holds class indices, `n`.
+    As published, scores are sigmoids of the logits, so that the margin lies between 0 and 1 for any classifier. Not
+    squashed, they are the logits themselves, with a margin in log-odds, so that rows far from the target have a
+    gradient too. `y_target` holds class indices, `n`.
     """
     scores = logits.sigmoid() if squashed else logits
     wanted = scores.gather(1, y_target[:, None])
@@ -46,13 +46,13 @@ def kl(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def sums_to_one(x_cf: Tensor, groups: Sequence[tuple[int, int]]) -> Tensor:
-    """How far the columns of each category are from summing to 1, over all categories; `groups` are their spans."""
+    """Deviation of the columns of each category from a sum of 1, over all categories; `groups` are their spans."""
     apart = [(1 - x_cf[:, start:stop].sum(dim=1)).abs().mean() for start, stop in groups]
     return torch.stack(apart).sum() if apart else x_cf.new_zeros(())
 
 
 def hard_rules(penalty: Tensor) -> Tensor:
-    """The hard causal constraints, by how far each row is from keeping the rules (`rules.penalty`), `n`."""
+    """The hard causal constraints, as the violation of the rules by each row (`rules.penalty`), `n`."""
     return penalty.mean()
 
 
@@ -82,9 +82,9 @@ def soft_causal(
 ) -> Tensor:
     """Pairs joined in the graph should covary by at least `theta`, pairs apart not at all (Eq. 10).
 
-    `values` is `n x d`; `joined` and `apart` are `d x d` masks, each pair marked once. Published: covariances,
-    with their sign. Standardised: the size of correlations, so that scale and sign do not matter. `theta` may be
-    one for each pair, and `tolerated` is by how much pairs apart may covary for nothing, `d x d` each.
+    `values` is `n x d`; `joined` and `apart` are `d x d` masks that mark each pair once. As published, it uses
+    covariances with their sign; standardised, absolute correlations, so that scale and sign do not matter. `theta` may
+    be given per pair, and `tolerated` is how much pairs apart may covary without a penalty, `d x d` each.
     """
     together = correlation(values).abs() if standardised else covariance(values)
     missing = (theta - together).relu().square()
@@ -100,7 +100,7 @@ def covariance(values: Tensor) -> Tensor:
 
 
 def correlation(values: Tensor) -> Tensor:
-    """Correlation of the columns over the batch, `d x d`; a column that does not vary has none."""
+    """Correlation of the columns over the batch, `d x d`; 0 for a constant column."""
     together = covariance(values)
     variance = together.diagonal()
     scale = torch.where(variance > 1e-12, variance, 1.0).sqrt()
@@ -113,7 +113,7 @@ def open_gates(gates: Tensor) -> Tensor:
 
 
 def sparsity_l1(x: Tensor, x_cf: Tensor) -> Tensor:
-    """The paper's L1 form of sparsity: the mean size of all changes."""
+    """The paper's L1 form of sparsity: the mean absolute change."""
     return (x_cf - x).abs().mean()
 
 

@@ -1,4 +1,4 @@
-"""The weighted sum that Algorithm 1 minimises: seven terms of one batch, by name, and an eighth of our own."""
+"""The weighted sum that Algorithm 1 minimises: the paper's seven terms of one batch, by name, and two more."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .cvae import Draw
 from .settings import LossWeights, TermSettings
 
 Penalty = Callable[[Tensor, Tensor], Tensor]
-"""From rows and counterfactuals (`n x d` each) to how far each is from keeping the rules, `n`."""
+"""A function of rows and counterfactuals (`n x d` each) that returns the violation of the rules, `n`."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Everything that a batch is judged by.
+    """Everything that the loss of a batch depends on.
 
     `joined` and `apart` are `d x d` masks over encoded columns; `scale`, `d`, is that of `losses.proximity`.
-    `expected`, `d x d`, is the size of the data's own correlations: joined columns should have the share `theta` of
-    it, and columns apart no more than it, so that the data itself costs nothing.
+    `expected`, `d x d`, are the absolute correlations in the data: joined columns should reach the share `theta` of
+    them, and columns apart should not exceed them, so that the data itself has no loss.
     """
 
     classifier: nn.Module
@@ -40,7 +40,7 @@ class Objective:
     """The spans of categories."""
 
     def on(self, device: torch.device) -> Objective:
-        """The same objective for rows on this device; a classifier that lies elsewhere is copied there."""
+        """The same objective on this device; a classifier on another device is copied."""
         own = {name: getattr(self, name) for name in ("joined", "apart", "scale", "expected")}
         parts = [*self.classifier.parameters(), *self.classifier.buffers(), *own.values()]
         if all(part is None or part.device == device for part in parts):
@@ -49,7 +49,7 @@ class Objective:
         return replace(self, classifier=copy.deepcopy(self.classifier).to(device), **moved)
 
     def terms(self, x: Tensor, y_target: Tensor, drawn: Draw) -> dict[str, Tensor]:
-        """Each term that counts for something, before weighing, by name."""
+        """The unweighted terms by name, without those of weight 0."""
         known = {name for name, weight in self.weights if weight}
         known -= {"imitation"} if drawn.surprise is None else set()
         return {name: self._term(name, x, y_target, drawn) for name, _ in self.weights if name in known}

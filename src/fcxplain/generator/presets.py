@@ -1,4 +1,4 @@
-"""Settings of FCx: the default generator's, and the paper's for each of its data sets; and what is shown of them."""
+"""Settings of FCx: the default generator's, the paper's for each of its data sets, and their text form."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .settings import Architecture, LossWeights, TermSettings
 Constraint = Literal["unary", "binary"]
 Rate = float | Literal["paper"]
 Preset = Literal["tuned", "authors"]
-# The default generator. Network, terms and the weights of the seven were chosen on validation rows of several data
-# sets; the weight of imitation on Adult's validation rows; the schedule, for the time that `fit` takes, by draws for
-# Adult's test and validation rows: between 80 and 120 steps the changes differ by 1 %, and `steps` makes few rows and
-# many alike. How it fares on other data sets is in docs/speed.md.
+# The default generator. Network, terms and their seven weights were chosen on validation rows of several data sets; the
+# weight of imitation on Adult's validation rows; the schedule, to keep `fit` short, by draws for Adult's test and
+# validation rows: between 80 and 120 steps the changes differ by 1 %, and `steps` makes training equally long for few
+# and many rows. Results on other data sets are in docs/speed.md.
 ARCHITECTURE = Architecture(hidden=(64, 64), variance="softplus", skip=True, gates=True)
 TERMS = TermSettings(
     number_unit="mad", margin=0.5, squashed=False, theta=0.5, standardised=True, sparsity="gates", lof_rows=256
@@ -29,21 +29,21 @@ WEIGHTS = LossWeights(
     proximity=0.5, validity=20.0, kl=0.1, hard=10.0, soft=0.1, sparsity=2.0, density=0.01, imitation=5.0
 )
 SCHEDULE = Schedule(epochs=8, batch=256, learning_rate=1e-2, steps=100, patience=4, decay=0.2)
-# What the paper does not tell: weights, margin, slope and batch, as found best on validation rows of its four data
-# sets together, one set for all of them. See docs/reproduction.md.
+# Settings that the paper does not give: weights, margin, slope and batch. One choice for all, the best on validation
+# rows of its four data sets together. See docs/reproduction.md.
 PUBLISHED_WEIGHTS = LossWeights(proximity=2.0, validity=100.0, kl=1.0, hard=300.0, soft=0.01, sparsity=3.0, density=0.1)
 PUBLISHED_TERMS = TermSettings(number_unit="mad", margin=0.3, alpha=0.0, beta=10.0)
 PUBLISHED_SCHEDULE = Schedule(batch=1024)
 TUNED_RATE = 1e-2
-# What all of the authors' notebooks share. Theirs are two encoders, for mean and variance; ours share a trunk.
+# Settings that all of the authors' notebooks share. They have separate encoders for mean and variance; ours share one.
 AUTHORS_TERMS = TermSettings(number_unit="own", theta=0.2, kl="mean", draws=50)
 AUTHORS_SCHEDULE = Schedule(batch=2048, weight_decay=1e-2)
-# Whose settings are taken where no data set is named.
+# The data set whose settings are the default.
 PUBLISHED_DATASET = DEFAULT_DATASET
 
 
 def as_published(constraint: str, dataset: str, weights: str, learning_rate: Rate | None) -> dict[str, Any]:
-    """The parameters of FCx that make it the paper's method with its settings for one of its data sets."""
+    """Parameters of FCx for the paper's method with its settings for one of its data sets."""
     spec = DATASETS.get(dataset)
     if spec is None or constraint not in spec.published or weights not in get_args(Preset):
         raise DataError("FCx.as_published", _unknown(constraint, dataset, weights))
@@ -86,7 +86,7 @@ def _authors(known: NotebookSettings) -> dict[str, Any]:
 def _unknown(constraint: str, dataset: str, weights: str) -> list[Fault]:
     faults = []
     if weights not in get_args(Preset):
-        faults.append(Fault(f"weights {weights!r}", "are not known", "Choose tuned or authors."))
+        faults.append(Fault(f"weights {weights!r}", "are unknown", "Choose tuned or authors."))
     papers = [name for name, spec in DATASETS.items() if spec.published]
     if dataset not in papers:
         remedy = did_you_mean(dataset, papers) or f"The paper has settings for {', '.join(papers)}."
@@ -102,7 +102,7 @@ def glance(
     fitted: tuple[Task, CausalGraph, History] | None,
     preference: str,
 ) -> Glance:
-    """A line of settings; of a fitted explainer also the task, the graph and the losses."""
+    """One line of settings; for a fitted explainer also the task, the graph and the losses."""
     kind = "no generator"
     if network is not None:
         shape, schedule = network

@@ -1,7 +1,7 @@
-"""The rule layer's half of the rules: given a row, some boxes, of which the counterfactual must lie in one.
+"""Rules as the rule layer applies them: for each row some boxes, one of which must contain the counterfactual.
 
-A box allows an interval of each number and a set of each category's levels. Which of several boxes a draw goes to
-depends on the draw itself: the one it is nearest to. What the boxes are is worked out elsewhere, once for a row.
+A box allows an interval of each number and a set of levels of each category. A draw goes to the box nearest to it. The
+boxes themselves are computed elsewhere, once per row.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Boxes:
-    """What rules that belong together allow each of `n` rows: `k` boxes over `c` level columns and `m` numbers.
+    """The boxes that a group of rules allows each of `n` rows: `k` boxes over `c` level columns and `m` numbers.
 
-    `possible`, `n x k`, says which boxes hold any legal value at all. A number may lie between `low` and `high`,
-    and be left at its present value where `keeps`, `n x k x m`: values off the grid are legal as they are.
+    `possible`, `n x k`, marks boxes that are not empty. A number may lie between `low` and `high`, or stay at its
+    present value where `keeps`, `n x k x m`: off-grid values are legal if unchanged.
     """
 
     level_columns: Tensor
@@ -30,7 +30,7 @@ class Boxes:
     keeps: Tensor
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Boxes:
-        """The boxes of other rows, by a change of everything that belongs to rows."""
+        """The boxes with a function applied to every tensor that has a line per row."""
         parts = ("possible", "levels", "low", "high", "keeps")
         return replace(self, **{name: change(getattr(self, name)) for name in parts})
 
@@ -42,17 +42,13 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The boxes of each group of rules; groups share no feature, so that each is settled apart."""
+    """The boxes of each group of rules; groups share no feature, so each is handled separately."""
 
     groups: tuple[Boxes, ...] = ()
 
     def take(self, places: Tensor) -> Allowed:
-        """What is allowed for some of the rows."""
+        """The boxes of some of the rows."""
         return Allowed(tuple(g.mapped(lambda t: t.index_select(0, places)) for g in self.groups))
-
-    def repeated(self, times: int) -> Allowed:
-        """Each row so many times, one after the other."""
-        return Allowed(tuple(g.mapped(lambda t: t.repeat_interleave(times, 0)) for g in self.groups))
 
     def to(self, device: torch.device) -> Allowed:
         """The same on a device."""
@@ -71,10 +67,10 @@ class EncodedBox:
 
 @torch.no_grad()
 def nearest_box(boxes: Boxes, x: Tensor, draft: Tensor) -> EncodedBox:
-    """For each row the possible box that its draft is nearest to; both are `n x d` encoded.
+    """For each row, the possible box nearest to its draft; both are `n x d` encoded.
 
-    A level that must be another counts 1, a number its distance in encoded units. A row without any possible box
-    has no legal answer, and may change nothing.
+    A forbidden level counts 1, a number its distance in encoded units. A row without a possible box has no legal
+    answer, and may change nothing.
     """
     cost = _level_cost(boxes, draft) + _number_cost(boxes, x, draft)
     best = cost.masked_fill(~boxes.possible, torch.inf).argmin(dim=1)
@@ -86,7 +82,7 @@ def nearest_box(boxes: Boxes, x: Tensor, draft: Tensor) -> EncodedBox:
 
 
 def hull(boxes: Boxes) -> EncodedBox:
-    """For each row all that some possible box allows, taken feature by feature."""
+    """For each row and feature, the values in any of its possible boxes."""
     possible = boxes.possible[:, :, None]
     some = possible & (boxes.low <= boxes.high)
     low = torch.where(some, boxes.low, torch.inf).amin(dim=1)
@@ -97,17 +93,17 @@ def hull(boxes: Boxes) -> EncodedBox:
 
 
 def _level_cost(boxes: Boxes, draft: Tensor) -> Tensor:
-    """How many categories of the draft have a forbidden level, `n x k`."""
+    """The number of categories of the draft with a forbidden level, `n x k`."""
     drawn = draft.index_select(1, boxes.level_columns) > 0.5
     return (drawn[:, None, :] & ~boxes.levels).sum(dim=2)
 
 
 def _number_cost(boxes: Boxes, x: Tensor, draft: Tensor) -> Tensor:
-    """How far the draft's numbers are from what each box allows, `n x k`."""
+    """Distances of the draft's numbers from each box, `n x k`."""
     drawn = draft.index_select(1, boxes.number_columns)[:, None, :]
     present = x.index_select(1, boxes.number_columns)[:, None, :]
     outside = (boxes.low - drawn).relu() + (drawn - boxes.high).relu()
     outside = torch.where(boxes.low <= boxes.high, outside, torch.inf)
     staying = torch.where(boxes.keeps, (present - drawn).abs(), torch.inf)
-    # A box that is not possible may have neither, and infinities must not become NaN beside others.
+    # An empty box may have neither, and infinities must not turn into NaN.
     return torch.minimum(outside, staying).sum(dim=2)

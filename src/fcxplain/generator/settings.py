@@ -1,4 +1,4 @@
-"""What the generator looks like and what it is trained for, as data: known without loading torch."""
+"""Settings of the generator's architecture and training, as plain data that needs no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Hard = Literal["rules", "hinge", "layer"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the generator's network looks like.
+    """Architecture of the generator's network.
 
     Parameters
     ----------
@@ -27,15 +27,15 @@ class Architecture:
     latent : int
         Size of the latent space.
     dropout : float
-        Share of values that are dropped in training.
+        Share of values dropped in training.
     variance : {"sigmoid", "softplus"}
-        The paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
+        Form of the variance: the paper's 0.5 + sigmoid, which cannot go below one half, or a softplus, which can.
     skip : bool
-        Whether the decoder sees the whole row beside the latent point.
+        Whether the decoder also reads the whole row, not only the latent point.
     gates : bool
-        Whether the decoder ends in three heads (see `heads`); without, every mutable column gets a sigmoid.
+        Whether the decoder ends in three heads (see `heads`); otherwise every mutable column gets a sigmoid.
     temperature : float
-        Of the soft choices whose gradient the heads' hard ones have.
+        Temperature of the soft choices that the gradient of the heads' hard choices is taken from.
     """
 
     hidden: tuple[int, ...] = (20, 16, 14, 12)
@@ -61,23 +61,23 @@ class Architecture:
 
 @dataclass(frozen=True)
 class LossWeights:
-    """What each term of the loss counts for; 0 leaves it out.
+    """Weights of the terms of the loss; 0 leaves a term out.
 
     Parameters
     ----------
     proximity, validity : float
-        How far the counterfactual is from the row, and by how much it misses the class wanted (Eq. 8).
+        Distance of the counterfactual from the row, and by how much it misses the target class (Eq. 8).
     kl : float
-        How far the latent distribution is from a normal one (Eq. 9).
+        Divergence of the latent distribution from a normal one (Eq. 9).
     hard, soft : float
-        The rules, and the causal graph (Eq. 10).
+        Violation of the rules, and of the causal graph (Eq. 10).
     sparsity, density : float
-        How much changes (Eq. 7), and how far it is from other rows in the latent space (Eq. 11).
+        How much changes (Eq. 7), and how far the row is from others in the latent space (Eq. 11).
     imitation : float
-        How unlikely the generator takes the answers that the search found for some of the rows; not in the paper, and
-        off by default. It needs gates.
+        Distance of the generator's outputs from answers that the search found for some of the rows. It is not in the
+        paper, and off by default. It needs gates.
     sums : float
-        How far the columns of each category are from summing to 1; in the authors' code, not in the paper.
+        Deviation of the columns of each category from a sum of 1; in the authors' code, not in the paper.
     """
 
     proximity: float = 1.0
@@ -95,7 +95,9 @@ class LossWeights:
         remedy = "Give 0 or more; 0 leaves the term out."
         faults = [Fault(f"weight of {name}", f"is {getattr(self, name)}", remedy) for name in wrong]
         if not any(weight for _, weight in self):
-            faults.append(Fault("weights", "are all 0, so that there is nothing to minimise", "Let a term count."))
+            faults.append(
+                Fault("weights", "are all 0, so there is nothing to minimise", "Give at least one term a weight.")
+            )
         if faults:
             raise TrainingError("these weights cannot be used", faults)
 
@@ -105,43 +107,41 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class TermSettings:
-    """The free choices inside the terms; the defaults are the paper's forms.
+    """Settings inside the terms; the defaults are the paper's forms.
 
     Parameters
     ----------
     norm : {1, 2}
-        Of the proximity.
+        Norm of the proximity.
     number_unit : {"range", "mad", "own"}
-        What a number's change counts in for proximity: its range in the training rows, its MAD there, or its own units.
+        Unit of numbers in the proximity: their range in the training rows, their MAD there, or their own units.
     margin : float
-        By how much the class wanted should lead: as a difference of sigmoids, or of logits where not
-        `squashed`.
+        Margin by which the target class should lead: a difference of sigmoids, or of logits if not `squashed`.
     squashed : bool
-        Whether logits go through a sigmoid there.
+        Whether the margin is measured after a sigmoid.
     alpha : float
-        Of the paper's binary hinge: by how much the condition may rise for nothing.
+        How far the condition of the paper's binary hinge may rise without a penalty.
     beta : float
-        Of the paper's binary hinge: how far the condition may rise for a rise of the consequence by 1.
+        How far the condition of the paper's binary hinge may rise if the consequence rises by 1.
     theta : float
-        By how much joined columns should covary; where `standardised`, as a share of the data's own
-        correlation.
+        How much joined columns should covary; if `standardised`, as a share of the correlation in the data.
     standardised : bool
-        Whether covariances are held against the data's own.
+        Whether covariances are compared with those of the data.
     weight_joined, weight_apart : float
-        What joined columns, and those apart, count for in the soft term.
+        Weights of joined columns, and of columns apart, in the soft term.
     sparsity : {"l1", "threshold", "gates"}
-        The size of changes, columns that change (no gradient), or how many features are likely to (needs
-        gates).
+        Form of the sparsity: the size of changes, the number of columns that change (no gradient), or the expected
+        number of features that change (needs gates).
     threshold : float
-        From where a column counts as changed.
+        The change from which on a column counts as changed.
     kl : {"sum", "mean"}
         Over the latent dimensions: the sum, or the mean as in the authors' code.
     draws : int
-        Latent points for each row of a batch, over which the terms are averaged; LOF is taken of the first.
+        Latent points per row of a batch, over which the terms are averaged; LOF uses the first.
     lof_k : int
         Neighbours in the LOF.
     lof_chunk : int, optional
-        Rows that LOF is taken over; by default 256, or 4 k where that is more.
+        Rows per chunk in which LOF is computed; by default 256, or 4 k if that is more.
     lof_rows : int, optional
         Rows of a batch whose LOF counts; by default all.
 

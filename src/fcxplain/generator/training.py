@@ -32,17 +32,17 @@ from .cvae import ConditionalVAE
 from .objective import Objective
 from .rule_layer import Allowed
 
-# A term this many times as large as the whole loss was at the start (or as 1, for losses that start near 0) has
-# exploded: single precision has no digits left for the other terms beside it. Being a ratio it holds for any weights,
-# and it is large enough for rules that count in dollars and are kept at the start.
+# A term this many times as large as the whole initial loss (or as 1, for losses that start near 0) has exploded: single
+# precision has no digits left for the other terms. As a ratio it works for any weights, and it is large enough for
+# rules that are measured in dollars and satisfied at the start.
 EXPLODED = 1e8
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Encoded rows `n x d`, the class wanted for each, `n`, and what the rules allow, for a rule layer.
+    """Encoded rows `n x d`, the target class of each, `n`, and what the rules allow, for a rule layer.
 
-    `answers`, `n x d`, are such as the search found; a row without one has itself there.
+    `answers`, `n x d`, are answers that the search found; a row without one has itself there.
     """
 
     x: Tensor
@@ -55,7 +55,7 @@ class TrainingRows:
 
     def take(self, places: Tensor, device: torch.device) -> TrainingRows:
         """Some of the rows, on a device."""
-        # Several times as fast as brackets.
+        # `index_select` is several times as fast as indexing with brackets.
         places = places.to(self.x.device)
         x, y_target = self.x.index_select(0, places), self.y_target.index_select(0, places)
         allowed = None if self.allowed is None else self.allowed.take(places).to(device)
@@ -64,10 +64,10 @@ class TrainingRows:
 
 
 class Callback:
-    """Hooks around training; override what you need. Each gets the training, whose state it may read."""
+    """Hooks around training; override what you need. Each gets the training and may read its state."""
 
     def on_train_begin(self, training: Training) -> None:
-        """Before the first epoch, or the first after resuming.
+        """Called before the first epoch, or the first after resuming.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Callback:
         """
 
     def on_epoch_begin(self, training: Training) -> None:
-        """Before an epoch.
+        """Called before an epoch.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Callback:
         """
 
     def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
-        """After a step.
+        """Called after a step.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class Callback:
         """
 
     def on_epoch_end(self, training: Training) -> None:
-        """After an epoch, its line in the history written.
+        """Called after an epoch, when its line in the history is written.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Callback:
         """
 
     def on_train_end(self, training: Training) -> None:
-        """After the last epoch, the best weights restored.
+        """Called after the last epoch, when the best weights are restored.
 
         Parameters
         ----------
@@ -115,10 +115,10 @@ class Callback:
 
 
 class Training(TrainingLoop):
-    """One training run of the generator. `run` does the epochs; `state` and `restore` let it be cut off and resumed.
+    """One training run of the generator. `run` does the epochs; `state` and `restore` save and resume it.
 
-    Whatever ends `run` early, be it Ctrl-C or a callback's error, leaves the training as the last finished epoch
-    did: `run` again goes on from there.
+    If `run` ends early, by Ctrl-C or by an error in a callback, the training stays as the last finished epoch left it,
+    and another `run` resumes from there.
     """
 
     model: ConditionalVAE
@@ -155,10 +155,10 @@ class Training(TrainingLoop):
         self._resting = self._snapshot()
 
     def run(self) -> History:
-        """Train until done; the model then has the weights of the best epoch."""
+        """Train to the end; the model then has the weights of the best epoch."""
         try:
             if self.epoch:
-                # After an earlier run the model has the best weights, which are not always those to go on from.
+                # After an earlier run the model has the best weights, which are not always the ones to resume from.
                 self.restore(self._resting)
             else:
                 self.best_weights = copied(self.model.state_dict())
@@ -172,7 +172,7 @@ class Training(TrainingLoop):
             raise
 
     def _stepped_on(self, places: Tensor) -> dict[str, float]:
-        """One step on a batch, unless its loss or its gradient has come apart."""
+        """Take one step on a batch, unless its loss or its gradient has diverged."""
         terms = self._terms(self.train.take(self._repeated(places), self.device), self.generator)
         self.optimiser.zero_grad()
         terms["total"].backward()  # type: ignore[no-untyped-call]
@@ -192,7 +192,7 @@ class Training(TrainingLoop):
         slow_down(self.optimiser, s.learning_rate, (self.epoch + self._batch / batches) / s.epochs, s.decay)
 
     def _repeated(self, places: Tensor) -> Tensor:
-        """Places of a batch, as often as there are draws for each row."""
+        """Indices of a batch, repeated for each draw per row."""
         draws = self.objective.settings.draws
         return places.repeat(draws) if draws > 1 else places
 
@@ -206,7 +206,7 @@ class Training(TrainingLoop):
 
     @torch.no_grad()
     def _validated(self) -> dict[str, float]:
-        """Means of the terms on validation rows, with the same noise every time so that epochs compare."""
+        """Means of the terms on validation rows, with the same noise every time so that epochs are comparable."""
         fixed = torch.Generator().manual_seed(0)
         found = means(
             (_numbers(self._terms(self.validation.take(self._repeated(part), self.device), fixed)), len(part))
@@ -216,16 +216,16 @@ class Training(TrainingLoop):
         return found
 
     def _check(self, values: dict[str, float], place: str) -> None:
-        """Stop at the first value that is no number, and at a term that has exploded."""
-        # Not part of the state, since the history tells it after the first epoch.
+        """Stop at the first value that is not finite, and at a term that has exploded."""
+        # Not part of the state, since the history has it after the first epoch.
         first = self.history.epochs[0].train["total"] if self.epoch else self._first
         limit, weights = EXPLODED * max(1.0, abs(first)), dict(self.objective.weights)
         for name, value in values.items():
             if not math.isfinite(value):
                 self._stop(f"{name} is {value}", place)
-            # Gradients are clipped, so that their size does no harm.
+            # Gradients are clipped, so their size does not matter.
             if name != "gradient" and weights.get(name, 1.0) * abs(value) > limit:
-                self._stop(f"{name} is {value:.3g}, and the whole loss was {first:.3g} at the start", place)
+                self._stop(f"{name} is {value:.3g}, but the whole loss was {first:.3g} at the start", place)
 
     def _stop(self, problem: str, place: str) -> NoReturn:
         kept = "of the best epoch" if self.epoch else "that it started with"
@@ -245,7 +245,7 @@ class Training(TrainingLoop):
     def state(self) -> dict[str, Any]:
         """Everything that the next epoch depends on, as the last finished epoch left it.
 
-        Tensors, numbers and plain lists, of which nothing is changed by what training does later.
+        It consists of tensors, numbers and plain lists that later training does not change.
         """
         return dict(self._resting)
 
@@ -261,9 +261,9 @@ class Training(TrainingLoop):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; the objective, the rows and the schedule must be those it was taken with."""
+        """Resume from a state; the objective, the rows and the schedule must be those it was saved with."""
         self.model.load_state_dict(state["model"])
-        # Adam works in the very tensors that it is given.
+        # Adam works in place on the tensors that it is given.
         self.optimiser.load_state_dict(_copied_optimiser(state["optimiser"]))
         self.generator.set_state(state["generator"])
         self.best_weights, self.best_loss = state["best_weights"], state["best_loss"]
@@ -273,13 +273,16 @@ class Training(TrainingLoop):
 
 
 def _check_rows(train: TrainingRows) -> None:
-    few = {0: "there are none to train on: nobody is refused", 1: "there is only one, and batch norm needs two"}
+    few = {
+        0: "there are none to train on: all rows have the target class",
+        1: "there is only one, and batch norm needs two",
+    }
     if len(train) in few:
         raise TrainingError("this training cannot begin", [Fault("rows", few[len(train)], "Bring more rows.")])
 
 
 def _numbers(tensors: dict[str, Tensor]) -> dict[str, float]:
-    """The values of scalars, fetched from the device at once."""
+    """The values of scalars, fetched from the device in one transfer."""
     values = torch.stack([tensor.detach() for tensor in tensors.values()]).tolist()
     return dict(zip(tensors, values, strict=True))
 
@@ -289,18 +292,18 @@ def _copied_optimiser(state: dict[str, Any]) -> dict[str, Any]:
 
 
 class TrainingLines(Callback):
-    """Lines about a training."""
+    """Reports progress of a training."""
 
     def __init__(self, lines: ProgressLines) -> None:
         self.lines, self.before = lines, 0
 
     def on_train_begin(self, training: Training) -> None:
-        """Say how much there is to do."""
+        """Report the number of rows and epochs."""
         self.before = training.epoch
         self.lines.say(
             f"{counted(len(training.train), 'row')}, in at most {counted(training.schedule.epochs, 'epoch')}"
         )
 
     def on_epoch_end(self, training: Training) -> None:
-        """Say how far it is. What was there already took no time, and is not counted."""
+        """Report progress. Epochs from before resuming took no time here and are not counted."""
         self.lines.move(training.epoch - self.before, training.schedule.epochs - self.before, "epoch")

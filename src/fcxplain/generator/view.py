@@ -1,4 +1,4 @@
-"""A task as the generator sees it: tensors, spans, masks, a penalty, and the boxes that rules leave to each row."""
+"""A task as the generator needs it: tensors, spans, masks, a penalty, and the boxes that rules leave to each row."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from .rule_layer import Allowed, Boxes
 from .settings import Hard, NumberUnit
 from .training import TrainingRows
 
-# What a unit of a regressor's output beyond its range, about what outputs differ by, counts for in log-odds.
+# Log-odds per unit of a regressor's output beyond the target range; a unit is about the spread of outputs.
 SURE = 4.0
-# Rules that leave more alternatives than this are kept by their penalty: every row would carry all of them.
+# Rules with more alternatives than this are handled by the penalty: every row would carry all of them.
 MAX_BOXES = 64
-# The most refused rows that a generator learns from which imitates the search: more of them bring it little. And about
-# how many values they have together, since answers take longer the more features there are, but for so many rows.
+# The most rows from which a generator learns to imitate the search, since more help little; about how many values these
+# may have in total, since answers take longer with more features; and the fewest rows all the same.
 TAUGHT, TAUGHT_VALUES, TAUGHT_AT_LEAST = 2_000, 40_000, 400
 
 
 @dataclass(frozen=True, eq=False)
 class GroupColumns:
-    """The features that a group of rules is about, and where their encoded columns are."""
+    """The features in a group of rules, and the positions of their encoded columns."""
 
     categories: tuple[Feature, ...]
     numbers: tuple[Feature, ...]
@@ -51,9 +51,9 @@ class GroupColumns:
 
 
 class RuleBoxes:
-    """The rules of a task that are boxes once the present row is known.
+    """The rules of a task that become boxes once the present row is known.
 
-    `rest` are the others: rules on sums of several counterfactual numbers, and those with too many alternatives.
+    `rest` are the others: rules on sums of several counterfactual numbers, and rules with too many alternatives.
     """
 
     def __init__(self, task: Task) -> None:
@@ -66,20 +66,20 @@ class RuleBoxes:
         self.groups = tuple(g for g in groups if _fits(g))
         self._sides = tuple(map(self._sides_of, self.groups))
         self._ends = {name: self._trained(name) for name in self.schema.numbers}
-        # Rules that fit alone may have too many alternatives together.
+        # Rules that fit individually may have too many alternatives together.
         crowded = {name for g in groups if not _fits(g) for name in g.names}
         kept = {r for r in narrow if not crowded & {ref.name for ref in refs_of(r.formula) if ref.primed}}
         self.rest = tuple(r for r in task.rules if not r.freezes and r not in kept)
 
     def of(self, natural: Natural) -> Allowed:
-        """What the rules allow rows, given as natural columns."""
+        """The boxes that the rules allow rows, given as natural columns."""
         boxes, pairs = BatchBoxes(self.schema, natural), zip(self.groups, self._sides, strict=True)
         return Allowed(tuple(self._boxes([boxes.of(way) for way in group.ways], sides) for group, sides in pairs))
 
     def _boxes(self, boxes: Sequence[Box], sides: GroupColumns) -> Boxes:
         parts = [self._box(box, sides) for box in boxes]
         stacked = {name: np.stack([part[name] for part in parts], axis=1) for name in parts[0]}
-        # Alternatives that no row of these has need not be weighed; the choice among the rest is the same.
+        # Alternatives that are possible for none of these rows are dropped; the choice among the rest is the same.
         useful = np.asarray(stacked["possible"].any(axis=0))
         useful[0] |= not useful.any()
         tensors = {name: torch.from_numpy(np.ascontiguousarray(value[:, useful])) for name, value in stacked.items()}
@@ -94,7 +94,7 @@ class RuleBoxes:
         )
 
     def _trained(self, name: str) -> tuple[int, int]:
-        """The codes at the ends of the training range of a number."""
+        """The codes at the ends of a number's training range."""
         least, spread = self.encoder.scale_[name]
         first, last = self.schema[name].codes(np.asarray([least, least + spread])).tolist()
         return first, last
@@ -114,7 +114,7 @@ class RuleBoxes:
         }
 
     def _limits(self, feature: Feature, interval: Interval) -> tuple[NDArray[Any], ...]:
-        """Encoded ends of a number's interval, inside the training range as far as the rules leave it there."""
+        """Encoded ends of a number's interval, inside the training range as far as the rules allow."""
         least, spread = self.encoder.scale_[feature.name]
         most = np.maximum(interval.low, interval.high)
         ends = (np.minimum(np.maximum(end, interval.low), most) for end in self._ends[feature.name])
@@ -142,29 +142,35 @@ VALIDATION_SHARE = 0.1
 
 
 def layout(task: Task) -> Layout:
-    """Spans and what may change; a feature that a rule freezes may not."""
+    """The spans of the features, and which may change; a feature that a rule freezes may not."""
     spans = tuple((s.start, s.stop) for s in (task.encoder.spans_[f.name] for f in task.schema))
     mutable = tuple(name not in task.frozen for name in task.schema.names)
     refuse_frozen(task)
     ranges = tuple(_range(task.encoder, f) if f.is_number else None for f in task.schema)
-    # Of a model without classes, the range wanted is the first of two.
+    # For a model without classes, the target range is the first of two.
     return Layout(spans, mutable, len(task.classes) or 2, ranges)
 
 
 def _range(encoder: TableEncoder, feature: Feature) -> Range:
     """The part of a number's grid that lies in the range of the training rows, encoded."""
     least, spread = encoder.scale_[feature.name]
-    first, last = feature.codes(np.asarray([least, least + spread])).tolist()
-    # The ends of the training rows may lie off the grid, and the nearest code outside.
-    below, above = feature.at(np.asarray([first, last])) - np.asarray([least, least + spread])
-    first, last = first + int(below < 0), last - int(above > 0)
+    first, last = codes_between(feature, least, least + spread)
     ends, one = feature.at(np.asarray([first, max(first, last)])), feature.at(np.asarray([0, 1]))
     low, high = ((ends - least) / spread).tolist()
     return Range(low, high, float(one[1] - one[0]) / spread)
 
 
+def codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
+    """The first and the last code of the grid between two values; the last is below the first if there is none."""
+    ends = np.asarray([low, high], dtype=np.float64)
+    first, last = feature.codes(ends).tolist()
+    # The values may be off-grid, with the nearest code outside.
+    below, above = feature.at(np.asarray([first, last])) - ends
+    return first + int(below < 0), last - int(above > 0)
+
+
 def category_spans(task: Task) -> tuple[tuple[int, int], ...]:
-    """The encoded columns of each category, from and to."""
+    """The first and the end column of each category's encoded columns."""
     spans = (task.encoder.spans_[name] for name in task.schema.categories)
     return tuple((span.start, span.stop) for span in spans)
 
@@ -175,10 +181,9 @@ Explain = Callable[[pd.DataFrame], Explanation]
 def refused_rows(
     task: Task, table: pd.DataFrame, boxes: RuleBoxes | None = None, explain: Explain | None = None
 ) -> TrainingRows:
-    """Those rows of a table that get another class than the one wanted, encoded, with that class.
+    """The encoded rows of a table that do not get their target class, with that class.
 
-    With `boxes` they also say what the rules allow them, for a generator with a rule layer; with `explain`, what they
-    should become.
+    With `boxes` they include what the rules allow, for a generator with a rule layer; with `explain`, their answers.
     """
     _, wanted, met = task.answered(table)
     refused = ~met
@@ -190,35 +195,35 @@ def refused_rows(
 
 
 def taught_rows(task: Task, seed: int) -> pd.DataFrame:
-    """Training rows that are refused, at most `TAUGHT` of them, and fewer of a wide table."""
+    """Training rows without their target class, at most `TAUGHT` of them, and fewer for a wide table."""
     refused = np.flatnonzero(task.refused(task.train))
     most = min(TAUGHT, max(TAUGHT_AT_LEAST, TAUGHT_VALUES // len(task.schema)))
     return task.train.iloc[np.sort(np.random.default_rng(seed).permutation(refused)[:most])]
 
 
 def _answers(task: Task, rows: pd.DataFrame, x: Tensor, explain: Explain) -> Tensor:
-    """Encoded answers to the rows; one without an answer stays as it is."""
+    """Encoded answers for the rows; a row without an answer stays as it is."""
     found = explain(rows)
     return x.index_copy(0, torch.from_numpy(found.place), task.encoder.encode(found.answers))
 
 
 def class_indices(task: Task, wanted: NDArray[Any]) -> Tensor:
-    """Classes as places in `task.classes`, `n`; 0 for ranges."""
+    """Classes as indices in `task.classes`, `n`; 0 for ranges."""
     return torch.from_numpy(task.outcomes(wanted).places)
 
 
 def shares_met(task: Task, said: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A model's outputs as probabilities that they are in the range wanted, and that they are not, `n x 2`."""
+    """A model's outputs as probabilities to be inside and outside the target range, `n x 2`."""
     wanted = np.full(len(said), task.target, dtype=object)
     met = expit(SURE * task.outcomes(wanted).margin(said))
     return np.stack([met, 1 - met], axis=1)
 
 
 def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:
-    """Training and validation rows; where there are too few to spare any, they judge themselves."""
+    """Training and validation rows; if there are too few to split, all rows serve as both."""
     count = int(len(rows) * VALIDATION_SHARE)
     if not len(rows):
-        raise TrainingError("the classifier gives every training row the class wanted: there is nothing to explain")
+        raise TrainingError("the classifier gives every training row the target class: there is nothing to explain")
     if not count:
         return rows, rows
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
@@ -227,9 +232,9 @@ def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:
 
 
 def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor, Tensor]:
-    """Pairs of encoded columns that belong to joined features, and to features apart, `d x d`, each pair once.
+    """Masks of the pairs of encoded columns of joined features, and of features apart, `d x d`, each pair once.
 
-    Columns of one feature make no pair, and neither does what may not change.
+    Columns of the same feature, and of features that may not change, form no pairs.
     """
     joined = torch.zeros((shape.width, shape.width), dtype=torch.bool)
     apart = joined.clone()
@@ -242,12 +247,12 @@ def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor,
 
 
 def expected_correlation(task: Task) -> Tensor:
-    """The size of the correlations between encoded columns in the training rows, `d x d`."""
+    """Absolute correlations between encoded columns in the training rows, `d x d`."""
     return correlation(task.encoder.encode(task.train)).abs()
 
 
 def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
-    """What a difference of 1 in each encoded column counts for: see `TermSettings.number_unit`, `d`."""
+    """Weight of a difference of 1 in each encoded column, `d`: see `TermSettings.number_unit`."""
     if unit == "range":
         return None
     scale = torch.ones(task.encoder.width_, dtype=task.encoder.dtype_)
@@ -257,11 +262,11 @@ def proximity_scale(task: Task, unit: NumberUnit) -> Tensor | None:
 
 
 def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
-    """How far encoded counterfactuals are from keeping the rules.
+    """The violation of the rules by encoded counterfactuals.
 
-    "rules" is any rule, by `rules.penalty`; "hinge" takes the paper's two forms where a rule has their shape
-    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others; "layer" is "rules" for those
-    that the rule layer cannot keep by itself. All count in units of each feature's range in the training rows.
+    "rules" applies `rules.penalty` to every rule. "hinge" uses the paper's two forms for rules of their shape
+    (`f' >= f`; `q' > q => p' > p`) and `rules.penalty` without a margin for all others. "layer" is "rules" for the
+    rules that the rule layer cannot enforce. All use units of each feature's range in the training rows.
     """
     spreads = {name: spread for name, (_, spread) in task.encoder.scale_.items()}
     rules = RuleBoxes(task).rest if hard == "layer" else task.rules
@@ -279,7 +284,7 @@ def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
 
 @dataclass(frozen=True)
 class _Rise:
-    """`f' > f` or `f' >= f` (or the same with the sides swapped), or that a feature's rank stays."""
+    """`f' > f` or `f' >= f` (also with the sides swapped), or an unchanged rank."""
 
     name: str
     op: str
@@ -288,7 +293,7 @@ class _Rise:
 def published_form(
     rule: Rule, encoder: TableEncoder, alpha: float, beta: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """The paper's hinge for a rule of one of its shapes, on encoded columns, a value per row; else None."""
+    """The paper's hinge for a rule of one of its shapes, on encoded columns, with one value per row; else None."""
     formula = rule.formula
     if isinstance(formula, Compare):
         rise = _rise(formula)
@@ -306,7 +311,7 @@ def published_form(
 
 
 def _rise(formula: Compare) -> _Rise | None:
-    """The feature whose present and counterfactual value a comparison holds against each other, if that is all."""
+    """The feature whose present and counterfactual values a comparison compares, if it does only that."""
     difference: Affine = formula.left - formula.right
     weights = {(atom.name, atom.primed): w for w, atom in difference.terms if isinstance(atom, Ref)}
     names = {name for name, _ in weights}

@@ -1,4 +1,4 @@
-"""Methods to compare with: one file each, behind one protocol, and a dict of all of them by name."""
+"""Methods from the literature to compare with: one file each, one protocol, and a dict of all of them by name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ __all__ = ["METHODS", "Method"]
 
 
 class Methods(dict[str, Callable[..., Method]]):
-    """Methods by name; an unknown one is offered the nearest."""
+    """Methods by name; an unknown name raises an error that suggests the nearest one."""
 
     def __missing__(self, name: object) -> Callable[..., Method]:
         remedy = f"{did_you_mean(name, self)} There are {some(self, 20)}.".lstrip()

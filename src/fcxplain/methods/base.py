@@ -1,7 +1,7 @@
-"""What every method shares: who needs an answer, and how what it came to becomes a checked `Explanation`.
+"""Code that all methods share: which rows need an answer, and how raw outputs become a checked `Explanation`.
 
-A method works on encoded columns or on tables, as its paper does. Whatever it hands in is decoded to legal values,
-what may not change is put back, and every answer is checked with the user's own model before it is called anything.
+A method works on encoded columns or on tables, as its paper does. Its outputs are decoded to legal values, features
+that may not change are restored, and every answer is checked with the user's own model before it gets a status.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ..generator.layout import Layout
 from ..schema import Natural
 from ..task import Task
 
-UNCHANGED = "it came back to the row as it is, which is no answer"
+UNCHANGED = "the method returned the row unchanged, which is not an answer"
 
 
 class Method(Protocol):
-    """Anything that learns from a task and explains rows. Parameters are read and set as in scikit-learn."""
+    """Interface of a method: it learns from a task and explains rows. Parameters work as in scikit-learn."""
 
     def fit(self, task: Task) -> Self:
         """Learn from the task.
@@ -47,14 +47,14 @@ class Method(Protocol):
         """
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """Answers for each row that does not have the class wanted.
+        """Find counterfactuals for each row that does not have the target class.
 
         Parameters
         ----------
         rows : DataFrame
-            The rows.
+            The rows to explain.
         k : int, default=1
-            At most so many a row.
+            The most counterfactuals per row.
 
         Returns
         -------
@@ -62,12 +62,12 @@ class Method(Protocol):
         """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters.
+        """Return the constructor's parameters.
 
         Parameters
         ----------
         deep : bool, default=True
-            Also those of parts.
+            Whether to include the parameters of nested objects.
 
         Returns
         -------
@@ -75,12 +75,12 @@ class Method(Protocol):
         """
 
     def set_params(self, **params: Any) -> Any:
-        """Change parameters.
+        """Set parameters.
 
         Parameters
         ----------
         **params
-            By name.
+            New values by name.
 
         Returns
         -------
@@ -90,15 +90,15 @@ class Method(Protocol):
 
 
 class BaseMethod(BaseEstimator):  # type: ignore[misc]
-    """What methods have in common: how settings are refused, and how rows are read."""
+    """Base of all methods: checks settings and reads rows."""
 
     reads_rules = False
-    """Whether the answers depend on more of the task's rules than what these freeze."""
+    """Whether the answers depend on the task's rules beyond the features that these freeze."""
     _learnt = "task_"
-    """What only a finished `fit` has set."""
+    """An attribute that only a finished `fit` sets."""
 
     def _refuse(self, *faults: list[Fault]) -> None:
-        """Raise all faults of the settings together, with those of `seed`, which all methods have."""
+        """Raise all faults of the settings at once, including those of `seed`, which all methods have."""
         found = [fault for some in (*faults, whole("seed", self.seed, 0)) for fault in some]
         if found:
             raise DataError(f"these settings of {type(self).__name__} cannot be used", found)
@@ -109,27 +109,27 @@ class BaseMethod(BaseEstimator):  # type: ignore[misc]
         self._refuse(whole("k", k, 1))
 
     def _asked(self, rows: pd.DataFrame, k: int) -> RowsAsked:
-        """The rows that need an answer, at most `k` each."""
+        """Check `k` and read the rows that need an answer."""
         self._check_asked(k)
         return asked(self.task_, rows)
 
 
 @dataclass(frozen=True, eq=False)
 class RowsAsked:
-    """The rows of a table that need an answer: `n` of them, at the positions `place` of the table."""
+    """The `n` rows of a table that need an answer, at the positions `place` of the table."""
 
     task: Task
     table: pd.DataFrame
     """All rows, features only."""
     wanted: NDArray[Any]
-    """The class wanted for each of them."""
+    """The target class of each of them."""
     place: NDArray[np.int64]
     x: Tensor
     """The rows that need an answer, encoded, `n x d`."""
     y: Tensor
-    """The place of the class that each of them has, `n`."""
+    """The index of the class that each of them has, `n`."""
     y_target: Tensor
-    """The place of the class wanted for each of them, `n`."""
+    """The index of the target class of each of them, `n`."""
     layout: Layout
     begun: tuple[float, float] = field(default_factory=lambda: (time.perf_counter(), time.process_time()))
 
@@ -149,11 +149,11 @@ class RowsAsked:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What a method came to, before anything is checked.
+    """Raw outputs of a method, before anything is checked.
 
-    `x_cf`, `m x d`, are encoded rows, and `row`, `m`, says for which of the rows asked each is, the best of each row
-    first. `reasons` says for rows asked, by their place among these, why there is nothing. `raw` is the output that
-    the paper's way of counting looks at before decoding, where that is another.
+    `x_cf`, `m x d`, are encoded rows. `row`, `m`, is the index of the row to explain that each belongs to; the best of
+    each row comes first. `reasons` maps the index of a row without an output to the reason. `raw` is the output before
+    decoding, which the paper's metrics use, where it differs from `x_cf`.
     """
 
     x_cf: Tensor
@@ -165,7 +165,7 @@ class Outputs:
 
 
 def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, reason: str, note: str) -> Outputs:
-    """One answer for each of the rows asked, `n x d`, and a reason where its cost is infinite."""
+    """Outputs with one answer per row, `n x d`, and a reason where its cost is infinite."""
     there = cost.isfinite().numpy()
     reasons = dict.fromkeys(np.flatnonzero(~there).tolist(), reason)
     row, notes = np.flatnonzero(there), (note,) if note else ()
@@ -173,9 +173,9 @@ def one_for_each(question: RowsAsked, x_cf: Tensor, raw: Tensor, cost: Tensor, r
 
 
 def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
-    """Read rows, ask the model about them, and take those that have another class than the one wanted."""
+    """Read rows, query the model, and select the rows that do not have their target class."""
     if not task.classes:
-        raise DataError(f"{task.classifier.name} answers numbers, and this is for models with classes")
+        raise DataError(f"{task.classifier.name} predicts numbers, but this method needs a model with classes")
     table, _ = task.read(rows)
     predicted, wanted, met = task.answered(table)
     place = np.flatnonzero(~met)
@@ -187,9 +187,10 @@ def asked(task: Task, rows: pd.DataFrame) -> RowsAsked:
 def answered(
     question: RowsAsked, outputs: Outputs, method: str, surrogate: Differentiable | None = None
 ) -> Explanation:
-    """The checked answers. One that changes nothing is none; rows without an answer say why.
+    """Check the outputs and return the answers.
 
-    `surrogate` is where the gradients came from; the answers say so where that is not the model itself.
+    Outputs that change nothing are dropped; rows without an answer get a reason. `surrogate` is the source of the
+    gradients; a note says so if it is not the model itself.
     """
     task, row = question.task, np.asarray(outputs.row, dtype=np.int64)
     table = legal_table(question, outputs.x_cf, row)
@@ -219,12 +220,12 @@ def answered(
 
 
 def legal_table(question: RowsAsked, x_cf: Tensor, row: NDArray[np.int64]) -> pd.DataFrame:
-    """Encoded rows as legal tables, with what may not change as it is now."""
+    """Decode rows to a legal table in which features that may not change keep their present values."""
     task = question.task
     now = {name: values[row] for name, values in question.natural.items()}
     kept = {name: now[name] for name in task.frozen}
     natural = task.encoder.decode_natural(x_cf) | kept
-    # Where a number's present value lies off the grid, the nearest legal one would be a change that nobody asked for.
+    # Moving an off-grid present value to the nearest legal one would be an unintended change.
     for feature in task.schema:
         if feature.is_number:
             near = np.abs(natural[feature.name] - now[feature.name]) <= float(feature.step or 0) / 2
@@ -246,7 +247,7 @@ def _soft_valid(
     row: NDArray[np.int64],
     kept: NDArray[np.int64],
 ) -> NDArray[np.bool_] | None:
-    # What a stand-in says of raw outputs is not what the model says, which cannot read them.
+    # A surrogate's prediction for raw outputs is not the model's, and the model cannot read them.
     if surrogate is None or surrogate.distilled or outputs.raw is None:
         return None
     answers = surrogate.module(outputs.raw.to(question.x.dtype)).argmax(dim=1) == question.y_target[row]
@@ -261,7 +262,7 @@ def _why_not(question: RowsAsked, reasons: Mapping[int, str]) -> dict[int, WhyNo
 
 
 def stand_in_notes(method: str, surrogate: Differentiable | None) -> tuple[str, ...]:
-    """That the gradients are those of a network which imitates the model, where they are."""
+    """A note that the gradients come from a network that imitates the model, if they do."""
     if surrogate is None or not surrogate.distilled:
         return ()
     agrees = f"which agrees with it on {surrogate.agreement:.1%} of {surrogate.rows:,} held-out rows"

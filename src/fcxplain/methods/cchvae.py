@@ -1,6 +1,6 @@
-"""C-CHVAE (Pawelczyk et al., 2020): look around a row's latent point in ever wider rings until a decoded row flips.
+"""C-CHVAE (Pawelczyk et al., 2020): search growing rings around a row's latent point until a decoded row flips.
 
-Settings and details are those of CARLA's implementation. Nothing but the model's answers is needed, no gradients.
+Settings and details follow CARLA's implementation. The method needs the model's predictions only, no gradients.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .encoded import ColumnLayout, best_of_each
 from .grid import Judge
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
-# Candidates that are decoded at a time.
+# Candidates decoded at a time.
 CHUNK = 8_192
 
 
 class CCHVAE(BaseMethod):
-    """The L1-nearest flipped row of the first ring that has one; for `k` answers, the `k` nearest distinct ones.
+    """Return the L1-nearest flipped row of the first ring that has one, or the `k` nearest distinct ones.
 
     Parameters
     ----------
     vae : VAESettings
-        Of the VAE whose latent space is searched.
+        Settings of the VAE whose latent space is searched.
     candidates : int
-        Gaussian directions of a ring, each over its L1 norm, times a length drawn evenly between the ring's radii. They
-        are the same for all rows.
+        Candidates per ring: Gaussian directions divided by their L1 norm, times a length drawn uniformly between the
+        ring's radii. They are the same for all rows.
     width, rings : float, int
-        The first ring begins at 0, each is so wide, and there are at most so many.
+        Width of a ring, and the largest number of rings. The first ring starts at radius 0.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
     """
 
     _learnt = "vae_"
@@ -58,7 +58,7 @@ class CCHVAE(BaseMethod):
         self.vae, self.candidates, self.width, self.rings, self.seed = vae, candidates, width, rings, seed
 
     def fit(self, task: Task) -> Self:
-        """Train the VAE on the training rows, unless REVISE has done so for the same task."""
+        """Train the VAE on the training rows, unless REVISE has already done so for the same task."""
         self._refuse(
             whole("candidates", self.candidates, 1),
             between("width", self.width, 0, open_low=True),
@@ -71,7 +71,7 @@ class CCHVAE(BaseMethod):
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """Find at most `k` answers for each row that does not have the target class."""
         question = self._asked(rows, k)
         judge = Judge(question)
         z = self.exact_vae_.encode(question.x.double())[0]
@@ -83,13 +83,13 @@ class CCHVAE(BaseMethod):
                 x_cf, row = self.flipped(judge, z, left, offsets, k)
                 found.append((x_cf, row))
                 left = np.setdiff1d(left, row)
-        reason = f"no candidate within {self.rings * self.width:g} of its latent point has the class wanted"
+        reason = f"no candidate within {self.rings * self.width:g} of its latent point has the target class"
         x_cf, row = torch.cat([x for x, _ in found]), np.concatenate([r for _, r in found])
         outputs = Outputs(x_cf, row, dict.fromkeys(left.tolist(), reason), calls=judge.calls)
         return answered(question, outputs, "C-CHVAE")
 
     def rings_around(self) -> Iterator[Tensor]:
-        """The offsets of each ring from its middle, `candidates x latent`, the innermost ring first."""
+        """Yield the offsets of each ring from its centre, `candidates x latent`, the innermost ring first."""
         generator = torch.Generator().manual_seed(self.seed)
         for ring in range(self.rings):
             directions = torch.randn((self.candidates, self.vae_.latent), generator=generator, dtype=torch.float64)
@@ -99,10 +99,10 @@ class CCHVAE(BaseMethod):
     def flipped(
         self, judge: Judge, z: Tensor, left: NDArray[np.int64], offsets: Tensor, k: int
     ) -> tuple[Tensor, NDArray[np.int64]]:
-        """The `k` nearest candidates of one ring that have the class wanted, for those rows `left` that have any.
+        """The `k` nearest candidates of one ring that have the target class, for those rows `left` that have any.
 
-        All are decoded in single precision, those that flip once more in double: then neither the size of the batch
-        nor what stands beside a row shows in the answer.
+        All candidates are decoded in single precision; those that flip are decoded again in double precision, so that
+        the answer depends neither on the batch size nor on the other rows of the batch.
         """
         at_a_time = max(1, CHUNK // self.candidates)
         parts = [left[s : s + at_a_time] for s in range(0, len(left), at_a_time)]
@@ -118,7 +118,7 @@ class CCHVAE(BaseMethod):
     def _hits(
         self, judge: Judge, z: Tensor, part: NDArray[np.int64], offsets: Tensor
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which candidates of which rows flip: places of rows, and of offsets."""
+        """Indices of the rows and of the offsets of the candidates that flip."""
         row = part.repeat(len(offsets))
         x = judge.question.x[row]
         around = (z[part, None] + offsets).flatten(0, 1).float()

@@ -1,7 +1,7 @@
-"""CEILS (Crupi et al., 2021): interventions on the causes, whose effects follow along the causal graph.
+"""CEILS (Crupi et al., 2021): interventions on causes, whose effects propagate along the causal graph.
 
-Every feature with causes is a function of these and a residual of its own. Roots and residuals, U, are what is searched
-by gradient; x = F(U) is what the model sees.
+Every feature with causes is a function of its causes and a residual. The gradient search moves the roots and residuals,
+U; the model sees x = F(U).
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from .base import BaseMethod, RowsAsked, answered, one_for_each
 from .encoded import ColumnLayout
 from .permitted import keeps, ranges
 
-# Rows searched side by side.
+# Rows searched in one batch.
 CHUNK = 1024
-# Training rows that the structural equations are learnt from, at most.
+# The most training rows used to learn the structural equations.
 LEARNT_FROM = 50_000
-# Tables so small that the epochs would have fewer steps get more epochs.
+# Small tables get more epochs until they reach this number of steps.
 STEPS = 500
-# Points lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
+# Points lie on a grid this fine, so that rounding errors, which depend on the batch, do not add up over the steps.
 GRID = 2.0**32
-# Training rows of each class among which the prototype of a row is looked for, at most.
+# The most training rows per class that are candidates for a row's prototype.
 PROTOTYPES = 2_000
-# By how much the weight of the class wanted falls at a step that has it, and rises at one that has not; and its ends.
+# The factor by which the weight of the target class falls at a step that has that class, and rises at any other step;
+# and the bounds of that weight.
 GROWTH, LIGHTEST, HEAVIEST = 1.1, 1e-3, 1e4
 
 
 @dataclass(frozen=True, eq=False)
 class Interventions:
-    """The best legal row of each search, `n x d`, the point it comes from, and its cost, `n`; infinite is none."""
+    """The best legal row of each search, `n x d`, its point, and its cost, `n`; infinite where nothing was found."""
 
     x_cf: Tensor
     u: Tensor
@@ -52,7 +53,7 @@ class Interventions:
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The box of U that the task's rules leave to each row, `n x d` each, and whether legal rows keep all of them."""
+    """Bounds of U that the task's rules leave to each row, `n x d` each, and a check of legal rows by all rules."""
 
     low: Tensor
     high: Tensor
@@ -60,46 +61,47 @@ class Bounds:
 
 
 class CEILS(BaseMethod):
-    """The cheapest point U' near a row's own U for which F(U') decodes to a row with the class wanted.
+    """Find the cheapest point U' near a row's own U for which F(U') decodes to a row with the target class.
 
     Parameters
     ----------
     graph : CausalGraph, matrix, networkx graph or path, optional
-        The causal graph; by default the task's own, else one discovered from the training rows. There nothing causes
-        what may not change but its like, and only that causes what rules bound: a bound of U is then one of the feature.
-        Edges without a direction get one that closes no cycle (`CausalGraph.dag`). What may not change is taken for a
-        root, since nothing that is done moves it.
+        The causal graph; by default the task's own, else one discovered from the training rows. In a discovered graph,
+        features that may not change are caused only by each other, and only they cause features bounded by rules, so
+        that a bound of U is a bound of the feature. Undirected edges get a direction that closes no cycle
+        (`CausalGraph.dag`). Features that may not change are treated as roots, since no intervention moves them.
     significance : float
-        Of the discovery.
+        Significance level of the discovery.
     hidden, epochs, batch, fit_rate : tuple of int, int, int, float
-        Of the networks that predict a feature's columns from those of its causes; a category's residual lies in its
-        columns. The original takes a tenth of the rate for up to 200 epochs.
+        Settings of the networks that predict a feature's columns from those of its causes; a category's residual lies
+        in its columns. The original uses a tenth of the rate for up to 200 epochs.
     beta, theta : float
-        What L1 counts for beside squared L2, both of the change of U; and squared L2 from the nearest training row with
-        the class wanted, the prototype, which the search is drawn to.
+        Weight of the L1 norm of the change of U, next to its squared L2 norm; and weight of the squared L2 distance to
+        the prototype, the nearest training row with the target class.
     kappa : float
-        By how much the logit of the class wanted should lead.
+        Margin by which the logit of the target class should lead.
     steps, learning_rate : int, float
-        Of the proximal gradient steps.
+        Number and size of the proximal gradient steps.
     every_rule : bool
-        Whether a point also has to keep those rules which are no bounds of one feature. The original has no such thing.
+        Whether a point must also satisfy the rules that are not bounds of a single feature. The original has no such
+        rules.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
     | topic | the original (Crupi et al. 2021 and its public code) | here |
     |---|---|---|
-    | constraints | `immutable`, `higher`, `lower`: bounds of U at the row's own U | rules on one feature alone bound its U as they bound the feature; a level that they exclude may not rise |
-    | graph | given by experts | the task's, or discovered; there only what is fixed or bounded causes what rules bound |
+    | constraints | `immutable`, `higher`, `lower`: bounds of U at the row's own U | rules on a single feature bound its U as they bound the feature; a level that they exclude may not rise |
+    | graph | given by experts | the task's, or discovered; if discovered, only fixed or bounded features cause features bounded by rules |
     | other rules | none | none, unless `every_rule` |
-    | prototype | the nearest training row of another class, found in U, `theta` = 100 | the nearest of 2,000 that have the class wanted; taken as an implicit step, which any `theta` leaves stable |
-    | search | handed to a library, which bisects the weight of the class wanted; 500 steps at 0.001 | that weight falls at every step where a row has the class and rises where it has not; 300 steps at 0.02 |
+    | prototype | the nearest training row of another class, found in U, `theta` = 100 | the nearest of 2,000 that have the target class; applied as an implicit step, which is stable for any `theta` |
+    | search | left to a library, which bisects the weight of the target class; 500 steps at 0.001 | the weight falls at every step where a row has the class and rises where it has not; 300 steps at 0.02 |
     | box | the U of training rows | the same |
-    | categories | one number each | a column for each level; what one level gains the others lose |
-    | an answer | soft, the cheapest that has the class | every point is judged as the legal row it decodes to, the cheapest counts; gradients pass straight through the rounding |
+    | categories | one number each | one column per level; the gain of one level is the loss of the others |
+    | an answer | soft, the cheapest that has the class | every point is judged by the legal row it decodes to, and the cheapest is the answer; gradients pass straight through the rounding |
     | structural equations | up to 200 epochs at 0.0001 | 30 epochs at 0.001, at least 500 steps |
-    | answers | one for each row | one for each row, whatever `k` |
+    | answers | one per row | one per row, whatever `k` |
     """  # noqa: E501
 
     _learnt, reads_rules = "equations_", True
@@ -127,10 +129,10 @@ class CEILS(BaseMethod):
         self.steps, self.learning_rate, self.every_rule, self.seed = steps, learning_rate, every_rule, seed
 
     def fit(self, task: Task) -> Self:
-        """Find the graph, learn the structural equations, and see how far U goes."""
+        """Find the graph, learn the structural equations, and record the range of U."""
         self._check()
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
-        # In double precision, so that the size of a batch does not show.
+        # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.graph_ = self._graph(task)
@@ -147,19 +149,19 @@ class CEILS(BaseMethod):
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """An answer for each row that does not have the class wanted."""
+        """Find an answer for each row that does not have the target class."""
         question = self._asked(rows, k)
         x, parts = question.x.double(), [slice(s, s + CHUNK) for s in range(0, len(question), CHUNK)]
         found = [self.search(x[s], question.y_target[s], self._bounds(question, s)) for s in parts]
         x_cf = torch.cat([x[:0], *(f.x_cf for f in found)])
         cost = torch.cat([x[:0, 0], *(f.cost for f in found)])
         raw = torch.cat([x[:0], *(self.equations_.rebuilt(f.u) for f in found)])
-        reason = f"none of {self.steps:,} steps among causes and residuals came to a row with the class wanted"
+        reason = f"none of {self.steps:,} steps on causes and residuals reached a row with the target class"
         note = "CEILS gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, cost, reason, note), "CEILS", self.surrogate_)
 
     def search(self, x: Tensor, y_target: Tensor, bounds: Bounds | None = None) -> Interventions:
-        """Proximal gradient steps from the U of each row, `n x d`: rows side by side do not touch each other."""
+        """Take proximal gradient steps from the U of each row, `n x d`; rows of a batch do not affect each other."""
         start, kept = self.equations_.residuals(x), None if bounds is None else bounds.keeps
         low, high = torch.minimum(start, self.low_), torch.maximum(start, self.high_)
         if bounds is not None:
@@ -182,7 +184,7 @@ class CEILS(BaseMethod):
 
     @torch.no_grad()
     def _prototypes(self, x: Tensor, u: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """U of some training rows that the model gives each class."""
+        """U of some training rows of each class as predicted by the model."""
         y = torch.cat([self.classifier_(part.double()).argmax(dim=1) for part in torch.split(x, LEARNT_FROM)])
         order = torch.randperm(len(x), generator=generator)
         return [u[order[y[order] == c][:PROTOTYPES]] for c in range(self.columns_.layout.classes)]
@@ -193,13 +195,13 @@ class CEILS(BaseMethod):
         for c, known in enumerate(self.prototypes_):
             here = torch.nonzero(y_target == c)[:, 0]
             if len(known) and len(here):
-                # A matrix product would round differently in batches of another size.
+                # The rounding of a matrix product would depend on the batch size.
                 apart = torch.cdist(start[here], known, compute_mode="donot_use_mm_for_euclid_dist")
                 goal[here] = known[apart.argmin(dim=1)]
         return goal
 
     def _bounds(self, question: RowsAsked, part: slice) -> Bounds:
-        """What the task's rules leave to some of the rows asked."""
+        """The bounds that the task's rules leave to some of the rows to explain."""
         task, x = self.task_, question.x[part].double()
         natural = {name: values[part] for name, values in question.natural.items()}
         low, high = torch.full_like(x, -torch.inf), torch.full_like(x, torch.inf)
@@ -215,12 +217,12 @@ class CEILS(BaseMethod):
         return Bounds(own + low, own + high, self._keeper(natural) if self.every_rule else None)
 
     def _keeper(self, natural: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
-        """Whether legal rows keep all rules towards the rows that they are for."""
+        """Whether legal rows satisfy all rules, given the rows they belong to."""
         task = self.task_
         return lambda x_cf: torch.from_numpy(keeps(task, natural, task.encoder.decode_natural(x_cf)))
 
     def _look(self, u: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The legal rows of points, how the lag of the class wanted falls from there, and whether they have it."""
+        """The legal rows of points, the gradient of the target class's deficit, and whether they have that class."""
         at = u.detach().requires_grad_()
         soft = self.equations_.rebuilt(at)
         x_cf = self.columns_.legal(soft.detach(), x)
@@ -229,7 +231,7 @@ class CEILS(BaseMethod):
         other = logits.scatter(1, y_target[:, None], -torch.inf).amax(dim=1, keepdim=True)
         lag = (other - wanted + self.kappa).clamp(min=0)
         (slope,) = torch.autograd.grad(lag.sum(), at)
-        # What one level gains the others lose: else a level could not pass the present one, which is 1 already.
+        # The gain of one level is the loss of the others: otherwise no level could pass the present one, already at 1.
         for start, stop in self.columns_.groups:
             slope[:, start:stop] -= slope[:, start:stop].mean(dim=1, keepdim=True)
         return x_cf, slope, logits.argmax(dim=1) == y_target
@@ -276,9 +278,9 @@ class CEILS(BaseMethod):
 
 
 class Equations(nn.Module):
-    """F and its inverse: a network for each feature that has causes, from the columns of these to its own.
+    """F and its inverse: for each feature with causes, a network from the columns of its causes to its own.
 
-    `causes` says for each of these features, by places and causes before effects, which those are.
+    `causes` maps the index of each of these features to those of its causes, in causal order.
     """
 
     caused: Tensor
@@ -301,13 +303,13 @@ class Equations(nn.Module):
         self.register_buffer("caused", torch.tensor(caused, dtype=torch.long))
 
     def residuals(self, x: Tensor) -> Tensor:
-        """U of rows, `n x d`: roots as they are, and of all else what its causes leave open."""
+        """U of rows, `n x d`: the values of roots, and the residuals of all other features."""
         parts = list(torch.split(x, self.widths, dim=1))
         left = [part - self._expected(i, parts) if i in self.causes else part for i, part in enumerate(parts)]
         return torch.cat(left, dim=1)
 
     def rebuilt(self, u: Tensor) -> Tensor:
-        """Rows F(U), `n x d`, causes before effects."""
+        """Rows F(U), `n x d`, computed in causal order."""
         parts = list(torch.split(u, self.widths, dim=1))
         for place in self.causes:
             parts[place] = parts[place] + self._expected(place, parts)
@@ -319,7 +321,7 @@ class Equations(nn.Module):
 
 
 def _causes(graph: CausalGraph, columns: ColumnLayout, names: Sequence[str]) -> dict[int, tuple[int, ...]]:
-    """The causes of each feature that has any and may change, by places, in causal order."""
+    """Indices of the causes of each feature that has any and may change, in causal order."""
     dag, place = graph.dag(), {name: i for i, name in enumerate(names)}
     found = {place[name]: tuple(place[parent] for parent in dag.parents(name)) for name in dag.order()}
     return {i: parents for i, parents in found.items() if parents and columns.layout.mutable[i]}

@@ -1,7 +1,7 @@
 """CEM: the pertinent negative, the smallest and sparsest change whose absence keeps the row in its class.
 
-Dhurandhar et al. (2018); the settings are those of CARLA's implementation, which the literature compares with. FISTA
-for each row, batched, with a weight c of the attack that is bisected row by row.
+Dhurandhar et al. (2018), with the settings of CARLA's implementation, which the literature compares with. It is batched
+FISTA, with an attack weight c that is bisected for each row.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ..training_loop import Schedule, minimise, one_thread
 from .base import BaseMethod, answered, one_for_each
 from .encoded import ColumnLayout
 
-# Rows searched side by side.
+# Rows searched in one batch.
 CHUNK = 1024
-# Iterates lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
+# Iterates lie on a grid this fine, so that rounding errors, which depend on the batch, do not add up over the steps.
 GRID = 2.0**32
 WIDTHS = (20, 10, 7)
 TIE = 1e-6
-# While no c has been enough, the next is so many times as large.
+# The factor by which c grows until some c is large enough.
 GROWTH = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class PertinentNegatives:
-    """Of each row, `n`: the best x + delta, `n x d`, the legal row it decodes to, and its elastic net.
+    """For each row, `n`: the best x + delta, `n x d`, the legal row it decodes to, and its elastic net.
 
     The elastic net is infinite where nothing was found. `low` is the largest c that was too small for the row, and
-    `high` the smallest that was enough; 0 and infinity stand for none.
+    `high` the smallest that was large enough; 0 and infinity mean that there is none yet.
     """
 
     raw: Tensor
@@ -53,29 +53,29 @@ class PertinentNegatives:
 class CEM(BaseMethod):
     """Minimise c max(0, f_other - f_wanted + kappa) + beta |delta|_1 + |delta|_2^2 + gamma |AE(x_cf) - x_cf|^2.
 
-    x_cf is x + delta, f are the model's probabilities, and "other" is the likeliest class but the one wanted.
+    x_cf is x + delta, f are the model's probabilities, and "other" is the likeliest class other than the target.
 
     Parameters
     ----------
     kappa, beta, gamma : float
-        As above; `gamma` counts with an `autoencoder` only. As in the public code the soft threshold is `beta` itself,
-        whatever the step, so that changes are few and large.
+        As above; `gamma` has an effect with an `autoencoder` only. As in the public code, the soft threshold is `beta`
+        itself, whatever the step size, so that changes are few and large.
     autoencoder : bool
-        Whether one is trained.
+        Whether to train an autoencoder.
     c, searches : float, int
-        Where c starts, and in how many rounds it is bisected.
+        Initial value of c, and number of bisection rounds.
     steps, learning_rate : int, float
-        FISTA takes so many steps of `learning_rate` sqrt(1 - step / steps).
+        Number of FISTA steps; the size of a step is `learning_rate` sqrt(1 - step / steps).
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
-    x_cf stays between the ends of each column. An iterate counts where the legal row that it decodes to has the class
-    wanted; the one with the smallest elastic net is the answer. The public code counts soft rows, which are no answer,
-    and has one column for a category, of two levels; with one for each level, gradients are centred over them, since a
-    level gained is another lost. Its rule that delta may only add to an image is left out for the same reason. There is
-    one answer for each row, whatever `k`.
+    x_cf stays within the range of each column. An iterate counts if the legal row that it decodes to has the target
+    class; the one with the smallest elastic net is the answer. The public code counts soft rows, which are not answers,
+    and encodes a category of two levels as one column. With one column per level, gradients are centred over the
+    levels, since the gain of one level is the loss of another. Its rule that delta may only add to an image is left out
+    for the same reason. There is one answer per row, whatever `k`.
     """
 
     _learnt = "classifier_"
@@ -98,10 +98,10 @@ class CEM(BaseMethod):
         self.seed = seed
 
     def fit(self, task: Task) -> Self:
-        """Take the model's gradients, and train the autoencoder if there is to be one."""
+        """Get the model's gradients, and train the autoencoder if one is requested."""
         self._check()
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
-        # In double precision, so that the size of a batch does not show.
+        # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         self.low_, self.high_ = _ends(self.columns_)
@@ -110,13 +110,13 @@ class CEM(BaseMethod):
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """An answer for each row that does not have the class wanted."""
+        """Find an answer for each row that does not have the target class."""
         question = self._asked(rows, k)
         x, parts = question.x.double(), range(0, len(question), CHUNK)
         found = [self.search(x[s : s + CHUNK], question.y_target[s : s + CHUNK]) for s in parts]
         x_cf, raw = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0], *(f.raw for f in found)])
         elastic = torch.cat([x[:0, 0], *(f.elastic for f in found)])
-        reason = f"no step of {self.searches} searches came to a legal row with the class wanted"
+        reason = f"no step of {self.searches} searches reached a legal row with the target class"
         note = "CEM gives one answer for each row" if k > 1 else ""
         return answered(question, one_for_each(question, x_cf, raw, elastic, reason, note), "CEM", self.surrogate_)
 
@@ -134,7 +134,7 @@ class CEM(BaseMethod):
         return PertinentNegatives(raw, best, elastic, low, high)
 
     def descend(self, x: Tensor, y_target: Tensor, c: Tensor) -> PertinentNegatives:
-        """FISTA with a weight of the attack for each row, `n`: rows side by side do not touch each other."""
+        """Run FISTA with one attack weight per row, `n`; rows of a batch do not affect each other."""
         low, high = torch.minimum(x, self.low_), torch.maximum(x, self.high_)
         raw, best, elastic = x.clone(), x.clone(), torch.full_like(c, math.inf)
         here, ahead = x, x
@@ -150,7 +150,7 @@ class CEM(BaseMethod):
         return PertinentNegatives(raw, best, elastic, nothing, nothing)
 
     def objective(self, x_cf: Tensor, x: Tensor, y_target: Tensor, c: Tensor) -> Tensor:
-        """What is minimised but for the L1 part, which the soft threshold takes care of, `n`."""
+        """The objective without its L1 part, which the soft threshold handles, `n`."""
         probabilities = self.classifier_(x_cf).softmax(dim=1)
         wanted = probabilities.gather(1, y_target[:, None])[:, 0]
         other = probabilities.scatter(1, y_target[:, None], -1.0).amax(dim=1)
@@ -167,15 +167,15 @@ class CEM(BaseMethod):
         return slope
 
     def _shrunk(self, z: Tensor, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        """Soft threshold of the change, inside the box, and nothing that may not change."""
+        """Apply the soft threshold to the change, clip it to the box, and restore immutable columns."""
         delta = nn.functional.softshrink(z - x, self.beta)
         there = torch.minimum(torch.maximum(x + delta, low), high)
         return self.columns_.restored((there * GRID).round() / GRID, x).where(delta != 0, x)
 
     @torch.no_grad()
     def _judged(self, raw: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor]:
-        """The legal rows of iterates, and their elastic net, infinite for those without the class wanted."""
-        # A level that has risen as high as the present one is meant to take its place.
+        """The legal rows of iterates, and their elastic net, infinite for those without the target class."""
+        # A level that has risen as high as the present one replaces it.
         x_cf = self.columns_.legal(raw - self.tie_ * x, x)
         delta = raw - x
         elastic = self.beta * delta.abs().sum(dim=1) + (delta**2).sum(dim=1)
@@ -191,7 +191,7 @@ class CEM(BaseMethod):
 
 
 def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:
-    """The lowest and the highest value of each column, `d`: 0 and 1 but for numbers."""
+    """The lowest and the highest value of each column, `d`: 0 and 1 except for numbers."""
     low, high = torch.zeros(columns.layout.width, dtype=torch.float64), torch.ones(columns.layout.width).double()
     for (start, _), number in zip(columns.layout.spans, columns.layout.ranges, strict=True):
         if number is not None:
@@ -200,7 +200,7 @@ def _ends(columns: ColumnLayout) -> tuple[Tensor, Tensor]:
 
 
 def _autoencoder(task: Task, seed: int) -> nn.Module:
-    """Widths 20, 10, 7 and back, sigmoids at the end, trained to rebuild training rows; frozen."""
+    """Train an autoencoder of widths 20, 10, 7 and back, with sigmoid outputs, on the training rows, and freeze it."""
     generator, width = torch.Generator().manual_seed(seed), task.encoder.width_
     whole_way = (*WIDTHS, *WIDTHS[-2::-1])
     module = nn.Sequential(*mlp(width, width, generator, torch.float32, whole_way), nn.Sigmoid())

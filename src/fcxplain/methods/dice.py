@@ -1,7 +1,7 @@
-"""DiCE in its model-agnostic form: random changes, one feature more a round, until enough of them flip the answer.
+"""DiCE in its model-agnostic form: random changes, one more feature per round, until enough of them flip the class.
 
-Mothilal, Sharma and Tan (2020), as the `random` method of the `dice-ml` package has it. No gradients are needed: the
-user's own model is asked about legal rows, each distinct one once.
+Mothilal, Sharma and Tan (2020), after the `random` method of the `dice-ml` package. It needs no gradients: the user's
+own model is queried on legal rows, once for each distinct row.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, between, did_you_mean, one_of, whole
 from ..explanation import Explanation
-from ..generator.view import layout
+from ..generator.view import codes_between, layout
 from ..hashing import row_noise
 from ..schema import Feature, level_named
 from ..task import Task
 from .base import BaseMethod, Outputs, answered
 from .grid import CodeGrid, Codes
 
-# Candidates that the model is asked about at a time.
+# Candidates per query of the model.
 CHUNK = 200_000
-# A change is stepped back in at most so many equal parts; the package takes the smallest steps, 10,000 at most.
+# The most equal parts in which a change is stepped back; the package takes the smallest steps, at most 10,000.
 STEPS = 64
-# So many features are changed before it may be enough.
+# Rounds before the search may stop.
 ROUNDS = 2
 
 
 class DiCERandom(BaseMethod):
-    """Random changes of 1, 2, 3, ... features; of those that get the class wanted, `k` at random.
+    """Try random changes of 1, 2, 3, ... features, and return `k` random ones of those that get the target class.
 
-    Every row meets the same random shares of what is permitted to it, drawn once, and chooses among the candidates that
-    flip it by a hash of its own.
+    The random values are shares of a row's permitted range. They are drawn once and are the same for every row; a row
+    chooses among the candidates that flip it by a hash of its values.
 
     Parameters
     ----------
     samples : int
-        Copies of each row that are changed, a random feature of each a round.
+        Copies of each row; every round changes one random feature of each copy.
     features_to_vary : list of str or "all"
         The features that may change; never one that the task freezes.
     permitted_range : mapping, optional
-        For a number (low, high), for a category its levels, which new values may have; by default the range of the
-        training rows, and every level. What the task's rules leave to a feature of a row narrows it further.
+        New values that are permitted: (low, high) for a number, a list of levels for a category; by default the range
+        of the training rows, and every level. The task's rules narrow the range of each row further.
     posthoc_sparsity : float, "all" or None
-        Numbers that changed by no more than this quantile of the distances between training values and their median,
-        nor more than the MAD, are stepped back towards the row while the answer stays; "all" steps every number back,
-        None none.
+        Numbers that changed by at most this quantile of the distances between training values and their median, and at
+        most by the MAD, are stepped back towards the row while the prediction stays the same. "all" steps every number
+        back, None steps none back.
     every_rule : bool
-        Whether a candidate also has to keep those rules that no range of single features can say.
+        Whether a candidate must also satisfy the rules that cannot be expressed as ranges of single features.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
     | topic | the original (`dice-ml`, method `random`) | here |
     |---|---|---|
-    | constraints | `permitted_range` of each feature, given anew for each row; `features_to_vary` | the same, the ranges of a row from the task's rules |
+    | constraints | `permitted_range` of each feature, given separately for each row; `features_to_vary` | the same; the ranges of a row come from the task's rules |
     | other rules | none | none, unless `every_rule` |
-    | random values | drawn anew for each row | the same shares of the permitted range for every row |
+    | random values | drawn separately for each row | the same shares of the permitted range for every row |
     | stepping back | linear, in the smallest steps, up to 10,000 | in at most 64 equal parts, within the permitted range |
     """  # noqa: E501
 
@@ -80,7 +80,7 @@ class DiCERandom(BaseMethod):
         self.posthoc_sparsity, self.every_rule, self.seed = posthoc_sparsity, every_rule, seed
 
     def fit(self, task: Task) -> Self:
-        """Draw the random values, and learn up to where changes of numbers are stepped back."""
+        """Draw the random values, and learn the largest change of each number that is stepped back."""
         self._check(task)
         random = np.random.default_rng(self.seed)
         may = layout(task).mutable_features
@@ -95,7 +95,7 @@ class DiCERandom(BaseMethod):
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` different answers for each row that does not have the class wanted."""
+        """Find at most `k` different answers for each row that does not have the target class."""
         grid = CodeGrid.of(self._asked(rows, k), every_rule=self.every_rule)
         size = max(1, CHUNK // self.samples)
         parts = [np.arange(start, min(start + size, len(grid))) for start in range(0, len(grid), size)]
@@ -104,21 +104,21 @@ class DiCERandom(BaseMethod):
         row, codes = np.concatenate([r for r, _ in found]), np.concatenate([c for _, c in found])
         kept = np.sort(grid.first(row, codes))
         row, codes = row[kept], codes[kept]
-        tried = f"none of {self.samples:,} random changes of up to {len(self.turns_)} features got the class wanted"
+        tried = f"none of {self.samples:,} random changes of up to {len(self.turns_)} features got the target class"
         missing = np.setdiff1d(np.arange(len(grid)), row).tolist()
         x_cf = self.task_.encoder.encode_natural(grid.natural(row, codes))
         outputs = Outputs(x_cf, row, reasons=dict.fromkeys(missing, tried), calls=grid.calls)
         return answered(grid.question, outputs, "DiCE random")
 
     def _chosen(self, grid: CodeGrid, part: Codes, k: int) -> tuple[Codes, Codes]:
-        """For some rows, at most `k` candidates that flip each, numbers stepped back."""
+        """At most `k` candidates that flip each of some rows, with numbers stepped back."""
         row, codes, luck = self._flipped(grid, part, k)
         order = np.lexsort((luck, row))
         order = order[_within(row[order]) < k]
         return row[order], self._stepped_back(grid, row[order], codes[order])
 
     def _flipped(self, grid: CodeGrid, part: Codes, k: int) -> tuple[Codes, Codes, NDArray[np.float64]]:
-        """Distinct candidates that flip their row, and the random number by which the row chooses among them."""
+        """Distinct candidates that flip their row, and the random numbers by which the row chooses among them."""
         tried = np.repeat(grid.now[part, None], self.samples, axis=1)
         open_ = np.ones(len(part), dtype=bool)
         row, codes, luck = np.empty(0, dtype=np.int64), np.empty((0, tried.shape[2]), dtype=np.int64), np.empty(0)
@@ -140,7 +140,7 @@ class DiCERandom(BaseMethod):
         return row, codes, luck
 
     def _stepped_back(self, grid: CodeGrid, row: Codes, codes: Codes) -> Codes:
-        """Small changes of numbers undone step by step while the answer stays, feature by feature."""
+        """Undo small changes of numbers step by step while the prediction stays, feature by feature."""
         codes = codes.copy()
         for i, limit in self.limits_.items():
             away = grid.now[row, i] - codes[:, i]
@@ -159,18 +159,18 @@ class DiCERandom(BaseMethod):
         return codes
 
     def _choices(self, task: Task, feature: Feature) -> Codes:
-        """The codes of new values that any row may have: all of a category, the first and the last of a number."""
+        """Codes of the new values permitted to all rows: every level of a category, the ends of a number's range."""
         given = (self.permitted_range or {}).get(feature.name)
         if feature.is_category:
             levels = feature.levels if given is None else [level_named(v, feature.levels) for v in given]
             return np.unique([feature.code_of_level[level] for level in levels])
         least, spread = task.encoder.scale_[feature.name]
-        first, last = _codes_between(feature, *((least, least + spread) if given is None else given))
-        # Where the training rows have a single value off the grid, there is only the nearest legal one.
+        first, last = codes_between(feature, *((least, least + spread) if given is None else given))
+        # If the training rows have a single, off-grid value, only the nearest legal one is left.
         return np.asarray([first, max(first, last)])
 
     def _drawn(self, grid: CodeGrid, part: Codes, i: int, shares: NDArray[np.float64]) -> Codes:
-        """New codes of a feature, `rows x shares`: those at these shares of the permitted ones, or as now if none."""
+        """New codes of a feature, `rows x shares`, at shares of the permitted range; present codes if it is empty."""
         choices, rules = self.choices_[i], grid.permitted.get(grid.names[i])
         if grid.is_category(i):
             may = np.ones((len(part), len(choices)), dtype=bool)
@@ -188,7 +188,7 @@ class DiCERandom(BaseMethod):
         return np.where(count[:, None] > 0, found, grid.now[part, i, None])
 
     def _permits(self, grid: CodeGrid, i: int, row: Codes, codes: Codes) -> NDArray[np.bool_]:
-        """Whether the rules leave a number of candidates where it is, or it is as now."""
+        """Whether a number of each candidate lies in the range that the rules permit, or is unchanged."""
         rules, value = grid.permitted.get(grid.names[i]), codes[:, i]
         if rules is None:
             return np.ones(len(row), dtype=bool)
@@ -204,7 +204,7 @@ class DiCERandom(BaseMethod):
             whole("samples", self.samples, 1),
             [] if sparsity in (None, "all") else between("posthoc_sparsity", sparsity, 0, 1),
             one_of("every_rule", self.every_rule, (False, True)),
-            [Fault("features_to_vary", "is empty", "Name a feature, or say 'all'.")] if not known else [],
+            [Fault("features_to_vary", "is empty", "Name a feature, or pass 'all'.")] if not known else [],
             [
                 Fault(f"{place}: {name!r}", "is not a feature", did_you_mean(name, names))
                 for place, given in unknown.items()
@@ -221,7 +221,7 @@ class DiCERandom(BaseMethod):
 
 
 def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> dict[int, float]:
-    """The largest change of each number that is stepped back, the numbers with the largest first."""
+    """The largest change of each number that is stepped back, in descending order."""
     limits = {}
     for i in varied if quantile is not None else ():
         name = task.schema.names[i]
@@ -229,17 +229,10 @@ def _limits(task: Task, varied: Sequence[int], quantile: float | str | None) -> 
             values = task.schema.natural(task.train, [name])[name]
             distinct_values = np.unique(values)
             away = np.abs(distinct_values - np.median(distinct_values))
-            # The package puts 1 where the MAD is 0.
+            # The package replaces a MAD of 0 by 1.
             mad = float(np.median(np.abs(values - np.median(values)))) or 1.0
             limits[i] = min(float(np.quantile(away, quantile)), mad) if isinstance(quantile, float | int) else np.inf
     return dict(sorted(limits.items(), key=lambda item: -item[1]))
-
-
-def _codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
-    """The first and the last code of the grid between two values; the last is the lower one where there is none."""
-    first, last = feature.codes(np.asarray([low, high], dtype=np.float64)).tolist()
-    below, above = feature.at(np.asarray([first, last])) - np.asarray([low, high])
-    return first + int(below < 0), last - int(above > 0)
 
 
 def _range_faults(feature: Feature, given: Any) -> list[Fault]:
@@ -252,10 +245,10 @@ def _range_faults(feature: Feature, given: Any) -> list[Fault]:
         return faults or ([] if len(given) else [Fault(place, "is empty", "Name the levels that are allowed.")])
     if len(given) != 2 or not all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in given):
         return [Fault(place, f"is {given!r}", "Give two numbers, the lowest and the highest.")]
-    first, last = _codes_between(feature, *map(float, given))
+    first, last = codes_between(feature, *map(float, given))
     if first > last:
         inside = f"from {feature.low:g} to {feature.high:g} by {feature.step:g}"
-        return [Fault(place, f"holds no legal value between {given[0]} and {given[1]}", f"Legal ones go {inside}.")]
+        return [Fault(place, f"holds no legal value between {given[0]} and {given[1]}", f"Legal values go {inside}.")]
     return []
 
 

@@ -1,6 +1,4 @@
-"""Encoded columns as methods handle them: what may change, where legal values lie, soft rows, and the best distinct
-ones of many candidates.
-"""
+"""Encoded columns as the methods use them: mutable columns, legal values, soft rows, the best distinct candidates."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ class ColumnLayout:
         )
 
     def restored(self, x_cf: Tensor, x: Tensor) -> Tensor:
-        """Counterfactuals with the columns that may not change as they are in `x`."""
+        """Counterfactuals with the immutable columns of `x`."""
         return torch.where(self.mutable, x_cf, x)
 
     def snapped(self, x: Tensor) -> Tensor:
-        """The nearest legal rows: one level of each category, numbers on their grid inside the training range."""
+        """The nearest legal rows: one level per category, numbers on their grid and inside the training range."""
         legal = torch.zeros_like(x)
         for start, stop in self.groups:
             legal.scatter_(1, x[:, start:stop].argmax(dim=1, keepdim=True) + start, 1.0)
@@ -51,21 +49,21 @@ class ColumnLayout:
         return legal
 
     def straight(self, x: Tensor) -> Tensor:
-        """The nearest legal rows forwards, the identity for gradients."""
+        """The nearest legal rows in the forward pass, the identity in the backward pass."""
         return x + (self.snapped(x) - x).detach()
 
     def legal(self, x_cf: Tensor, x: Tensor) -> Tensor:
-        """Legal counterfactuals that keep what may not change; numbers that stay within half a step stay exactly."""
+        """Legal counterfactuals with immutable columns restored; numbers that move at most half a step stay exactly."""
         found = self.restored(self.snapped(x_cf), x)
         if len(self.numbers):
             now, then = x[:, self.numbers], found[:, self.numbers]
-            # What was left alone stays also where it lies outside the training range.
+            # An unchanged number stays as it is even outside the training range.
             moved = torch.minimum((then - now).abs(), (x_cf[:, self.numbers] - now).abs())
             found[:, self.numbers] = torch.where(moved <= self._step.to(x.dtype) / 2, now, then)
         return found
 
     def distinct(self, draws: Sequence[Tensor], x: Tensor, row: NDArray[np.int64]) -> tuple[Tensor, NDArray[np.int64]]:
-        """Those of several draws for rows `x`, `n x d`, called `row`, that become different legal rows; and whose."""
+        """The draws that decode to distinct legal rows, and their rows; `row` numbers the rows `x`, `n x d`."""
         x_cf, rows = torch.cat([x[:0], *draws]), np.tile(row, len(draws))
         number = torch.arange(len(draws)).repeat_interleave(len(row))
         kept = best_of_each(rows, number, self.legal(x_cf, x.repeat(len(draws), 1)), len(draws))
@@ -73,7 +71,7 @@ class ColumnLayout:
 
 
 def soft_rows(scores: Tensor, layout: Layout, temperature: float = 1.0) -> Tensor:
-    """Sigmoids of numbers' columns and a softmax at `temperature` over each category's, `n x d` as the scores."""
+    """Sigmoids of number columns, and softmax at `temperature` over each category's columns; `n x d`, as the scores."""
     parts = torch.split(scores, [stop - start for start, stop in layout.spans], dim=1)
     soft = [
         (part / temperature).softmax(dim=1) if number is None else part.sigmoid()
@@ -83,10 +81,10 @@ def soft_rows(scores: Tensor, layout: Layout, temperature: float = 1.0) -> Tenso
 
 
 def best_of_each(row: NDArray[np.int64], cost: Tensor, x_cf: Tensor, k: int) -> NDArray[np.int64]:
-    """The places of the `k` cheapest distinct candidates of each row, row by row, the cheapest first.
+    """Indices of the `k` cheapest distinct candidates of each row, row by row, the cheapest first.
 
-    `row` and `cost`, `m`, belong to the candidates `x_cf`, `m x d`; of equal ones the first counts, and what costs
-    infinitely much is no candidate.
+    `row` and `cost`, `m`, belong to the candidates `x_cf`, `m x d`. Of equal candidates the first is kept; candidates
+    of infinite cost are dropped.
     """
     costs = cost.detach().cpu().numpy()
     order = np.lexsort((np.arange(len(row)), costs, row))

@@ -1,4 +1,4 @@
-"""FACE: the counterfactual is a training row that a path of short, feasible steps between training rows leads to."""
+"""FACE: the counterfactual is a training row at the end of a path of short, feasible steps between training rows."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ Form = Literal["knn", "epsilon", "kde"]
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Steps = tuple[Codes, Codes, Floats]
-"""From which row, to which node, and how far."""
-# Distances, and products of kernels, held at a time.
+"""Row, node and length of each step."""
+# Distances, or products of kernels, held in memory at a time.
 CELLS = 4_000_000
 # Nodes that a kernel density is estimated from.
 REFERENCES = 2_000
-# A density of 0 would make a step infinitely expensive, and a step that costs nothing is none in a sparse matrix.
+# A density of 0 would make a step infinitely expensive; a step of cost 0 would be no entry of a sparse matrix.
 SPARSEST, CHEAPEST = 1e-300, 1e-12
 
 
 class Terrain:
-    """Nodes `x`, `N x d`, all different, and the ways between them.
+    """Distinct nodes `x`, `N x d`, and the steps between them.
 
-    `density`, `N`, is one over the distance to the last of the neighbours, the number of nodes within the radius, or
-    a kernel estimate: each form's own, up to a factor.
+    `density`, `N`, depends on the form: the inverse distance to the last neighbour, the number of nodes within the
+    radius, or a kernel estimate, each up to a factor.
     """
 
     def __init__(self, x: Tensor, form: Form, neighbours: int, epsilon: float | None, kernel: Kernel | None) -> None:
         self.x, self.form, self.kernel = x, form, kernel
         self.neighbours = min(neighbours, len(x) - 1)
         near = torch.cat([part.topk(self.neighbours, largest=False).values for _, part in self._apart(x, own=True)])
-        # Different rows may be the same point where columns are rounded.
+        # Different rows may be the same point after rounding.
         last = np.maximum(near[:, -1].numpy(), CHEAPEST)
         self.closest = max(float(near[near > 0].min()) if (near > 0).any() else 1.0, CHEAPEST)
         self.radius = float(np.median(last)) if epsilon is None else epsilon
@@ -57,7 +57,7 @@ class Terrain:
             self.density = kernel.at_nodes
 
     def steps(self, x: Tensor, kind: Codes, kind_of_node: Codes, *, own: bool = False) -> Steps:
-        """Short steps from rows to nodes of the same kind; `own` says that the rows are the nodes themselves."""
+        """Short steps from rows to nodes of the same kind; `own` means that the rows are the nodes themselves."""
         found = []
         for start, apart in self._apart(x, own=own):
             same = torch.from_numpy(kind[start : start + len(apart), None] == kind_of_node)
@@ -73,7 +73,7 @@ class Terrain:
         return rows, nodes, lengths
 
     def cost(self, x: Tensor, steps: Steps, *, own: bool = False) -> Floats:
-        """What steps from rows cost: their length times 1 - log p, where p is a share of the largest density."""
+        """Costs of steps from rows: length times 1 - log p, where p is the density as a share of the largest."""
         length = steps[2]
         if self.kernel is None:
             share = np.log(np.maximum(length, self.closest) / self.closest)
@@ -82,10 +82,10 @@ class Terrain:
         return np.asarray(np.maximum(length * (1 + share), CHEAPEST))
 
     def _apart(self, x: Tensor, *, own: bool) -> Iterator[tuple[int, Tensor]]:
-        """Distances from rows to all nodes, some rows at a time, and where these begin; a node is not near itself."""
+        """Distances from rows to all nodes, in chunks with their first row; a node is infinitely far from itself."""
         size = max(1, CELLS // len(self.x))
         for start in range(0, max(len(x), 1), size):
-            # A matrix product would round differently in batches of another size.
+            # The rounding of a matrix product would depend on the batch size.
             part = torch.cdist(x[start : start + size], self.x, compute_mode="donot_use_mm_for_euclid_dist")
             if own:
                 part.diagonal(offset=start).fill_(torch.inf)
@@ -93,13 +93,13 @@ class Terrain:
 
 
 class Kernel:
-    """A Gaussian kernel density estimate from some of the nodes, in which no row counts for itself."""
+    """A Gaussian kernel density estimate from some of the nodes, which leaves out the row itself."""
 
     def __init__(self, x: Tensor, features: int, bandwidth: float | None, seed: int) -> None:
         chosen = np.sort(np.random.default_rng(seed).permutation(len(x))[:REFERENCES])
         self.references = x[chosen]
         self.is_reference = np.isin(np.arange(len(x)), chosen)
-        # Scott's rule, in which a feature is a dimension whatever its columns.
+        # Scott's rule, where a feature counts as one dimension however many columns it has.
         spread = float((x.var(dim=0).sum() / features).sqrt()) or 1.0
         self.h = len(x) ** (-1 / (features + 4)) * spread if bandwidth is None else bandwidth
         self.roots = self._roots(x)
@@ -112,10 +112,10 @@ class Kernel:
         return np.asarray(torch.exp(-(apart**2) / (4 * self.h**2)).numpy())
 
     def halfway(self, x: Tensor, steps: Steps, *, own: bool) -> Floats:
-        """The log of the density halfway between rows and nodes, `own` as in `Terrain.steps`.
+        """Log density at the midpoints between rows and nodes; `own` as in `Terrain.steps`.
 
-        By the parallelogram law the kernel at a midpoint is the product of the roots at both ends, times a factor
-        that depends on their distance alone.
+        By the parallelogram law, the kernel at a midpoint is the product of the roots at both ends, times a factor
+        that depends only on their distance.
         """
         row, node, length = steps
         roots, bend = self.roots if own else self._roots(x), length**2 / (8 * self.h**2)
@@ -124,64 +124,65 @@ class Kernel:
         products = [np.einsum("ij,ij->i", roots[row[part]], self.roots[node[part]]) for part in parts]
         product = np.concatenate([np.empty(0), *products])
         ends = self.is_reference[node].astype(int) + (self.is_reference[row] if own else 0)
-        # Products too small for a float say nothing, however far apart the ends are.
+        # Products that underflow carry no information, however far apart the ends are.
         whole = np.where(product > SPARSEST, bend + np.log(np.maximum(product, SPARSEST)), -np.inf)
         counted = np.exp(whole) - ends * np.exp(-bend)
         return np.asarray(np.log(np.maximum(counted / np.maximum(roots.shape[1] - ends, 1), SPARSEST)))
 
 
-# Rows whose paths are searched at a time, where more than one answer is wanted.
+# Rows whose paths are searched at a time, for more than one answer per row.
 ROWS = 256
 NO_START = "no training row can be reached from it in one feasible step"
-NO_END = "no training row gets the class wanted with enough probability and density"
-NO_PATH = "no path of feasible steps leads from it to a training row that gets the class wanted"
+NO_END = "no training row gets the target class with enough probability and density"
+NO_PATH = "no path of feasible steps leads from it to a training row that gets the target class"
 
 
 @dataclass(frozen=True)
 class Path:
-    """The way to one answer: places in `FACE.nodes_`, the endpoint last, and what all its steps cost."""
+    """The path to one answer: indices in `FACE.nodes_`, the endpoint last, and the total cost of its steps."""
 
     nodes: tuple[int, ...]
     cost: float
 
 
 class FACE(BaseMethod):
-    """The cheapest path over training rows to one with the class wanted.
+    """Find the cheapest path over training rows to one with the target class.
 
     Parameters
     ----------
     graph : {"knn", "epsilon", "kde"}
-        "knn" joins each row to its nearest `neighbours`; "epsilon" and "kde" join rows no further apart than `epsilon`.
-        A step of length d costs d (1 - log p), where p is the density on the way: 1 / d for "knn" and "epsilon", as in
-        the paper up to a factor, and for "kde" a Gaussian kernel estimate halfway. It counts as a share of the largest
+        "knn" joins each row to its nearest `neighbours`; "epsilon" and "kde" join rows at most `epsilon` apart. A step
+        of length d costs d (1 - log p), where p is the density along the step: 1 / d for "knn" and "epsilon", as in the
+        paper up to a factor, and a Gaussian kernel estimate at the midpoint for "kde". p is a share of the largest
         density in the graph, so that no step costs less than its length.
     neighbours : int
-        See `graph`.
+        Neighbours of a node, see `graph`.
     epsilon : float, optional
-        By default the median distance from a node to the last of its neighbours. The paper's values are for points in a
-        plane; here another category is a step of length 1.4.
+        Radius, see `graph`; by default the median distance from a node to the last of its neighbours. The paper's
+        values are for points in a plane; here a change of category is a step of length 1.4.
     bandwidth : float, optional
-        Of the kernel; by default Scott's rule.
+        Bandwidth of the kernel; by default Scott's rule.
     probability, density : float
-        An endpoint has the class wanted with at least this probability, and is not among this share of the least dense.
+        The least probability of the target class at an endpoint, and the share of least dense nodes that cannot be
+        endpoints.
     max_nodes : int
-        Training rows in the graph, all different; drawn at random where there are more.
+        The most training rows in the graph. They are distinct, and drawn at random if there are more.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Attributes
     ----------
     paths_ : dict
-        The paths of the last `explain`, by position of the row and rank of the answer; `path` shows one.
+        The paths of the last `explain`, by position of the row and rank of the answer; `path` returns one as a table.
 
     Notes
     -----
     | topic | the original (Poyiadzi et al. 2020) | here |
     |---|---|---|
-    | conditions function | any condition on a step from one row to the next | every rule of the task, at each step; what may not change stays the same |
+    | conditions function | any condition on a step from one row to the next | every rule of the task, at each step; immutable features stay the same |
     | weight of a step | its length times -log density | its length times 1 - log p, where p is a share of the largest density: no step is free |
-    | graph | k-NN, epsilon or KDE, its values for points in a plane | the same three; epsilon from the rows |
-    | nodes | all rows | 5,000 training rows, all different |
+    | graph | k-NN, epsilon or KDE, with values for points in a plane | the same three; epsilon comes from the rows |
+    | nodes | all rows | 5,000 distinct training rows |
     | endpoints | enough probability and density | at least 0.5, and not among the 5 % least dense |
     """  # noqa: E501
 
@@ -204,7 +205,7 @@ class FACE(BaseMethod):
         self.max_nodes, self.seed = max_nodes, seed
 
     def fit(self, task: Task) -> Self:
-        """Build the graph, and find the cheapest way from each node to an endpoint of each class."""
+        """Build the graph, and find the cheapest path from each node to an endpoint of each class."""
         self._check()
         self.nodes_ = self._drawn(task)
         self.task_, self.natural_ = task, task.schema.natural(self.nodes_)
@@ -213,7 +214,7 @@ class FACE(BaseMethod):
         self.terrain_ = Terrain(x, self.graph, self.neighbours, self.epsilon, kernel)
         self.edges_ = self._edges()
         self.ends_ = self._endpoints()
-        # Backwards from all endpoints at once: one search tells the cheapest way from every node.
+        # Backwards from all endpoints at once: one search finds the cheapest path from every node.
         back = self.edges_.T.tocsr()
         self.ways_ = {
             c: dijkstra(back, indices=ends, min_only=True, return_predecessors=True)
@@ -223,7 +224,7 @@ class FACE(BaseMethod):
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """The endpoints of the `k` cheapest paths of each row that does not have the class wanted."""
+        """Return the endpoints of the `k` cheapest paths of each row that does not have the target class."""
         question = self._asked(rows, k)
         starts, wanted = self._starts(question), question.y_target.numpy()
         found: dict[tuple[int, int], Path] = {}
@@ -240,7 +241,7 @@ class FACE(BaseMethod):
         return answered(question, Outputs(x_cf, row, reasons), "FACE")
 
     def path(self, position: int, rank: int = 1) -> pd.DataFrame:
-        """The training rows on the way to an answer, for the row at a position of the table explained last."""
+        """Return the training rows on the path to an answer, by the row's position in the table explained last."""
         self._check_asked(state="paths_")
         return self.nodes_.iloc[list(self.paths_[position, rank].nodes)]
 
@@ -252,7 +253,7 @@ class FACE(BaseMethod):
         return distinct.iloc[np.sort(order[: self.max_nodes])]
 
     def _edges(self) -> csr_array:
-        """What each feasible step from node to node costs; a neighbour's neighbour is one's own."""
+        """Costs of the feasible steps between nodes; being neighbours is symmetric."""
         kinds, _ = self._kinds(self.natural_)
         row, node, length = self.terrain_.steps(self.terrain_.x, kinds, kinds, own=True)
         row, node, length = np.concatenate([row, node]), np.concatenate([node, row]), np.concatenate([length, length])
@@ -262,14 +263,14 @@ class FACE(BaseMethod):
         return csr_array((cost, steps[:2]), shape=(len(kinds), len(kinds)))
 
     def _starts(self, question: RowsAsked) -> csr_array:
-        """What each feasible step from the rows asked to nodes costs, `n x nodes`."""
+        """Costs of the feasible steps from the rows to explain to nodes, `n x nodes`."""
         now, x = question.natural, question.x.double()
         of_node, kinds = self._kinds(now)
         steps = self._allowed(now, self.terrain_.steps(x, kinds, of_node))
         return csr_array((self.terrain_.cost(x, steps), steps[:2]), shape=(len(x), len(of_node)))
 
     def _kinds(self, now: Natural) -> tuple[Codes, Codes]:
-        """A number for each combination of what may not change: of the nodes, and of some rows."""
+        """A number for each combination of immutable values: those of the nodes, and those of some rows."""
         frozen = [n for n in self.task_.schema.names if n in self.task_.frozen]
         nodes = len(self.nodes_)
         if not frozen:
@@ -279,7 +280,7 @@ class FACE(BaseMethod):
         return kinds[:nodes], kinds[nodes:]
 
     def _allowed(self, now: Natural, steps: Steps) -> Steps:
-        """The steps that keep the rules."""
+        """The steps that satisfy the rules."""
         row, node, length = steps
         before, after = ({n: v[which] for n, v in side.items()} for side, which in ((now, row), (self.natural_, node)))
         kept = keeps(self.task_, before, after)
@@ -296,7 +297,7 @@ class FACE(BaseMethod):
         ]
 
     def _cheapest(self, starts: csr_array, which: Codes, wanted: int) -> dict[tuple[int, int], Path]:
-        """The one cheapest path of each row: a first step, and the known way from there."""
+        """The cheapest path of each row: a first step, and the known path from there."""
         cost, onwards, _ = self.ways_[wanted]
         some = starts[which].tocoo()
         total = some.data + cost[some.col]
@@ -310,7 +311,7 @@ class FACE(BaseMethod):
         }
 
     def _several(self, starts: csr_array, which: Codes, wanted: int, k: int) -> dict[tuple[int, int], Path]:
-        """The cheapest paths of each row to `k` different endpoints, searched from the rows."""
+        """The cheapest paths from each row to `k` different endpoints."""
         found, nodes, ends = {}, len(self.nodes_), self.ends_[wanted]
         for part in np.array_split(which, -(-len(which) // ROWS)):
             graph = block_array([[self.edges_, None], [starts[part], csr_array((len(part), len(part)))]], format="csr")
@@ -340,7 +341,7 @@ class FACE(BaseMethod):
 
 
 def _followed(first: Codes, onwards: NDArray[np.int32]) -> list[tuple[int, ...]]:
-    """Paths from some nodes, each followed to where it goes no further."""
+    """Paths from some nodes, each followed to its end."""
     next_ = np.maximum(onwards, -1).astype(np.int64)
     lines, here = [first], next_[first]
     while (here >= 0).any():

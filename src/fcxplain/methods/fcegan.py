@@ -30,13 +30,13 @@ Bools = NDArray[np.bool_]
 
 
 def read_template(template: Template | None, names: Sequence[str], rows: pd.DataFrame) -> Bools:
-    """Whether each feature of each row may change, `rows x features`; None is all of them."""
+    """Whether each feature of each row may change, `rows x features`; with None all may."""
     if template is None:
         return np.ones((len(rows), len(names)), dtype=bool)
     if isinstance(template, pd.DataFrame):
         return _of_table(template, names, rows)
     if isinstance(template, str) or not isinstance(template, Sequence):
-        raise DataError("", [Fault("template", f"is {template!r}", "Give a list of names, or one for each row.")])
+        raise DataError("", [Fault("template", f"is {template!r}", "Give a list of names, or one list per row.")])
     if all(isinstance(name, str) for name in template):
         return np.repeat(_of_lists([template], names), len(rows), axis=0)
     _refuse([*_length(len(template), rows), *_no_lists(template)])
@@ -46,7 +46,7 @@ def read_template(template: Template | None, names: Sequence[str], rows: pd.Data
 def _of_table(table: pd.DataFrame, names: Sequence[str], rows: pd.DataFrame) -> Bools:
     faults = [*_length(len(table), rows), *_unknown(list(table.columns), names)]
     mixed = [name for name in table.columns if table[name].dtype != bool]
-    faults += [Fault(f"template: {name!r}", "holds other values than True and False") for name in mixed]
+    faults += [Fault(f"template: {name!r}", "has values other than True and False") for name in mixed]
     by_place = table.index.equals(pd.RangeIndex(len(table)))
     if not by_place and not table.index.equals(rows.index):
         faults.append(Fault("template", "has other index labels than the rows", "Give it the index of the rows."))
@@ -66,7 +66,7 @@ def _of_lists(lists: Sequence[Sequence[str]], names: Sequence[str]) -> Bools:
 def _length(given: int, rows: pd.DataFrame) -> list[Fault]:
     if given == len(rows):
         return []
-    return [Fault("template", f"has {given:,} lines for {len(rows):,} rows", "Give one for each row, or one for all.")]
+    return [Fault("template", f"has {given:,} lines for {len(rows):,} rows", "Give one per row, or one for all.")]
 
 
 def _no_lists(template: Sequence[object]) -> list[Fault]:
@@ -87,10 +87,10 @@ WIDTHS = (256, 256)
 
 
 class Generator(nn.Module):
-    """From a row, its template, the class wanted and noise to a soft row; each block hands its input on beside.
+    """Map a row, its template, the target class and noise to a soft row; each block's input is appended to its output.
 
-    Numbers end in a sigmoid, which is the original's tanh in encoded units. `owner`, `d`, says which feature a column
-    belongs to, and `category` whether that is one.
+    Numbers end in a sigmoid, which is the original's tanh in encoded units. `owner`, `d`, is the index of the feature
+    that a column belongs to, and `category` whether that feature is a category.
     """
 
     owner: Tensor
@@ -112,9 +112,9 @@ class Generator(nn.Module):
         self.output = seeded_linear(inputs, layout.width, generator, torch.float32)
 
     def forward(self, x: Tensor, may: Tensor, y_target: Tensor, noise: Tensor, gumbel: Tensor) -> Tensor:
-        """Counterfactuals, `n x d`, for rows of which the features `may` change, `n x features`; the rest is kept.
+        """Counterfactuals, `n x d`, that change only the features marked in `may`, `n x features`.
 
-        `noise` is normal, and `gumbel`, `n x d`, is the noise that draws levels.
+        `noise` is standard normal; `gumbel`, `n x d`, is the noise that draws levels.
         """
         changes = may.index_select(1, self.owner)
         wanted = one_hot(y_target, self.columns.layout.classes).to(x.dtype)
@@ -126,51 +126,53 @@ class Generator(nn.Module):
 
 
 def critic(inputs: int, generator: torch.Generator) -> nn.Sequential:
-    """Packs of rows to scores, the higher the likelier real."""
+    """A network that scores packs of rows; a higher score means more likely real."""
     layers: list[nn.Module] = []
     for a, b in pairwise((inputs, *WIDTHS)):
         layers += [seeded_linear(a, b, generator, torch.float32), nn.LeakyReLU(0.2), SeededDropout(0.5, generator)]
     return nn.Sequential(*layers, seeded_linear(WIDTHS[-1], 1, generator, torch.float32))
 
 
-# Rows that are drawn for at a time.
+# Rows per batch of draws.
 CHUNK = 8_192
 BETAS, WEIGHT_DECAY = (0.5, 0.9), 1e-6
-# Uniform draws may be 0, whose logarithm is not finite.
+# A uniform draw may be 0, whose logarithm is not finite.
 SMALLEST = 1e-20
-NOTHING_MAY_CHANGE = "its template lets no feature change that the schema and the rules let change"
+NOTHING_MAY_CHANGE = "its template allows no change of any feature that the schema and the rules allow to change"
 
 
 class FCEGAN(BaseMethod):
-    """One draw of the generator for each answer, with what the template keeps pasted back, handed out as it comes.
+    """Return one draw of the generator per answer, with the features that the template fixes restored.
 
     Parameters
     ----------
     noise : int
-        Normal values that the generator gets beside the row.
+        Number of normal noise inputs of the generator.
     packing, penalty : int, float
-        A Wasserstein critic with this gradient penalty compares packs of so many counterfactuals half with packs of the
-        rows that they are for, half with packs of training rows of the class wanted, classes included.
+        Rows per pack, and gradient penalty, of the Wasserstein critic. It compares packs of counterfactuals half with
+        packs of their original rows and half with packs of training rows of the target class, classes included.
     temperature : float
-        Of the Gumbel-softmax that draws levels.
+        Temperature of the Gumbel-softmax that draws levels.
     divergence, classification : float
-        What counts in the generator's loss beside the critic: how far what may change has moved (squares of numbers,
-        and what share categories' present levels lose; a mean over features), and cross entropy to the class wanted.
+        Weights in the generator's loss, next to the critic: of the divergence of features that may change (squared
+        change of numbers, and the share that a category's present level loses; a mean over features), and of the cross
+        entropy to the target class.
     template_shares : pair of float
-        In training, a row's features may change with a chance drawn evenly from this interval.
+        In training, each feature of a row may change with a probability drawn uniformly from this interval.
     steps, batch, learning_rate : int, int, float
-        It is trained on so many batches, whatever the number of rows: at the defaults about a minute on one core.
+        Number of batches, whatever the number of rows, their size, and the learning rate. The defaults take about a
+        minute on one core.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
     | topic | the original (Hellemans et al. 2025, and its public code) | here |
     |---|---|---|
-    | constraints | a template of what may change, at inference | the same; no other rules |
-    | trained on | all rows, towards any other class | rows without the class wanted, towards it |
-    | template in training | a kept 0 looks like what may change | the generator is told which features are kept |
-    | weights | divergence 1, classification 1 | the same; `fcxplain bench tune` looks for others |
+    | constraints | a template of the features that may change, at inference | the same; no other rules |
+    | trained on | all rows, towards any other class | rows without the target class, towards it |
+    | template in training | a fixed 0 looks like a mutable value | the generator also reads which features are fixed |
+    | weights | divergence 1, classification 1 | the same; `fcxplain bench tune` searches for others |
     """
 
     _learnt = "generator_"
@@ -203,21 +205,21 @@ class FCEGAN(BaseMethod):
         generator = torch.Generator().manual_seed(self.seed)
         contest = Contest(self, task, generator)
         both = nn.ModuleList([contest.generator, contest.critic])
-        # An epoch is one batch, drawn anew.
+        # An epoch is one freshly drawn batch.
         self.losses_ = TrainingLoop(both, contest.batches, contest.step, epochs=self.steps).run().curve("total")
         if not np.isfinite(self.losses_[-1]):
             raise TrainingError(f"FCEGAN's loss is {self.losses_[-1]}. Lower the learning rate.")
-        # In double precision, so that the size of a batch does not show.
+        # In double precision, so that answers do not depend on the batch size.
         self.generator_ = contest.generator.double().requires_grad_(False)
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1, *, template: Template | None = None) -> Explanation:
-        """The distinct ones of `k` draws for each row that does not have the class wanted.
+        """Return the distinct ones of `k` draws for each row that does not have the target class.
 
-        template: names of the features that may change, one list for all rows or one for each; or a table of booleans
-            with a line for each row and a column for each feature, where those left out may not. By default all may
-            that the schema and the rules let change, and never any other.
+        `template` names the features that may change: one list for all rows, one list per row, or a table of booleans
+        with one line per row and one column per feature; features without a column may not change. By default, all
+        features may change that the schema and the rules allow to change. A template never allows any other.
         """
         self._check_asked(k)
         chosen = read_template(template, self.task_.schema.names, rows)
@@ -234,7 +236,7 @@ class FCEGAN(BaseMethod):
     def _drawn(
         self, question: RowsAsked, may: Tensor, part: NDArray[np.int64], k: int
     ) -> tuple[Tensor, NDArray[np.int64]]:
-        """Distinct draws for some of the rows asked, and whose they are; `may`, `n x features`, is what may change."""
+        """Distinct draws for some rows, and their row numbers; `may`, `n x features`, as in `Generator`."""
         x, y_target, width = question.x[part].double(), question.y_target[part], question.layout.width
         codes = self.task_.encoder.codes(question.rows.iloc[part])
         draws = []
@@ -259,7 +261,7 @@ class FCEGAN(BaseMethod):
 
 
 class Contest:
-    """Generator and critic in training. All randomness comes from one generator of random numbers."""
+    """Generator and critic in training. All randomness comes from one random number generator."""
 
     def __init__(self, method: FCEGAN, task: Task, random: torch.Generator) -> None:
         self.method, self.random, self.columns, self.classifier = (
@@ -284,18 +286,18 @@ class Contest:
         ]
 
     def batches(self) -> list[Tensor]:
-        """The places of the rows of one batch, drawn at random."""
+        """Indices of the rows of one batch, drawn at random."""
         return [torch.randint(len(self.x), (self.method.batch,), generator=self.random)]
 
     def step(self, part: Tensor) -> dict[str, float]:
-        """One step of the critic and one of the generator, whose loss counts."""
+        """Take one step of the critic and one of the generator, and return the generator's loss."""
         x, y, y_target = self.x[part], self.y[part], self.y_target[part]
         for optimiser, loss_of in zip(self._optimisers, (self.critic_loss, self.generator_loss), strict=True):
             found = descend(optimiser, loss_of(x, y, y_target))
         return found
 
     def critic_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
-        """Scores of fakes less those of real rows, and by how much its slope between them differs from 1."""
+        """Scores of fake rows minus those of real ones, plus the gradient penalty between them."""
         with torch.no_grad():
             fake = self.packs(self.made(x, self.template(x), y_target), y_target)
         before, real = self.packs(x, y), self.packs(self.drawn_real(y_target), y_target)
@@ -308,7 +310,7 @@ class Contest:
         return loss
 
     def generator_loss(self, x: Tensor, y: Tensor, y_target: Tensor) -> Tensor:
-        """How badly the critic, the row itself and the model think of counterfactuals."""
+        """The critic's score with its sign reversed, plus weighted divergence and cross entropy."""
         may = self.template(x)
         x_cf = self.made(x, may, y_target)
         unlike = -self.critic(self.packs(x_cf, y_target)).mean()
@@ -318,7 +320,7 @@ class Contest:
         return loss
 
     def template(self, x: Tensor) -> Tensor:
-        """Which features may change, `n x features`, at random among those that ever may."""
+        """A random template, `n x features`, among the features that may change."""
         low, high = self.method.template_shares
         share = low + (high - low) * torch.rand((len(x), 1), generator=self.random)
         return (torch.rand((len(x), len(self.may)), generator=self.random) < share) & self.may
@@ -331,7 +333,7 @@ class Contest:
         return x_cf
 
     def drawn_real(self, y_target: Tensor) -> Tensor:
-        """For each class wanted, a training row that has it."""
+        """A random training row of each target class, `n x d`."""
         real = torch.empty((len(y_target), self.x.shape[1]))
         for c in sorted(set(y_target.tolist())):
             here = y_target == c
@@ -339,23 +341,24 @@ class Contest:
         return real
 
     def packs(self, x: Tensor, y: Tensor) -> Tensor:
-        """Rows with their classes, several side by side."""
+        """Rows with their classes, concatenated into packs."""
         classes = one_hot(y, self.columns.layout.classes).to(x.dtype)
         return torch.cat([x, classes], dim=1).reshape(len(x) // self.method.packing, -1)
 
     def moved(self, x_cf: Tensor, x: Tensor, may: Tensor) -> Tensor:
-        """The mean over rows and features of how far those that may change have moved."""
-        # The public code's cross entropy reads shares as logits, which comes to the share that the present level lost.
+        """The divergence of the features that may change, averaged over rows and features."""
+        # The public code's cross entropy reads shares as logits, which equals the share that the present level lost.
         by_column = torch.where(self.generator.category, x * (x - x_cf), (x_cf - x) ** 2)
         return (by_column * may.index_select(1, self.generator.owner)).sum() / may.numel()
 
 
 def _need_both(y_target: Tensor, real: list[Tensor], task: Task) -> None:
-    """Refuse a task without rows to explain, or without training rows of a class wanted."""
-    faults = [] if len(y_target) else [Fault("training rows", "all have the class wanted: there is nothing to explain")]
+    """Refuse a task without rows to explain, or without training rows of a target class."""
+    faults = [] if len(y_target) else [Fault("training rows", "all have the target class: there is nothing to explain")]
     none = [c for c in sorted(set(y_target.tolist())) if not len(real[c])]
     faults += [
-        Fault(f"class {task.classes[c]!r}", "is given to no training row, and FCEGAN learns from them") for c in none
+        Fault(f"class {task.classes[c]!r}", "is predicted for no training row, but FCEGAN learns from them")
+        for c in none
     ]
     if faults:
         raise DataError("FCEGAN cannot be trained", faults)

@@ -1,7 +1,7 @@
-"""The rows asked as codes of the grid of legal values, and what the user's own model says of candidates in their place.
+"""Rows to explain as codes of the grid of legal values, and the predictions of the user's own model for candidates.
 
-For methods that change tables rather than encoded columns. The code of a present value stands for that very value, also
-where it lies off the grid.
+For methods that change tables rather than encoded columns. The code of a present value stands for exactly that value,
+even if it lies off the grid.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Bools = NDArray[np.bool_]
 
 @dataclass(eq=False)
 class CodeGrid:
-    """The rows asked, `n x features`. Candidates are lines of codes; `row` says which of the rows each is for."""
+    """The codes of the rows to explain, `n x features`. Candidates are lines of codes; `row` is the row of each."""
 
     question: RowsAsked
     present: Natural
     now: Codes
     own: Codes
-    """The row itself where some present value lies off the grid, so that it shares no question with others; else -1."""
+    """The row's own number if a present value is off-grid, so that it shares no query with other rows; else -1."""
     every_rule: bool = False
-    """Whether what breaks a rule of the task is no candidate."""
+    """Whether candidates that break a rule of the task are rejected."""
     calls: int = 0
 
     @classmethod
     def of(cls, question: RowsAsked, *, every_rule: bool = False) -> CodeGrid:
-        """The rows of a question."""
+        """The grid of some rows to explain."""
         present, features = question.natural, tuple(question.task.schema)
         now = np.stack([f.codes(present[f.name]) for f in features], axis=1)
         on_grid = np.all([f.on_grid(present[f.name]) for f in features], axis=0)
@@ -55,20 +55,20 @@ class CodeGrid:
         return self.question.task.schema.names
 
     def is_category(self, i: int) -> bool:
-        """Whether a feature is one."""
+        """Whether a feature is a category."""
         return self.question.task.schema.features[i].is_category
 
     @cached_property
     def permitted(self) -> dict[str, PermittedRange]:
-        """What the task's rules leave to single features of the rows asked."""
+        """The ranges that the task's rules leave to single features of the rows to explain."""
         return ranges(self.question.task, self.present)
 
     def first(self, row: Codes, codes: Codes) -> Codes:
-        """The places of the first of equal candidates of each row."""
+        """Indices of the distinct candidates of each row; of equal ones, the first."""
         return distinct(np.column_stack([row, codes]))[0]
 
     def natural(self, row: Codes, codes: Codes) -> dict[str, NDArray[Any]]:
-        """Natural columns of candidates; the code of the present value stands for that very value."""
+        """Natural columns of candidates; the code of the present value stands for exactly that value."""
         found = self.question.task.encoder.natural_of_codes(codes)
         off = self.own[row] >= 0
         for i, name in enumerate(self.names):
@@ -77,11 +77,11 @@ class CodeGrid:
         return found
 
     def flips(self, row: Codes, codes: Codes) -> Bools:
-        """Whether candidates get the class wanted by the user's own model, asked about each distinct one once."""
+        """Whether the user's own model gives candidates the target class; each distinct one is queried once."""
         first, inverse = distinct(np.column_stack([self.own[row], codes]))
         task = self.question.task
         natural = self.natural(row[first], codes[first])
-        # A column of whole numbers cannot hold a present value between them.
+        # A column of integers cannot hold a fractional present value.
         decided = task.classifier.decide(task.table(natural)).take(inverse)
         self.calls += len(first)
         wanted = task.outcomes(self.question.wanted[self.question.place[row]])
@@ -94,10 +94,10 @@ class CodeGrid:
 
 
 class Judge:
-    """Says which candidates for the rows of a question have the class wanted.
+    """Decide which candidates have the target class.
 
-    A network on encoded columns is asked directly. Any other model is asked about decoded tables, each distinct row
-    once. `calls` counts what the model was asked about.
+    A network on encoded columns is queried directly. Any other model is queried on decoded tables, once for each
+    distinct row. `calls` counts the rows queried.
     """
 
     def __init__(self, question: RowsAsked) -> None:
@@ -108,12 +108,12 @@ class Judge:
 
     @property
     def calls(self) -> int:
-        """How many candidates the model was asked about."""
+        """The number of candidates queried."""
         return self._asked + self.grid.calls
 
     @torch.no_grad()
     def valid(self, x_cf: Tensor, row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each of the legal candidates, `m x d`, has the class wanted; `row` says which row it is for."""
+        """Whether each legal candidate, `m x d`, has the target class; `row` is the row of each."""
         if self.module is None:
             natural = self.question.task.encoder.decode_natural(x_cf)
             codes = np.stack([f.codes(natural[f.name]) for f in self.question.task.schema], axis=1)

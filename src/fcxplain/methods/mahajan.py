@@ -1,7 +1,7 @@
-"""Mahajan et al. (2019): a conditional VAE whose loss asks for the class wanted and for a causal constraint.
+"""Mahajan et al. (2019): a conditional VAE whose loss includes the target class and a causal constraint.
 
-Written after the authors' public code. There is one model for the unary constraint (a feature must not fall) and one
-for the binary (a feature must not rise unless another does); which features these are, the task's rules say.
+It follows the authors' public code. There is one model for the unary constraint (a feature must not fall) and one for
+the binary constraint (a feature must not rise unless another does); the task's rules define which features these are.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from .encoded import ColumnLayout
 
 Constraint = Literal["unary", "binary"]
 ARCHITECTURE = Architecture(hidden=(20, 16, 14, 12), latent=10, dropout=0.1, variance="sigmoid")
-# Training rows that restarts are compared on.
+# Training rows on which restarts are compared.
 COMPARED = 500
 
 
 @dataclass(frozen=True)
 class MahajanWeights:
-    """By how much the class wanted should lead, and what that and the constraint count for.
+    """Margin of the target class, and weights of validity and the constraint.
 
     Parameters
     ----------
     margin, validity, feasibility : float
-        Of the hinge that asks for the class wanted, its weight, and that of the rules.
+        Margin of the validity hinge, its weight, and the weight of the rules.
     """
 
     margin: float
@@ -59,42 +59,42 @@ SCHEDULE = Schedule(epochs=25, batch=2048, learning_rate=1e-2, weight_decay=1e-2
 
 
 class Mahajan(BaseMethod):
-    """One draw of a conditional VAE for each answer, handed out whatever the checks say of it, as in the paper.
+    """Return one draw of a conditional VAE per answer, whether or not it passes the checks, as in the paper.
 
-    The loss, a mean over `draws` decodings, is the sum of: the distance to the row, how far each category's columns are
-    from summing to 1, KL, a hinge that asks for the class wanted, and how far the task's rules are from being kept.
+    The loss, a mean over `draws` decodings, is the sum of the distance to the row, the deviation of each category's
+    columns from a sum of 1, KL, a hinge on the target class, and the violation of the task's rules.
 
     Parameters
     ----------
     constraint : {"unary", "binary"}
-        Whose published settings are taken.
+        The constraint whose published settings are used.
     weights : MahajanWeights, optional
-        Margin of the hinge, and what hinge and rules count for; by default the published ones of the constraint.
+        Margin of the hinge, and weights of hinge and rules; by default the published ones of the constraint.
     slope : float
-        A binary rule `q' > q => p' > p` acts as a hinge, by which `q` may rise by `slope` times the rise of `p`, both
-        as shares of their ranges; the original has a linear reward made for its data instead. Other rules act by how
-        far they are from being kept.
+        A binary rule `q' > q => p' > p` acts as a hinge: `q` may rise by `slope` times the rise of `p`, both as shares
+        of their ranges. The original has a linear reward made for its data instead. Other rules act by their violation.
     number_unit : {"own", "range", "mad"}
-        The distance is L1, of numbers in "own" units as published, which drown all else where numbers are large, or in
+        Unit of numbers in the L1 distance: "own" units, as published, which dominate the loss if numbers are large, or
         their range or MAD in the training rows.
     architecture : Architecture
-        Of the network.
+        Architecture of the network.
     draws : int
-        See above.
+        Decodings per row in the loss.
     schedule : Schedule
-        Of the training.
+        Schedule of the training.
     restarts : int
-        Results hang on the seed: of so many networks, the one with most verified answers for training rows is kept.
+        Number of networks to train. Results depend strongly on the seed, so the network with the most verified answers
+        for training rows is kept.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
     | topic | the original (Mahajan, Tan, Sharma 2019, and its public code) | here |
     |---|---|---|
-    | constraints | unary: a hinge on a feature that must not fall; binary: a linear reward made for its data | every rule of the task: the two forms as hinges, any other by how far it is from being kept |
+    | constraints | unary: a hinge on a feature that must not fall; binary: a linear reward made for its data | every rule of the task: the two forms as hinges, any other by its violation |
     | weights, margin, draws, schedule | in its code | the same |
-    | immutable columns | rebuilt like the others | put back before the loss is taken |
+    | immutable columns | reconstructed like the others | restored before the loss is computed |
     | small tables | 25 epochs | more epochs, until there are 250 steps |
     | an answer | a draw, counted before it is decoded | a draw, decoded and checked |
     """  # noqa: E501
@@ -119,20 +119,20 @@ class Mahajan(BaseMethod):
         self.restarts, self.seed = restarts, seed
 
     def fit(self, task: Task) -> Self:
-        """Train on the training rows that have another class than the one wanted."""
+        """Train on the training rows that do not have the target class."""
         self._check()
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
         rows, self.task_ = view.refused_rows(task, task.train), task
         if len(rows) < 2:
-            few = f"the model gives the class wanted to all but {len(rows)} of {len(task.train):,} training rows"
-            raise DataError(f"{self._name} learns from rows without the class wanted, but {few}")
+            few = f"the model gives the target class to all but {len(rows)} of {len(task.train):,} training rows"
+            raise DataError(f"{self._name} learns from rows without the target class, but {few}")
         runs = [self._trained(rows, self.seed + restart) for restart in range(self.restarts)]
         verified = [self._verified(network) for network, _ in runs] if len(runs) > 1 else [0]
         self.network_, self.losses_ = runs[int(np.argmax(verified))]
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """The distinct ones of `k` draws for each row that does not have the class wanted."""
+        """Return the distinct ones of `k` draws for each row that does not have the target class."""
         self._check_asked(k)
         return self._drawn(self.network_, rows, k)
 
@@ -149,7 +149,7 @@ class Mahajan(BaseMethod):
         )
 
     def _trained(self, rows: TrainingRows, seed: int) -> tuple[ConditionalVAE, list[float]]:
-        """A network, and its loss in each epoch."""
+        """Train a network; return it with its loss in each epoch."""
         generator = torch.Generator().manual_seed(seed)
         layout = view.layout(self.task_)
         # The original's encoder reads the whole row, immutable columns too.
@@ -165,13 +165,13 @@ class Mahajan(BaseMethod):
         return network, losses
 
     def _verified(self, network: ConditionalVAE) -> int:
-        """How many of the first training rows that need an answer get one that holds."""
+        """The number of verified answers for the first training rows that need one."""
         table = self.task_.train[self.task_.refused(self.task_.train)].head(COMPARED)
         return int((self._drawn(network, table, 1).row_status == Status.VERIFIED).sum())
 
     @torch.no_grad()
     def _drawn(self, network: ConditionalVAE, rows: pd.DataFrame, k: int) -> Explanation:
-        """In double precision, so that the size of a batch never shows after rounding."""
+        """Draw answers in double precision, so that after rounding they do not depend on the batch size."""
         question = asked(self.task_, rows)
         exact, columns = copy.deepcopy(network).double().eval(), ColumnLayout(self.task_)
         codes, x = self.task_.encoder.codes(question.rows), question.x.double()
@@ -183,7 +183,7 @@ class Mahajan(BaseMethod):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """The five terms of the loss. `scale`, `d`, is what a difference of 1 in each encoded column counts for."""
+    """The five terms of the loss. `scale`, `d`, is the weight of a difference of 1 in each encoded column."""
 
     classifier: nn.Module
     columns: ColumnLayout
@@ -194,7 +194,7 @@ class Terms:
 
     @classmethod
     def of(cls, method: Mahajan, task: Task, classifier: nn.Module) -> Terms:
-        """The terms for a task with a method's settings, or the published ones where it leaves them open."""
+        """The terms for a task with a method's settings, or the published ones where it has none."""
         weights = method.weights or PUBLISHED[method.constraint]
         penalty = view.rule_penalty(task, "hinge", 0.0, method.slope)
         scale = view.proximity_scale(task, method.number_unit)
@@ -203,7 +203,7 @@ class Terms:
     def each(
         self, network: ConditionalVAE, x: Tensor, y_target: Tensor, generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """The terms of a batch by name, before weighing: means over its rows and over the draws."""
+        """The unweighted terms of a batch by name: means over its rows and over the draws."""
         mean, variance = network.encode(x, y_target)
         z = mean + variance.sqrt() * torch.randn((self.draws, *mean.shape), generator=generator)
         x, y_target = x.repeat(self.draws, 1), y_target.repeat(self.draws)

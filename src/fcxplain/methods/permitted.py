@@ -1,7 +1,7 @@
-"""The range that rules leave to each feature of each row, as DiCE's `permitted_range` and CEILS's bounds can say it.
+"""The range that rules leave to each feature of each row, in the form of DiCE's `permitted_range` and CEILS's bounds.
 
-A range speaks of one feature. So a rule that joins two counterfactual values tells these methods only what follows
-from it for each value alone: from "a higher degree takes time, and nobody grows younger without one" that nobody does.
+A range describes one feature. So these methods get, from a rule that links two counterfactual values, only what follows
+for each value alone: from "a higher degree takes time, and age never falls without one" just that age never falls.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..task import Task
 
 @dataclass(frozen=True, eq=False)
 class PermittedRange:
-    """The codes of one feature that rules leave to each row: from `low` to `high`, `n` each; of a category, `levels`.
+    """The codes of one feature that rules leave to each row: from `low` to `high`, `n` each; for a category, `levels`.
 
-    A range without any has `low` above `high`. `levels` is a mask, `n x levels`.
+    An empty range has `low` above `high`. `levels` is a mask, `n x levels`.
     """
 
     low: NDArray[np.int64]
@@ -32,7 +32,7 @@ class PermittedRange:
 
 
 def ranges(task: Task, natural: Natural) -> dict[str, PermittedRange]:
-    """The smallest ranges outside of which no rule-keeping row lies, by feature, for rows given as natural columns."""
+    """The smallest range of each feature that contains all rows that satisfy the rules, for rows as natural columns."""
     boxes = BatchBoxes(task.schema, natural)
     found: dict[str, PermittedRange] = {}
     for group in grouped(task.rules, task.frozen):
@@ -42,7 +42,7 @@ def ranges(task: Task, natural: Natural) -> dict[str, PermittedRange]:
 
 
 def _hull(feature: Feature, ways: Sequence[Box]) -> PermittedRange:
-    """What some way of keeping the rules leaves to a feature."""
+    """The values of a feature in at least one of the boxes that satisfy the rules."""
     name = feature.name
     if feature.is_category:
         levels = np.any([way.levels[name] & way.open[:, None] for way in ways], axis=0)
@@ -54,5 +54,5 @@ def _hull(feature: Feature, ways: Sequence[Box]) -> PermittedRange:
 
 
 def keeps(task: Task, before: Natural, after: Natural) -> NDArray[np.bool_]:
-    """Whether rows keep every rule of a task towards the rows they are for."""
+    """Whether the rows `after` satisfy every rule of a task, given the rows `before`."""
     return holds(task.rules, before, after) if task.rules else np.ones(len(after[task.schema.names[0]]), dtype=bool)

@@ -1,6 +1,6 @@
-"""REVISE (Joshi et al., 2019): walk down in the latent space of a VAE until the decoded row gets the class wanted.
+"""REVISE (Joshi et al., 2019): gradient descent in a VAE's latent space until the decoded row gets the target class.
 
-Settings and details are those of CARLA's implementation, which the literature compares with.
+Settings and details follow CARLA's implementation, which the literature compares with.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .base import BaseMethod, Outputs, RowsAsked, answered
 from .encoded import ColumnLayout, best_of_each
 from .vae import PUBLISHED, VAE, VAESettings, fitted_vae
 
-# Descents that go on side by side.
+# Descents in one batch.
 CHUNK = 512
-# Latent points lie on a grid this fine, so that rounding, which depends on the batch, does not add up over the steps.
+# Latent points lie on a grid this fine, so that rounding errors, which depend on the batch, do not add up.
 GRID = 2.0**16
 
 
 @dataclass(frozen=True, eq=False)
 class Descents:
-    """The best legal row of each descent, `n x d`, its loss, `n` (infinite where no step had the class wanted), and
+    """The best legal row of each descent, `n x d`, its loss, `n` (infinite where no step had the target class), and
     the mean loss of all rows at each step.
     """
 
@@ -43,22 +43,22 @@ class Descents:
 
 
 class REVISE(BaseMethod):
-    """Gradient descent on cross entropy to the class wanted plus `distance` times L1, from the row's latent mean.
+    """Minimise the cross entropy to the target class plus `distance` times L1, starting at the row's latent mean.
 
-    Every iterate is judged as the legal row that it decodes to (gradients pass straight through the rounding), and the
-    one with the lowest loss among those with the class wanted is the answer. The paper gives one answer; for `k` of
-    them, further descents start at draws around the latent mean.
+    Every iterate is judged by the legal row that it decodes to (gradients pass straight through the rounding). The
+    answer is the iterate with the lowest loss among those with the target class. The paper gives one answer; for `k`
+    answers, further descents start at draws around the latent mean.
 
     Parameters
     ----------
     vae : VAESettings
-        Of the VAE whose latent space is searched.
+        Settings of the VAE whose latent space is searched.
     steps, learning_rate : int, float
-        Of the descent.
+        Steps and learning rate of the descent.
     distance : float
-        What L1 counts for.
+        Weight of the L1 distance.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
     """
 
     _learnt = "vae_"
@@ -76,21 +76,21 @@ class REVISE(BaseMethod):
         self.seed = seed
 
     def fit(self, task: Task) -> Self:
-        """Train the VAE on the training rows, unless C-CHVAE has done so for the same task."""
+        """Train the VAE on the training rows, unless C-CHVAE has already done so for the same task."""
         self._refuse(
             whole("steps", self.steps, 1),
             between("learning_rate", self.learning_rate, 0, open_low=True),
             between("distance", self.distance, 0),
         )
         self.surrogate_ = differentiable(task.classifier, task, seed=self.seed)
-        # In double precision, so that the size of a batch does not show.
+        # In double precision, so that answers do not depend on the batch size.
         self.classifier_: nn.Module = copy.deepcopy(self.surrogate_.module).double()
         self.vae_: VAE = copy.deepcopy(fitted_vae(task, self.vae, self.seed)).double()
         self.columns_, self.task_ = ColumnLayout(task), task
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """Find at most `k` answers for each row that does not have the target class."""
         question = self._asked(rows, k)
         row = np.repeat(np.arange(len(question)), k)
         starts = self._starts(question, k)
@@ -99,13 +99,13 @@ class REVISE(BaseMethod):
         found = [self.descend(starts[p], x[p], y_target[p]) for p in parts]
         x_cf, loss = torch.cat([x[:0], *(f.x_cf for f in found)]), torch.cat([x[:0, 0], *(f.loss for f in found)])
         kept = best_of_each(row, loss, x_cf, k)
-        reason = f"none of {self.steps:,} steps in the latent space decoded to a row with the class wanted"
+        reason = f"none of {self.steps:,} steps in the latent space decoded to a row with the target class"
         reasons = {int(r): reason for r in np.setdiff1d(row, row[kept])}
         return answered(question, Outputs(x_cf[kept], row[kept], reasons), "REVISE", self.surrogate_)
 
     @torch.no_grad()
     def _starts(self, question: RowsAsked, k: int) -> Tensor:
-        """Latent points, `k` for each row: its mean, then draws around it that depend on the row and the seed alone."""
+        """Latent points, `k` per row: its mean, then draws around it that depend only on the row and the seed."""
         mean, variance = self.vae_.encode(question.x.double())
         codes = self.task_.encoder.codes(question.rows)
         draws = [torch.from_numpy(row_noise(codes, self.vae_.latent, self.seed, d)) for d in range(1, k)]
@@ -113,7 +113,7 @@ class REVISE(BaseMethod):
         return (mean[:, None] + variance.sqrt()[:, None] * noise).flatten(0, 1)
 
     def descend(self, start: Tensor, x: Tensor, y_target: Tensor) -> Descents:
-        """Adam on each latent point, `n x latent`, by itself: rows `n x d` side by side do not touch each other."""
+        """Run Adam on each latent point, `n x latent`; the rows `n x d` of a batch do not affect each other."""
         z = start.clone().requires_grad_()
         optimiser = torch.optim.Adam([z], lr=self.learning_rate)
         best, best_loss, course = x.clone(), torch.full_like(x[:, 0], torch.inf), []
@@ -129,7 +129,7 @@ class REVISE(BaseMethod):
         return Descents(best, best_loss, course)
 
     def objective(self, z: Tensor, x: Tensor, y_target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The legal rows that latent points decode to, the loss of each, and whether it has the class wanted."""
+        """The legal rows that latent points decode to, the loss of each, and whether it has the target class."""
         x_cf = self.columns_.restored(self.columns_.straight(self.vae_.decode(z, x)), x)
         logits = self.classifier_(x_cf)
         away = (x_cf - x).abs().sum(dim=1)

@@ -1,7 +1,7 @@
-"""The variational autoencoder that REVISE and C-CHVAE search in, as CARLA's implementations of both have it.
+"""The variational autoencoder of REVISE and C-CHVAE, as in CARLA's implementations of both.
 
-The encoder reads the columns that may change; the decoder reads a latent point and the columns that may not, so
-that whatever is decoded belongs to the same person. Both methods share one network for a task.
+The encoder reads the mutable columns; the decoder reads a latent point and the immutable columns, so that every decoded
+row belongs to the same person. Both methods share one network per task.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SMALLEST_VARIANCE = 1e-6
 
 @dataclass(frozen=True)
 class VAESettings:
-    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and how it is trained.
+    """Widths of the hidden layers (mirrored in the decoder), size of the latent space, and the training schedule.
 
-    The KL's weight rises from 0 to `beta` over the epochs. Tables so small that the epochs would have fewer than
-    `steps` steps get more epochs; the original leaves them untrained.
+    The weight of KL rises from 0 to `beta` over the epochs. Small tables get more epochs until they reach `steps`
+    steps; the original leaves them untrained.
     """
 
     hidden: tuple[int, ...] = (512, 256)
@@ -58,7 +58,7 @@ PUBLISHED = VAESettings()
 
 
 class VAE(nn.Module):
-    """Encoder on the mutable columns; decoder on a latent point and the immutable ones, ending in sigmoids."""
+    """An encoder of the mutable columns, and a decoder of a latent point and the immutable columns, with sigmoids."""
 
     mutable: Tensor
     immutable: Tensor
@@ -68,7 +68,7 @@ class VAE(nn.Module):
         self.register_buffer("mutable", columns.mutable.nonzero().flatten())
         self.register_buffer("immutable", (~columns.mutable).nonzero().flatten())
         self.latent, may, may_not = settings.latent, len(self.mutable), len(self.immutable)
-        # The last layer gives the latent mean and, beside it, what the variance is made of.
+        # The last layer outputs the latent mean and the input of the variance's softplus.
         self.encoder = mlp(may, 2 * self.latent, generator, torch.float32, settings.hidden)
         self.decoder = mlp(self.latent + may_not, may, generator, torch.float32, settings.hidden[::-1])
 
@@ -91,7 +91,7 @@ _KNOWN: WeakKeyDictionary[Task, dict[tuple[VAESettings, int], VAE]] = WeakKeyDic
 
 
 def fitted_vae(task: Task, settings: VAESettings, seed: int) -> VAE:
-    """The network trained on all training rows, frozen; trained once for a task, its settings and a seed."""
+    """The frozen network, trained on all training rows once per task, settings and seed."""
     known = _KNOWN.setdefault(task, {})
     if (settings, seed) not in known:
         known[settings, seed] = _trained(task, settings, seed)

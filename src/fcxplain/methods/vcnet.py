@@ -1,7 +1,7 @@
-"""VCNet (Guyomard et al., 2022): a conditional VAE that reads the class, and decodes under the class wanted instead.
+"""VCNet (Guyomard et al., 2022): a conditional VAE that reads the predicted class and decodes under the target class.
 
-Widths and weights are those of the authors' public code. The original trains its own predictor along with the VAE; the
-post-hoc form explains a model that is there already. No gradients are needed.
+Widths and weights are those of the authors' public code. The original trains a predictor together with the VAE; the
+post-hoc form explains an existing model. It needs no gradients.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ from .base import BaseMethod, Outputs, RowsAsked, answered
 from .encoded import ColumnLayout, soft_rows
 
 Form = Literal["post-hoc", "joint"]
-# Rows that are decoded for at a time.
+# Rows decoded at a time.
 CHUNK = 8_192
 SMALLEST_VARIANCE = 1e-6
-# A logarithm of 0 would be a loss without end.
+# The logarithm of 0 would make the loss infinite.
 SURE = 1e-6
 
 
 class VCNet(BaseMethod):
-    """The decoding of a row's latent mean under the class wanted, handed out whatever the checks say of it.
+    """Decode a row's latent mean under the target class, and return it whether or not it passes the checks.
 
-    The paper gives one answer; for `k` of them, further ones are decoded from draws around the latent mean.
+    The paper gives one answer; for `k` answers, further ones are decoded from draws around the latent mean.
 
     Parameters
     ----------
     form : {"post-hoc", "joint"}
         "post-hoc" explains the task's model: in training, the decoder reads that model's probabilities for the row.
-        "joint" trains a predictor of its own along with it, on the labels where the task has them (else on the model's
-        probabilities), and gives the decoder what that predicts. Its answers are meant for that predictor, so that
-        checked with the task's model, as all answers are, they hold as far as the two agree.
+        "joint" also trains a predictor, on the labels if the task has them (else on the model's probabilities), and
+        the decoder reads its predictions. Answers are then made for that predictor. They are checked with the task's
+        model, as all answers are, so they are valid as far as the two agree.
     immutable : bool
-        Whether the encoder reads what may change alone, and the decoder reads the rest. Without it the network rebuilds
-        whole rows, and what may not change is put back after.
+        Whether the encoder reads the mutable columns only and the decoder reads the immutable ones. Otherwise the
+        network reconstructs whole rows, and immutable columns are restored afterwards.
     hidden, latent : pair of int, int
-        Widths of the encoder's layers, mirrored in the decoder, and of the latent space; the predictor has the first of
-        the widths twice.
+        Widths of the encoder's layers, mirrored in the decoder, and of the latent space; the predictor has two layers
+        of the first width.
     beta, classification : float
-        What KL and the predictor's loss count for beside the summed cross entropy of the columns.
+        Weights of KL and the predictor's loss, next to the summed cross entropy of the columns.
     steps, batch, learning_rate : int, int, float
-        It is trained on so many batches, whatever the number of rows. The public settings, a learning rate of 1.14e-5
-        for 176 epochs, take eight times as many on 26,000 rows.
+        Number of batches, whatever the number of rows, their size, and the learning rate. The public settings, a
+        learning rate of 1.14e-5 for 176 epochs, take eight times as many batches on 26,000 rows.
     seed : int
-        Of all randomness.
+        Seed of all randomness.
 
     Notes
     -----
     | topic | the original (Guyomard et al. 2022, and its public code) | here |
     |---|---|---|
     | constraints | immutables, fed to the decoder | the same (`immutable`); no other rules |
-    | explains | a predictor trained along with it | the task's model ("post-hoc"), or such a predictor ("joint") |
-    | schedule | 176 epochs at 0.0000114 | 6,000 batches at 0.001; `fcxplain bench tune` looks for others |
+    | explains | a predictor trained together with it | the task's model ("post-hoc"), or its own predictor ("joint") |
+    | schedule | 176 epochs at 0.0000114 | 6,000 batches at 0.001; `fcxplain bench tune` searches for others |
     """
 
     _learnt = "network_"
@@ -93,7 +93,7 @@ class VCNet(BaseMethod):
         self.steps, self.batch, self.learning_rate, self.seed = steps, batch, learning_rate, seed
 
     def fit(self, task: Task) -> Self:
-        """Train the network, and with it the predictor of the joint form, on all training rows."""
+        """Train the network, and the predictor of the joint form, on all training rows."""
         self._check()
         generator = torch.Generator().manual_seed(self.seed)
         network = VcnetNetwork(ColumnLayout(task), self, generator)
@@ -105,14 +105,14 @@ class VCNet(BaseMethod):
             Schedule(epochs, self.batch, self.learning_rate, steps=self.steps),
             generator,
         )
-        # In double precision, so that the size of a batch does not show.
+        # In double precision, so that answers do not depend on the batch size.
         self.network_, self.task_ = network.double().requires_grad_(False), task
         self.surrogate_ = None if task.classifier.module is None else differentiable(task.classifier, task)
         return self
 
     @torch.no_grad()
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """Return at most `k` answers for each row that does not have the target class."""
         question = self._asked(rows, k)
         parts = np.split(np.arange(len(question)), range(CHUNK, len(question), CHUNK))
         found = [self._decoded(question, part, k) for part in parts]
@@ -121,15 +121,15 @@ class VCNet(BaseMethod):
 
     @torch.no_grad()
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """What the joint form's own predictor says of rows; its answers are meant for that one."""
+        """Predict the classes of rows with the joint form's own predictor, for which its answers are made."""
         self._check_asked()
         if self.network_.predictor is None:
-            raise DataError("the post-hoc form of VCNet has no predictor of its own; ask the task's model")
+            raise DataError("the post-hoc form of VCNet has no predictor; use the task's model")
         place = self.network_.predicted(self.task_.encoder.encode(rows).double()).argmax(dim=1)
         return np.asarray(np.asarray(self.task_.classes)[place.numpy()])
 
     def _decoded(self, question: RowsAsked, part: NDArray[np.int64], k: int) -> tuple[Tensor, NDArray[np.int64]]:
-        """Distinct decodings for some of the rows asked, and whose they are; a latent mean's comes first."""
+        """Distinct decodings for some of the rows to explain, and their row numbers; the latent mean's comes first."""
         x, columns = question.x[part].double(), self.network_.columns
         mean, variance = self.network_.encode(x)
         codes = self.task_.encoder.codes(question.rows.iloc[part])
@@ -140,9 +140,9 @@ class VCNet(BaseMethod):
         return columns.distinct(decoded, x, part)
 
     def _loss(self, network: VcnetNetwork, x: Tensor, answers: Tensor, generator: torch.Generator) -> Tensor:
-        """Cross entropy summed over the columns rebuilt, KL, and the predictor's; the mean over a batch.
+        """Cross entropy summed over the reconstructed columns, KL, and the predictor's loss; the mean over a batch.
 
-        `answers`, `n x classes`, are the probabilities that the decoder reads, or the predictor is to give.
+        `answers`, `n x classes`, are the probabilities that the decoder reads, or that the predictor learns.
         """
         mean, variance = network.encode(x)
         z = mean + variance.sqrt() * torch.randn(mean.shape, generator=generator)
@@ -171,7 +171,7 @@ class VCNet(BaseMethod):
 class VcnetNetwork(nn.Module):
     """Encoder and decoder with ELUs between the layers, and in the joint form a predictor.
 
-    The predictor shares the encoder's first layer, unless that sees a part of the row only.
+    The predictor shares the encoder's first layer, unless that layer reads only part of the row.
     """
 
     rebuilt: Tensor
@@ -187,7 +187,7 @@ class VcnetNetwork(nn.Module):
         seen, given = len(self.rebuilt), len(self.fixed) + classes - 1
         self.first = _layers((seen, wide), generator)
         self.second = _layers((wide, narrow), generator)
-        # The last layer gives the latent mean and, beside it, what the variance is made of.
+        # The last layer outputs the latent mean and the input of the variance's softplus.
         self.point = seeded_linear(narrow, 2 * settings.latent, generator, torch.float32)
         self.decoder = _layers((settings.latent + given, narrow, wide), generator)
         self.output = seeded_linear(wide, columns.layout.width, generator, torch.float32)
@@ -204,7 +204,7 @@ class VcnetNetwork(nn.Module):
 
     def decode(self, z: Tensor, x: Tensor, given: Tensor) -> Tensor:
         """Soft rows, `n x d`, from latent points and the probabilities `given`, `n x classes`."""
-        # The first class's is what the others leave.
+        # The first class's probability follows from the others.
         hidden = self.decoder(torch.cat([z, given[:, 1:], x.index_select(1, self.fixed)], dim=1))
         return soft_rows(self.output(hidden), self.columns.layout)
 
@@ -221,11 +221,11 @@ def _layers(widths: Sequence[int], generator: torch.Generator) -> nn.Sequential:
 
 
 def _answers(task: Task, form: Form) -> Tensor:
-    """What the decoder reads of each training row, or the predictor is to learn, `n x classes`."""
+    """The probabilities that the decoder reads for each training row, or that the predictor learns, `n x classes`."""
     if form == "post-hoc" or task.labels is None:
         return torch.from_numpy(task.classifier.probabilities(task.train)).float()
     unknown = [label for label in task.labels.unique().tolist() if label not in task.classes]
     if unknown:
-        remedy = f"The model's classes are {some(task.classes)}: name them alike, or leave the labels out."
-        raise DataError("VCNet's joint form learns the labels", [Fault("labels", f"hold {some(unknown)}", remedy)])
+        remedy = f"The model's classes are {some(task.classes)}: rename the labels to match, or leave them out."
+        raise DataError("VCNet cannot learn these labels", [Fault("labels", f"hold {some(unknown)}", remedy)])
     return one_hot(class_indices(task, task.labels.to_numpy()), len(task.classes)).float()

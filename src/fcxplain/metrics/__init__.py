@@ -1,4 +1,4 @@
-"""What is measured of answers. A metric takes one `Explanation` and the `Task` to judge it by, and gives a number."""
+"""Metrics of answers. A metric takes one `Explanation` and the `Task` to evaluate it under, and returns a number."""
 
 from .evaluation import CONVENTIONS, METRICS, Evaluation, evaluate
 from .figure import Figure, Metric, absent

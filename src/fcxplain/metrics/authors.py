@@ -1,8 +1,8 @@
 """The paper's six metrics as its authors' code counts them (`convention="authors"`).
 
-On raw outputs, before anything is rounded: numbers as they come, of a category the level with the largest share. A
-method that only makes legal rows is counted by these. Theirs are the test rows with the undesired label that the black
-box puts there too, and every metric has draws of its own; here the rows asked and the answers are the same for all.
+They use raw outputs, before anything is rounded: numbers unrounded, and of a category the level with the largest share.
+For a method that only makes legal rows, they use those. The authors' code uses test rows whose undesired label the
+black box confirms, and draws new outputs for every metric; here all metrics share the same rows and answers.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..task import Task
 from .density import NONE_FEASIBLE, OUTLIER, lof_of_points
 from .distance import NO_ANSWER
 from .figure import Bools, Figure, Places, absent, first, natural_answers
-from .outcome import NOBODY_ASKED
+from .outcome import NO_ROWS
 
 Floats = NDArray[np.float64]
-NOT_KEPT = "the raw outputs are not at hand: files keep legal rows only"
+NOT_KEPT = "the raw outputs are not available: files hold legal rows only"
 
 
 @dataclass(frozen=True, eq=False)
 class RawOutputs:
-    """Raw outputs of the first answers, `n`: unrounded natural columns, encoded ones, and which are valid."""
+    """Raw outputs of the answers of rank 1, `n`: unrounded natural columns, encoded ones, and which are valid."""
 
     before: Natural
     after: Natural
@@ -36,22 +36,22 @@ class RawOutputs:
     valid: Bools
 
     def feasible(self, task: Task) -> Bools:
-        """Which are valid and keep the rules, unrounded."""
+        """Which are valid and satisfy the rules, unrounded."""
         return self.valid & (holds(task.rules, self.before, self.after) if task.rules else True)
 
     def changed(self, names: tuple[str, ...]) -> NDArray[np.int64]:
-        """How many of these features differ at all, row by row."""
+        """The number of these features that differ at all, for each row."""
         differ = [self.after[name] != self.before[name] for name in names]
         return np.sum(differ, axis=0) if differ else np.zeros(len(self.valid), dtype=np.int64)
 
 
 def raw_outputs(answer: Explanation) -> RawOutputs | None:
-    """The raw outputs, legal rows where a method makes no others; None where they were left in a file."""
+    """The raw outputs, or the legal rows if a method makes no others; None for answers loaded from a file."""
     which, task = first(answer), answer.task
     now = answer.before.iloc[which]
     if answer.raw is not None and answer.soft_valid is not None:
         raw = answer.raw[which]
-        # By way of the encoder too, so that what was left alone is the same to the last digit.
+        # Through the encoder as well, so that unchanged values are equal to the last digit.
         before = _unrounded(task, encoded(task, task.encoder.filled(task.schema.natural(now))))
         return RawOutputs(before, _unrounded(task, raw), raw, answer.soft_valid[which])
     if answer.soft_valid is not None:
@@ -62,14 +62,14 @@ def raw_outputs(answer: Explanation) -> RawOutputs | None:
 
 
 def _encoded(task: Task, natural: Natural, legal: Bools) -> Floats:
-    """Encoded columns of legal rows; others, which are no points, are zeros."""
+    """Encoded columns of legal rows; all others are zeros, since they cannot be encoded."""
     found = np.zeros((len(legal), task.encoder.width_))
     found[legal] = encoded(task, {name: values[legal] for name, values in natural.items()})
     return found
 
 
 def _unrounded(task: Task, raw: Floats) -> dict[str, NDArray[np.float64]]:
-    """Numbers in their own units, and the level with the largest share of each category."""
+    """Numbers in their own units, and for each category the level with the largest share."""
     found, encoder = {}, task.encoder
     for feature in task.schema:
         columns = raw[:, encoder.spans_[feature.name]]
@@ -82,15 +82,15 @@ def _unrounded(task: Task, raw: Floats) -> dict[str, NDArray[np.float64]]:
 
 
 def validity(answer: Explanation, task: Task) -> float:
-    """Rows asked whose raw output has the class wanted, in percent."""
+    """Rows to explain whose raw output has the target class, in percent."""
     answer = answer.under(task)
     good = answer.soft_valid if answer.soft_valid is not None else answer.checks.valid
     asked, which = int(answer.asked.sum()), first(answer)
-    return Figure(100 * float(good[which].sum()) / asked) if asked else absent(NOBODY_ASKED)
+    return Figure(100 * float(good[which].sum()) / asked) if asked else absent(NO_ROWS)
 
 
 def feasibility(answer: Explanation, task: Task) -> float:
-    """Of the valid raw outputs, those that keep every rule of the task, unrounded, in percent."""
+    """Valid raw outputs that satisfy every rule of the task, unrounded, in percent of the valid ones."""
     raw = raw_outputs(answer.under(task))
     if raw is None:
         return absent(NOT_KEPT)
@@ -99,7 +99,7 @@ def feasibility(answer: Explanation, task: Task) -> float:
 
 
 def continuous_proximity(answer: Explanation, task: Task) -> float:
-    """Minus the mean, over raw outputs, of the sum over numbers of abs(change) / MAD; those with a MAD of 0 left out.
+    """Minus the mean, over raw outputs, of the sum over numbers of abs(change) / MAD, without numbers whose MAD is 0.
 
     On Census these are the four that the authors' code leaves out: wages, gains, losses and dividends.
     """
@@ -116,29 +116,29 @@ def continuous_proximity(answer: Explanation, task: Task) -> float:
 
 
 def categorical_proximity(answer: Explanation, task: Task) -> float:
-    """Minus the mean, over raw outputs, of the number of categories whose level with the largest share is another."""
+    """Minus the mean, over raw outputs, of the number of categories whose level with the largest share changes."""
     raw = raw_outputs(answer.under(task))
     return absent(NOT_KEPT) if raw is None else _mean(-raw.changed(task.schema.categories))
 
 
 def sparsity(answer: Explanation, task: Task) -> float:
-    """The mean, over raw outputs, of categories changed and numbers that differ at all, however little."""
+    """The mean, over raw outputs, of the number of categories changed and numbers that differ at all."""
     raw = raw_outputs(answer.under(task))
     return absent(NOT_KEPT) if raw is None else _mean(raw.changed(task.schema.names))
 
 
 def lof(answer: Explanation, task: Task) -> float:
-    """Mean LOF (k = 20) of the feasible raw outputs among themselves, copies and all, in encoded columns."""
+    """Mean LOF (k = 20) of the feasible raw outputs among themselves, copies included, in encoded columns."""
     return lof_and_outliers(answer, task)[0]
 
 
 def outliers(answer: Explanation, task: Task) -> float:
-    """How many feasible raw outputs scikit-learn's LOF takes for outliers among them."""
+    """The number of feasible raw outputs that scikit-learn's LOF marks as outliers among them."""
     return lof_and_outliers(answer, task)[1]
 
 
 def lof_and_outliers(answer: Explanation, task: Task, k: int = NEIGHBOURS) -> tuple[Figure, Figure]:
-    """`lof` and `outliers` with another number of neighbours, as the paper's figure over k has them."""
+    """`lof` and `outliers` with another number of neighbours, as in the paper's figure over k."""
     raw = raw_outputs(answer.under(task))
     if raw is None:
         return absent(NOT_KEPT), absent(NOT_KEPT)
@@ -147,15 +147,15 @@ def lof_and_outliers(answer: Explanation, task: Task, k: int = NEIGHBOURS) -> tu
         return absent(NONE_FEASIBLE), absent(NONE_FEASIBLE)
     some = _in_order(points)[sampled(np.arange(len(points)), MOST_POINTS, task.seed)]
     scores = lof_of_points(some, k)
-    # Where `fit_predict` of scikit-learn says -1: its offset is -1.5 unless a share of outliers is asked for.
+    # As scikit-learn's `fit_predict`, whose offset is -1.5 unless a contamination is set.
     return Figure(float(scores.mean())), Figure(round(float((scores > OUTLIER).mean()) * len(points)))
 
 
 def _in_order(points: Floats) -> Floats:
-    """In rising order, so that ties among neighbours do not depend on the order of the rows."""
+    """Points in ascending order, so that ties among neighbours do not depend on the order of the rows."""
     return points[np.lexsort(points.T[::-1])]
 
 
 def _mean(values: Floats | Places, notes: list[str] | None = None) -> Figure:
-    # Adding 0 turns the -0.0 of no change at all into 0.0.
+    # Adding 0 turns -0.0, for no change at all, into 0.0.
     return Figure(float(values.mean()) + 0.0, notes=notes or ()) if len(values) else absent(NO_ANSWER, notes or ())

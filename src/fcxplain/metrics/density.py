@@ -1,8 +1,8 @@
 """Whether counterfactuals lie where rows lie: local outlier factors (LOF), and support by training rows.
 
-`lof` and `outliers` are the paper's: LOF among the feasible counterfactuals, that is, those that are valid and
-keep the rules. `lof_to_data` and `outliers_to_data` ask about the training rows instead, for every answer
-handed out. All of them look at answers of rank 1 in the encoder's columns.
+`lof` and `outliers` are the paper's: LOF among the feasible counterfactuals, that is, those that are valid and satisfy
+the rules. `lof_to_data` and `outliers_to_data` compare every answer with the training rows instead. All of them use the
+answers of rank 1 in encoded columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .distance import NO_ANSWER
 from .figure import Figure, Places, absent, first, natural_answers
 
 OUTLIER = 1.5
-# A combination of categories that occurs in more training rows than this is supported.
+# A combination of categories is supported if it occurs in more training rows than this.
 RARE = 20
 NONE_FEASIBLE = "no answer is both valid and feasible"
 
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class LofScores:
-    """LOF of points, how many answers lie on each, and of how many answers these are a sample (or all)."""
+    """LOF of points, the number of answers at each, and the number of answers in all, if the points are a sample."""
 
     lof: Floats
     weight: NDArray[np.int64]
@@ -53,7 +53,7 @@ class LofScores:
         return float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
 
 
-# LOF is slow, and asked for twice each. Keys are weak and no value holds its key, so nothing is kept alive.
+# LOF is slow, and two metrics need each. Keys are weak and no value refers to its key, so nothing is kept alive.
 _AMONG: WeakKeyDictionary[Explanation, LofScores | None] = WeakKeyDictionary()
 _TO_DATA: WeakKeyDictionary[Explanation, LofScores | str] = WeakKeyDictionary()
 
@@ -61,14 +61,14 @@ _TO_DATA: WeakKeyDictionary[Explanation, LofScores | str] = WeakKeyDictionary()
 def lof(answer: Explanation, task: Task) -> float:
     """Mean LOF (k = 20) among the feasible counterfactuals; copies count as one point and share its score.
 
-    k is capped by the number of distinct points but one. A point alone scores 1.
+    k is capped at the number of distinct points minus one. A single point scores 1.
     """
     scores = _remembered(_AMONG, answer.under(task), _among_distinct)
     return absent(NONE_FEASIBLE) if scores is None else Figure(scores.mean, notes=scores.notes)
 
 
 def outliers(answer: Explanation, task: Task) -> float:
-    """How many feasible counterfactuals have a LOF above 1.5 by `lof`; where that took a sample, an estimate."""
+    """The number of feasible counterfactuals whose LOF, as in `lof`, is above 1.5; an estimate if that is a sample."""
     scores = _remembered(_AMONG, answer.under(task), _among_distinct)
     if scores is None:
         return absent(NONE_FEASIBLE)
@@ -76,17 +76,17 @@ def outliers(answer: Explanation, task: Task) -> float:
 
 
 def lof_raw(answer: Explanation, task: Task) -> float:
-    """`lof` with every copy a point of its own, so that a method with one answer for all scores 1.
+    """`lof` with every copy as a separate point, so that a method with one answer for all rows scores 1.
 
-    A point whose neighbours are copies of each other is infinitely sparser than they are; scikit-learn makes that
-    about 10^10, which one such point is enough to bring into the mean.
+    A point whose neighbours are copies of each other is infinitely sparser than they are. scikit-learn gives it a score
+    of about 10^10, and a single such point dominates the mean.
     """
     answer = answer.under(task)
     which = _feasible(answer)
     if not len(which):
         return absent(NONE_FEASIBLE)
     natural, groups = _by_point(answer, which)
-    # In rising order, so that ties among neighbours do not depend on the order of the rows.
+    # In ascending order, so that ties among neighbours do not depend on the order of the rows.
     order = sampled(np.argsort(groups, kind="stable"), MOST_POINTS, task.seed)
     notes = _sample_notes("lof_raw", len(order), len(which), "feasible answers")
     return Figure(float(lof_of_points(encoded(task, taken(natural, order))).mean()), notes=notes)
@@ -95,14 +95,14 @@ def lof_raw(answer: Explanation, task: Task) -> float:
 def lof_to_data(answer: Explanation, task: Task) -> float:
     """Mean novelty LOF (k = 20) of the answers against distinct training rows.
 
-    Answers with a value outside the domain cannot be encoded and are left out, which the notes say.
+    Answers with a value outside the domain cannot be encoded. They are left out, and a note says so.
     """
     scores = _remembered(_TO_DATA, answer.under(task), _against_data)
     return absent(scores) if isinstance(scores, str) else Figure(scores.mean, notes=scores.notes)
 
 
 def outliers_to_data(answer: Explanation, task: Task) -> float:
-    """Answers whose LOF by `lof_to_data` is above 1.5, in percent of those measured there."""
+    """Answers whose LOF, as in `lof_to_data`, is above 1.5, in percent of the answers measured there."""
     scores = _remembered(_TO_DATA, answer.under(task), _against_data)
     return absent(scores) if isinstance(scores, str) else Figure(100 * scores.outlying, notes=scores.notes)
 
@@ -139,7 +139,7 @@ def _against_data(answer: Explanation) -> LofScores | str:
         return "no answer lies inside the domain" if len(which) else NO_ANSWER
     data = reference(answer.task)
     if data.fitted is None:
-        return "the training rows are all alike"
+        return "the training rows are all equal"
     natural, groups = _by_point(answer, legal)
     rows, weight, chosen = points(groups, answer.task.seed)
     notes = _sample_notes("LOF to data", data.used, data.there, "distinct training rows")
@@ -166,7 +166,7 @@ def lof_of_points(points: Floats, k: int = NEIGHBOURS) -> Floats:
         return np.ones(len(points))
     model = LocalOutlierFactor(n_neighbors=min(k, len(points) - 1))
     with warnings.catch_warnings():
-        # Where there are copies, they were asked for; `lof_raw` says what they do.
+        # Copies are intended where there are any; `lof_raw` describes their effect.
         warnings.filterwarnings("ignore", message="Duplicate values are leading")
         return np.asarray(-model.fit(points).negative_outlier_factor_)
 

@@ -1,7 +1,6 @@
-"""How far counterfactuals lie from their rows, and from each other.
+"""Distances of counterfactuals from their rows, and from each other.
 
-The means are over the answers of rank 1 that were handed out for rows asked, valid or not, as in the reference
-code of the paper.
+The means are over all answers of rank 1 for rows to explain, valid or not, as in the reference code of the paper.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from ..explanation.lof import alike
 from ..task import Task
 from .figure import Figure, absent, first, handed_out, natural_answers
 
-NO_ANSWER = "no row asked has an answer"
+NO_ANSWER = "no row to explain has an answer"
 
 
 def continuous_proximity(answer: Explanation, task: Task) -> float:
     """Minus the mean, over answers, of the sum over numbers of abs(change) / MAD of the training rows.
 
-    A MAD of 0 falls back to the standard deviation, and that to the step; the notes name where. An answer in
-    which a number is missing or infinite has no distance and is left out.
+    A MAD of 0 falls back to the standard deviation, and a standard deviation of 0 to the step; notes name the features.
+    An answer with a missing or infinite number has no distance and is left out.
     """
     answer = answer.under(task)
     if not task.schema.numbers:
@@ -54,7 +53,7 @@ def sparsity(answer: Explanation, task: Task) -> float:
 
 
 def diversity(answer: Explanation, task: Task) -> float:
-    """Distinct answers in percent of answers, over every rank and row asked."""
+    """Distinct answers in percent of answers, over every rank and row to explain."""
     answer = answer.under(task)
     which = handed_out(answer)
     if not len(which):
@@ -66,8 +65,8 @@ def diversity(answer: Explanation, task: Task) -> float:
 def diversity_pairs(answer: Explanation, task: Task) -> float:
     """The share of features in which two answers to one row differ, in percent.
 
-    The mean over all pairs of a row's answers, then over the rows with at least two answers. To differ is what
-    it is for a change: more than half a step, or another level.
+    The mean over all pairs of a row's answers, then over the rows with at least two answers. Two values differ if they
+    are more than half a step apart, or are different levels.
     """
     answer = answer.under(task)
     which = handed_out(answer)
@@ -85,7 +84,7 @@ def diversity_pairs(answer: Explanation, task: Task) -> float:
 
 
 def unit_notes(task: Task) -> Iterator[str]:
-    """Which numbers are not measured in units of their MAD, and what is used instead."""
+    """Notes on numbers that are not measured in units of their MAD, and the unit used instead."""
     for name, values in task.schema.natural(task.train, task.schema.numbers).items():
         if np.nanmedian(np.abs(values - np.nanmedian(values))) == 0:
             instead = "standard deviation" if np.nanstd(values) else "step"
@@ -93,7 +92,7 @@ def unit_notes(task: Task) -> Iterator[str]:
 
 
 def _pairs(place: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Places of every two lines with the same entry, in batches; `place` is sorted."""
+    """Indices of all pairs of lines with the same entry, in batches; `place` is sorted."""
     for apart in range(1, len(place)):
         one = np.flatnonzero(place[apart:] == place[:-apart])
         if not len(one):
@@ -104,5 +103,5 @@ def _pairs(place: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArra
 def _mean(values: NDArray[Any], why_absent: str, notes: list[str] | None = None) -> Figure:
     if not len(values):
         return absent(why_absent, notes or ())
-    # Adding 0 turns the -0.0 of no change at all into 0.0.
+    # Adding 0 turns -0.0, for no change at all, into 0.0.
     return Figure(float(values.mean()) + 0.0, notes=notes or ())

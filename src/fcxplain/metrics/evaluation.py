@@ -1,4 +1,4 @@
-"""`evaluate`: every metric of one set of answers, with the reasons of what is absent and the notes to read."""
+"""`evaluate`: every metric of one set of answers, with reasons for absent values and notes on the figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ METRICS: dict[str, Metric] = {
     "rows_per_second": outcome.rows_per_second,
     "calls_per_row": outcome.calls_per_row,
 }
-# What a convention measures differently under the same name.
+# Metrics that a convention measures differently under the same name.
 CONVENTIONS: dict[str, dict[str, Metric]] = {
     "ours": {},
     "authors": {
@@ -54,22 +54,22 @@ CONVENTIONS: dict[str, dict[str, Metric]] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured: a value for each metric, NaN where it is absent, and then `reasons` says why.
+    """Metrics of a set of answers: a value for each, or NaN and a reason why it is absent.
 
     Attributes
     ----------
     method, convention : str
-        Who answered, and how it was measured.
+        The method that gave the answers, and the convention of the metrics.
     rules : tuple of str
-        Those that the answers were judged by.
+        The rules that the answers were evaluated under.
     values : dict
         The figures, by metric.
     reasons : dict
-        Why the absent ones are absent.
+        Why figures are absent, by metric.
     notes : tuple of str
-        What a reader of the figures must know.
+        Notes that a reader of the figures must know.
     asked, answers : int
-        The rows that needed an answer, and the answers that these were given, of every rank.
+        The number of rows that needed an answer, and of answers of every rank given to them.
     """
 
     method: str
@@ -83,14 +83,14 @@ class Evaluation:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A line for each metric: its value, or why it is absent."""
+        """A table with one line per metric: its value, or the reason why it is absent."""
         absent = [self.reasons.get(name, "") for name in self.values]
         return pd.DataFrame(
             {"value": self.values.values(), "absent": absent}, index=pd.Index(self.values, name="metric")
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold.
+        """Return plain data that can be written as JSON.
 
         Returns
         -------
@@ -120,29 +120,29 @@ class Evaluation:
 def evaluate(
     answer: Explanation, task: Task | None = None, metrics: str | Iterable[str] | None = None, convention: str = "ours"
 ) -> Evaluation:
-    """Measure answers under a task: their own, or one with other rules or another model.
+    """Evaluate answers under their own task, or under one with other rules or another model.
 
     Parameters
     ----------
     answer : Explanation
         The answers.
     task : Task, optional
-        By default their own.
+        The task to evaluate them under; by default their own.
     metrics : str or iterable of str, optional
         Names from `METRICS`, all of them by default.
     convention : {"ours", "authors"}, default="ours"
-        As the paper's reference code does it, the paper's metrics (validity, feasibility, both proximities, sparsity,
-        LOF and outliers) are measured on the raw outputs, before anything is rounded or decoded.
+        With "authors", the paper's metrics (validity, feasibility, both proximities, sparsity, LOF and outliers) are
+        measured as in its reference code: on the raw outputs, before anything is rounded or decoded.
 
     Returns
     -------
     Evaluation
-        A value, or a reason why there is none, for each metric.
+        A value, or a reason why it is absent, for each metric.
 
     Raises
     ------
     DataError
-        If a name is not known; a `KeyError` too.
+        If a name is unknown. The error is also a `KeyError`.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def evaluate(
 
 
 def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
-    """The names of the metrics; whatever is unknown is told at once."""
+    """The names of the metrics; all unknown ones are reported at once."""
     given = METRICS if metrics is None else [metrics] if isinstance(metrics, str) else metrics
     names = list(dict.fromkeys(given))
     faults = unknown("metric", names, METRICS, 30) + unknown("convention", [convention], CONVENTIONS, 30)
@@ -177,7 +177,7 @@ def checked(metrics: str | Iterable[str] | None, convention: str) -> list[str]:
 
 
 def _figure(value: float) -> Figure:
-    """What a metric gave, with a reason if it is NaN and gave none."""
+    """A metric's figure, with a reason if it is NaN and has none."""
     figure = value if isinstance(value, Figure) else Figure(value)
     if math.isnan(figure) and not figure.reason:
         return Figure(figure, reason="the metric gave no reason", notes=figure.notes)
@@ -189,5 +189,5 @@ def _general_notes(answer: Explanation, task: Task, convention: str) -> list[str
     if convention == "authors":
         notes.append("convention authors: the paper's metrics on raw outputs, feasibility among those valid there")
     if answer.soft_valid is not None and answer.task.classifier is not task.classifier:
-        notes.append("validity_soft: by the model that the answers were made for, not by the task's")
+        notes.append("validity_soft: measured with the model that the answers were made for, not with the task's")
     return notes

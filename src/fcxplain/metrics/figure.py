@@ -1,4 +1,4 @@
-"""Figure: what a metric gives, a float that can say why it is absent; and which counterfactuals metrics describe."""
+"""Figure, a metric's value with a reason if it is absent; and the choice of counterfactuals that metrics describe."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ..explanation import Explanation
 from ..task import Task
 
 Metric = Callable[[Explanation, Task], float]
-"""From answers, and the task under which to judge them, to one number."""
+"""A function of answers, and of the task to evaluate them under, that returns one number."""
 
 
 class Figure(float):
-    """A metric's value: a float that may say why it is absent.
+    """A metric's value: a float, with a reason if it is absent.
 
     Parameters
     ----------
     value : float
-        NaN where there is none.
+        The value; NaN if it is absent.
     reason : str
-        Why it is NaN.
+        Why it is absent.
     notes : iterable of str
-        What a reader of the number must know.
+        Notes that a reader of the number must know.
     """
 
     reason: str
     notes: tuple[str, ...]
 
     def __new__(cls, value: float, *, reason: str = "", notes: Iterable[str] = ()) -> Figure:
-        """A float with words."""
+        """Create a float with a reason and notes."""
         figure = super().__new__(cls, value)
         figure.reason, figure.notes = reason, tuple(notes)
         return figure
 
 
 def absent(reason: str, notes: Iterable[str] = ()) -> Figure:
-    """The figure of a metric that does not exist for these answers, and why, in words."""
+    """The figure of a metric that does not exist for these answers, with the reason."""
     return Figure(math.nan, reason=reason, notes=notes)
 
 
@@ -49,17 +49,17 @@ Places = NDArray[np.int64]
 
 
 def handed_out(answer: Explanation) -> Places:
-    """Places of all the answers, of every rank, for rows that were asked."""
+    """Indices of the answers of every rank for rows to explain."""
     return np.flatnonzero(answer.asked[answer.place])
 
 
 def first(answer: Explanation) -> Places:
-    """Places of the answers of rank 1 for rows that were asked."""
+    """Indices of the answers of rank 1 for rows to explain."""
     return np.flatnonzero(answer.asked[answer.place] & (answer.rank == 1))
 
 
 def rows_with(answer: Explanation, good: Bools) -> Bools:
-    """Which of the rows asked have an answer of rank 1 that is good; `good` is told for each answer."""
+    """Which of the rows to explain have an answer of rank 1 that is good; `good` is a flag per answer."""
     chosen = first(answer)
     found = np.zeros(len(answer), dtype=bool)
     found[answer.place[chosen[good[chosen]]]] = True

@@ -1,4 +1,4 @@
-"""How much more the answers cost than they need to, where every legal row can be tried."""
+"""The cost of answers above the optimum, for tasks in which every legal row can be tried."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..task import Task
 from .distance import unit_notes
 from .figure import Figure, Places, absent, first
 
-# Legal rows held against the rules at a time.
+# Legal rows checked against the rules at a time.
 CHUNK = 65_536
 
 
 class LegalSpaces:
-    """What rows may become but for their rules, for rows that share what cannot change: `rows` of one space each.
+    """Spaces of legal rows without the rules; each of `rows` lists the rows that share a space, and its fixed values.
 
-    The rules are left out so that rows share what the model is asked about; `Region.contains` knows them.
+    The rules are left out so that rows share queries of the model; `Region.contains` checks them later.
     """
 
     def __init__(self, task: Task, before: Natural) -> None:
@@ -43,11 +43,11 @@ class LegalSpaces:
 
     @cached_property
     def size(self) -> int:
-        """How many legal rows there are in all."""
+        """The number of legal rows in all spaces."""
         return sum(math.prod(map(int, self.region.sizes[rows[0]].tolist())) for rows in self.rows)
 
     def __iter__(self) -> Iterator[tuple[Points, Predictions, list[int]]]:
-        """Each space with what the model decides about each of its points, and the rows in it."""
+        """Yield the points of each space, the model's predictions for them, and the rows that share the space."""
         memory = AskedRows(self.task, self.region.before)
         for rows in self.rows:
             points = self.region.points(rows[0])
@@ -55,7 +55,7 @@ class LegalSpaces:
 
 
 def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Places]:
-    """The cheapest of the places left, as many as are handled at a time, and the others."""
+    """Split the places left into the cheapest ones, as many as are handled at a time, and the others."""
     if len(left) <= CHUNK:
         return left, left[:0]
     order = np.argpartition(price[left], CHUNK)
@@ -64,25 +64,25 @@ def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Pla
 
 Floats = NDArray[np.float64]
 
-# The model is asked about at most so many legal rows in all.
+# The most legal rows, over all rows to explain, that the model is queried on.
 LEGAL_ROWS = 2_000_000
-# The optimum is looked for in at most so many of the rows asked.
+# The most rows to explain for which the optimum is searched.
 ROWS = 200
-# From here on, counts are told by their size alone.
+# Counts from here on are written as a power of ten.
 HUGE = 10**12
 # Two sums of the same prices may differ by rounding.
 ROUNDING = 1e-9
 
 
 def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, rows: int = ROWS) -> float:
-    """Mean cost above the cheapest counterfactual there is, in percent of that one's cost.
+    """Mean cost above that of the cheapest counterfactual, in percent of the latter.
 
-    The cost is what the answers were chosen by, where they say so (`Explanation.costs`), else `Checks.cost`. That
-    several features change at all is left out of it where no single change will do.
+    The cost is the one that the answers were chosen by, if they have it (`Explanation.costs`), else `Checks.cost`. The
+    extra cost of changing several features is left out for rows that no single change can solve.
 
-    Every legal row is tried that keeps the immutables, so this exists only where there are at most `limit` of
-    them over all rows compared. Rows compared are those whose answer of rank 1 passed every check, at most `rows`
-    of them, drawn with the task's seed.
+    Every legal row that keeps the immutables is tried, so the metric exists only if there are at most `limit` of them
+    over all rows compared. These are the rows whose answer of rank 1 passed every check, at most `rows` of them, drawn
+    with the task's seed.
     """
     answer = answer.under(task)
     solved = first(answer)[answer.checks.passed[first(answer)]]
@@ -94,7 +94,7 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
     spaces = LegalSpaces(task, before)
     total = spaces.size
     if total > limit:
-        # A product over many features is beyond what digits show, or a float holds.
+        # A product over many features has too many digits to print, and may not fit in a float.
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
         return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
     prices = answer.costs or ChangeCosts()
@@ -106,13 +106,13 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
 
 def _left_out(asked: int, solved: int, rows: int) -> Iterator[str]:
     if solved < asked:
-        yield f"optimality_gap: left out {asked - solved:,} of {asked:,} rows asked, whose answer failed"
+        yield f"optimality_gap: left out {asked - solved:,} of {asked:,} rows to explain, whose answer failed"
     if solved > rows:
         yield f"optimality_gap: a sample of {rows:,} of {solved:,} rows"
 
 
 def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
-    # Only a row that needs no change has an optimum of 0, as when another model is asked than before.
+    # Only a row that needs no change has an optimum of 0, as when the task has another model than the answers had.
     moves = best > 0
     if not moves.all():
         notes.append(f"optimality_gap: left out {(~moves).sum():,} of {len(moves):,} rows, which need no change")
@@ -124,14 +124,14 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
 def _cheapest(
     task: Task, prices: ChangeCosts, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
 ) -> Floats:
-    """The cost of the cheapest counterfactual of each row; `cost` is what its answer costs."""
+    """The cost of the cheapest counterfactual of each row; `cost` is that of its answer."""
     best, outcomes, region = cost.copy(), task.outcomes(wanted), task.region(before)
     for points, said, rows in spaces:
         for row in rows:
             priced = _priced(task, prices, points, before, row)
             met = outcomes[np.full(len(said.choice), row)].met(said.probabilities, said.choice)
             left = np.flatnonzero(met & (priced < cost[row] - ROUNDING))
-            # The cheapest are looked at first.
+            # The cheapest come first.
             while len(left) and best[row] == cost[row]:
                 part, left = cheapest_part(left, priced)
                 kept = part[region.contains(points.natural(part), np.full(len(part), row))]
@@ -140,7 +140,7 @@ def _cheapest(
 
 
 def _priced(task: Task, prices: ChangeCosts, points: Points, before: Natural, row: int) -> Floats:
-    """What each point of a space costs one row to become."""
+    """The cost of each point of a space for one row."""
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for choice, table in zip(points.region.choices, points.tables, strict=True):
         (feature,) = (task.schema[name] for name in choice.names)

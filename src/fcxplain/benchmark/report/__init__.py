@@ -1,1 +1,1 @@
-"""Result lines as documents, tables and pictures."""
+"""Results as documents, tables and pictures."""

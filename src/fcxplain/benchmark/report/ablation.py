@@ -1,4 +1,4 @@
-"""The six studies as tables: a line for each point, with the paper's value where it gives one."""
+"""The six studies as tables: one line per point, with the paper's value if it gives one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = "seconds_per_epoch"
 
 @dataclass(frozen=True)
 class StudyRuns:
-    """A study on one data set with one method: its points in the study's order, and the paper's settings."""
+    """A study of one method on one data set: its points in the study's order, and the paper's settings."""
 
     study: Study
     setup: Setup
@@ -29,17 +29,17 @@ class StudyRuns:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The points that agree with what the paper settled on."""
+        """The points that match the paper's final choice."""
         return self.study.chosen(self.known) if self.known else ()
 
     @property
     def results(self) -> list[Result]:
-        """All of them."""
+        """The results of all points."""
         return [result for point in self.points for result in point.results]
 
     @property
     def slug(self) -> str:
-        """What the files of this study's pictures are called."""
+        """The name of this study's picture files."""
         method = self.points[0].title.replace(", ", "-").replace(":", ".")
         return f"{self.study.name}-{self.setup.slug}-{method}"
 
@@ -63,7 +63,7 @@ def studies_of(results: Iterable[Result]) -> list[StudyRuns]:
 
 
 def page(runs: Sequence[StudyRuns], pictures: Sequence[str] = ()) -> str:
-    """The Markdown page, with the pictures of these names where they belong."""
+    """The Markdown page, with the pictures of these names."""
     parts = ["## The paper's studies, and ours\n", legend("ablation")]
     for name, here in grouped(runs, lambda run: run.study.name).items():
         study = STUDIES[name]
@@ -86,7 +86,7 @@ def _table(run: StudyRuns) -> str:
     for name in run.study.figures:
         found, words = [point.of(name) for point in run.points], MEASURES[name].words
         in_paper = any(one.paper is not None for one in found)
-        # Two machines' seconds are not to be held against each other.
+        # Seconds of two machines cannot be compared.
         head += [words, *["paper"] * in_paper, *["difference"] * (in_paper and name != SECONDS)]
         for line, one in zip(lines, found, strict=True):
             _, ours, difference = one.cells(MEASURES[name].digits)
@@ -100,7 +100,7 @@ def _point_name(run: StudyRuns, point: Runs) -> str:
 
 
 def _robustness(run: StudyRuns) -> list[str]:
-    """Mean and deviation over the points, as the paper tells them for the levels of PC's test."""
+    """Mean and deviation over the points, as the paper reports them for the significance levels of PC."""
     if run.study.name != "pc-alpha":
         return []
     paper = published.robustness(run.setup.data)
@@ -131,11 +131,11 @@ def _curve(result: Result) -> tuple[str, ...]:
 
 
 def history_of(result: Result) -> History:
-    """The losses that a result keeps."""
+    """The losses stored in a result."""
     return History.from_list(list(result.history))
 
 
 def csv_page(runs: Iterable[StudyRuns]) -> str:
-    """Every figure of every point as a line, with all digits."""
+    """Every figure of every point on a line, with all digits."""
     lines = ((point, name, point.of(name)) for run in runs for point in run.points for name in run.study.figures)
     return figures_csv(lines, of_studies=True)

@@ -1,4 +1,4 @@
-"""All methods beside each other, each scored on the same legal rows, with the paper's figures below ours."""
+"""Comparison of all methods on the same legal rows, with the paper's figures below ours."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .summary import Runs, Setup, Summary, grouped, place, sizes_of
 ENOUGH = 95.0
 OURS = "fcx"
 TOLD = {
-    "own": "each method with those that it can take",
-    "none": "no method told any",
-    "all": "told every one where a method can be",
+    "own": "each method given those that it supports",
+    "none": "given to no method",
+    "all": "all given to methods that take rules",
 }
-# Which of ours are held against the paper's rows, and by what.
+# Our methods that are compared with the paper's rows, and the figures compared.
 HELD = ("fcx", "fcx-sparse")
 HELD_BY = {
     "sparsity": "changes",
@@ -38,17 +38,17 @@ class Beside:
 
     @property
     def title(self) -> str:
-        """What they were run on, and what they were told of the rules if that is not what each can take."""
+        """The data set and the rules, and which rules the methods were given if not those that each supports."""
         return f"{self.setup.title}, {self.rules} rules{'' if self.given == 'own' else f', {TOLD[self.given]}'}"
 
     @property
     def others(self) -> list[Runs]:
-        """The methods of others."""
+        """The methods other than ours."""
         return [run for run in self.runs.values() if not run.method.startswith(OURS)]
 
 
 def besides(runs: Iterable[Runs]) -> list[Beside]:
-    """Runs that belong beside each other; a method that can be told no rules stands in every such group."""
+    """Group runs that are comparable; a method that takes no rules is in every such group."""
     runs = list(runs)
     groups = grouped(runs, lambda run: (run.setup, run.rules, run.given))
     blind = [run for run in runs if run.method in METHODS and not takes_rules(run.method)]
@@ -60,7 +60,7 @@ def besides(runs: Iterable[Runs]) -> list[Beside]:
 
 
 def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
-    """The Markdown page; `pictures` are the stems of those that were drawn."""
+    """The Markdown page; `pictures` are the file stems of the pictures drawn."""
     parts, groups = ["## All methods, on legal rows\n", legend("methods")], besides(runs)
     for setup, here in grouped(groups, lambda group: group.setup).items():
         results = [result for group in here for run in group.runs.values() for result in run.results]
@@ -76,12 +76,12 @@ def page(runs: Sequence[Runs], pictures: Sequence[str] = ()) -> str:
 
 
 def picture_name(setup: Setup) -> str:
-    """The stem of a data set's picture."""
+    """The file stem of a data set's picture."""
     return f"methods-{setup.slug}"
 
 
 def _table(runs: Sequence[Runs]) -> str:
-    """A line for each method, and below it what the paper says of it."""
+    """A table with one line per method, and the paper's figures below it."""
     shown = [m for m in measures("methods").values() if any(run.of(m.figure).values for run in runs)]
     lines: list[tuple[str, ...]] = []
     for run in runs:
@@ -96,7 +96,7 @@ def _known(found: Summary, digits: int) -> str:
 
 
 def not_ahead(groups: Sequence[Beside]) -> str:
-    """In which tables another method has more success than FCx by default, or fewer changes with enough of it."""
+    """List where another method has more success than the default FCx, or fewer changes with enough success."""
     if not any(group.others for group in groups):
         return "No other method has been run yet: `fcxplain bench run --methods all`.\n"
     said = [line for group in groups for line in _ahead_of_us(group)]
@@ -117,7 +117,7 @@ def _ahead_of_us(group: Beside) -> Iterator[str]:
 
 
 def below_paper(groups: Sequence[Beside]) -> str:
-    """Where a method of others has less here than the paper's row for it, counted as its authors do."""
+    """List where a method other than ours scores lower here than in the paper, measured as in its authors' code."""
     said = [line for group in groups if group.given == "own" for run in group.others for line in _lags(group, run)]
     return "".join(f"- {line}\n" for line in said) if said else "In none of these tables.\n"
 
@@ -127,12 +127,12 @@ def _lags(group: Beside, run: Runs) -> Iterator[str]:
     for metric, figure in counted.items():
         ours, theirs = run.mean(figure), run.published(run.method, metric)
         if ours is not None and theirs is not None and ours < theirs:
-            both = f"{number(ours)} % where the paper has {number(theirs)} %, {number(theirs - ours)} less"
+            both = f"{number(ours)} %; the paper has {number(theirs)} %, {number(theirs - ours)} more"
             yield f"{group.title}: {run.label}, {metric} {both}"
 
 
 def _against_paper(groups: Sequence[Beside]) -> str:
-    """The default held against every row of the paper's tables whose validity is at least 95 %."""
+    """Compare the default with every row of the paper's tables whose validity is at least 95 %."""
     held = [group.runs[name] for group in groups for name in HELD if name in group.runs]
     lines = [line for run in held for line in _held_against(run)]
     if not lines:
@@ -143,7 +143,7 @@ def _against_paper(groups: Sequence[Beside]) -> str:
 
 
 def _held_against(run: Runs) -> Iterator[tuple[str, ...]]:
-    """A line for each such row: the paper's figures, bold where they are better, and ours."""
+    """One line for each such row: the paper's figures, in bold where they are better, and ours."""
     if run.setup.classifier != "paper" or run.given != "own":
         return
     for method in published.methods(run.setup.data):
@@ -175,14 +175,14 @@ def tables(runs: Sequence[Runs]) -> dict[str, str]:
 
 
 def _methods(groups: Sequence[Beside]) -> list[str]:
-    """The methods that were run, in the order in which they are registered; a user's own come last."""
+    """The methods that were run, in the order of the registry; a user's own come last."""
     return sorted(
         {name for group in groups for name in group.runs}, key=lambda name: place(name.split(", ")[0], METHODS)
     )
 
 
 def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:
-    """A line for each method, a column for each data set and rule set."""
+    """A table with one line per method and one column per data set and rule set."""
     lines = [
         (name, *(group.runs[name].of(figure).spread(digits) if name in group.runs else "" for group in groups))
         for name in _methods(groups)
@@ -191,7 +191,7 @@ def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:
 
 
 def _speed(groups: Sequence[Beside]) -> str:
-    """CPU milliseconds for one counterfactual, beside what public implementations take on Adult, where known."""
+    """CPU milliseconds per counterfactual, next to those of public implementations on Adult, if known."""
     by_setup = grouped(groups, lambda group: group.setup)
     head = ("method", "public code, ms", *(f"{setup.data}, ms" for setup in by_setup))
     lines = []
@@ -202,7 +202,7 @@ def _speed(groups: Sequence[Beside]) -> str:
 
 
 def _seconds(groups: Iterable[Beside], method: str) -> float | None:
-    """CPU seconds for a row, the mean over rule sets and seeds."""
+    """CPU seconds per row, as a mean over rule sets and seeds."""
     runs = [group.runs[method] for group in groups if method in group.runs]
     rates = [rate for run in runs for rate in run.of("rows_per_cpu_second").values]
     return len(rates) / sum(rates) if rates else None

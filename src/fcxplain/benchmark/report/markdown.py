@@ -1,4 +1,4 @@
-"""Numbers and tables as they stand in the documents, and the same tables as CSV."""
+"""Numbers and tables for the documents, and the same tables as CSV."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-# Beyond this a number is written with a power of ten.
+# Numbers beyond this are written with a power of ten.
 HUGE = 1e6
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure in a table: its wording, ours, the paper's that it is held against, and how it is written."""
+    """A figure in a table: its wording, our figure, the paper's to compare with, and its number of digits."""
 
     words: str
     figure: str
@@ -30,7 +30,7 @@ def measures(table: str) -> dict[str, Measure]:
 
 
 def legend(table: str) -> str:
-    """What a reader of a table must know."""
+    """The explanation that goes with a table."""
     return _wording(f"{table}.md")
 
 
@@ -39,14 +39,14 @@ def _wording(name: str) -> str:
 
 
 def number(value: float | None, *, digits: int = 2, sign: str = "") -> str:
-    """A number for a table, with "+" as sign if it is a difference; nothing for None."""
+    """A number for a table, with a "+" sign if it is a positive difference; empty for None."""
     if value is None:
         return ""
     return f"{value:{sign}.1e}" if abs(value) >= HUGE else f"{value + 0.0:{sign},.{digits}f}"
 
 
 def span(values: Iterable[int | None]) -> str:
-    """Counts from the least to the most; those that are missing or 0 left out."""
+    """The range of counts, without those that are missing or 0."""
     found = sorted({value for value in values if value})
     if not found:
         return "none"
@@ -54,7 +54,7 @@ def span(values: Iterable[int | None]) -> str:
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A Markdown table; the first `left` columns are words, the others numbers."""
+    """A Markdown table; the first `left` columns are text, the others numbers."""
     rule = ["---"] * left + ["--:"] * (len(head) - left)
     rows = [head, *(tuple(cell(text) for text in line) for line in lines)]
     first, *others = (f"| {' | '.join(row)} |\n" for row in rows)

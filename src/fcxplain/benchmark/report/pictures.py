@@ -1,4 +1,4 @@
-"""The report's pictures: feasibility beside the paper's, success against effort, and a picture for each study."""
+"""The report's pictures: feasibility next to the paper's, success against effort, and a picture per study."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .summary import Runs, Summary, grouped
 
 OVERVIEW = "feasibility"
 PERCENT, SHARES_AXIS = "percent", "feasibility and success, percent"
-# Success first: it is there whenever a run was made, so that nothing loses its place for want of a figure.
+# Success comes first: every run has it, so the order does not depend on missing figures.
 SHARES = {"success": "success", "feasibility": "feasibility", "feasibility_soft": "feasibility (raw)"}
-# What is drawn of a study over numbers: the axis of a panel, and its lines by the figures they show.
+# Panels of a study over numbers: the axis, and its lines by the figures they show.
 PANELS: dict[str, dict[str, dict[str, str]]] = {
     "latent": {PERCENT: SHARES},
     "lof-k-loss": {
@@ -28,7 +28,7 @@ PANELS: dict[str, dict[str, dict[str, str]]] = {
     "pc-alpha": {PERCENT: SHARES},
 }
 LOGARITHMIC = ("pc-alpha",)
-# What the methods' success is drawn against.
+# The figures against which the methods' success is drawn.
 AGAINST = {"sparsity": "features changed", "rows_per_cpu_second": "rows explained in a CPU second"}
 SPEEDS = ("rows_per_cpu_second",)
 DEFAULT = ("fcx", "fcx-fewest", "fcx-sparse", "fcx-plausible")
@@ -38,9 +38,9 @@ Drawn = Iterator[tuple[str, Any]]
 
 
 def draw(runs: list[Runs], published_runs: list[Runs], studies: list[StudyRuns], folder: Path) -> list[Path]:
-    """Draw everything that there are figures for, as SVG files whose names say what they show.
+    """Draw everything that has figures, as SVG files with descriptive names.
 
-    Methods are drawn beside each other where more were run than FCx as published.
+    Methods are compared if more were run than FCx as published.
     """
     from ... import plots
 
@@ -59,7 +59,7 @@ def _overview(runs: list[Runs]) -> Drawn:
 
 
 def _bars(name: str, places: list[Line], ours: dict[str, list[Summary]], paper: list[Summary], **more: Any) -> Drawn:
-    """Our figures as bars, and the paper's below them."""
+    """Our figures as bars, with the paper's below them."""
     from ... import plots
 
     lines = [
@@ -74,7 +74,7 @@ def _bars(name: str, places: list[Line], ours: dict[str, list[Summary]], paper: 
 
 
 def _methods(runs: list[Runs]) -> Drawn:
-    """A picture for each data set: success of each method against changes and against speed."""
+    """One picture per data set: success of each method against changes and against speed."""
     from ... import plots
 
     figures = ("success", *AGAINST)
@@ -113,7 +113,7 @@ def _rate(run: StudyRuns) -> float | None:
 
 
 def _schedules(run: StudyRuns) -> list[Line]:
-    """Against the learning rate, a line for each number of epochs x rows in a batch."""
+    """Figures against the learning rate, with one line per number of epochs x rows in a batch."""
     lines: list[Line] = []
     for name in ("success", "feasibility_soft"):
         for point in run.points:
@@ -153,6 +153,6 @@ def _spread(summary: Summary) -> Line:
 
 
 def _table(lines: list[Line]) -> pd.DataFrame:
-    """In long form, with numbers as numbers even where none is known."""
+    """A table in long form, whose columns of numbers stay numeric even if all values are missing."""
     columns = dict.fromkeys([*(key for line in lines for key in line), "mean", "deviation"])
     return pd.DataFrame(lines, columns=list(columns)).astype({"mean": float, "deviation": float})

@@ -1,4 +1,4 @@
-"""The paper's own figures, from the tables beside this file, to be put beside ours."""
+"""The paper's figures, from the tables next to this file, to compare with ours."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PAPER = "FCx: An algorithm for finding Feasible Counterfactual Explanations"
 
 @dataclass(frozen=True)
 class PublishedSpread:
-    """A mean and a standard deviation that the paper tells."""
+    """A mean and a standard deviation that the paper reports."""
 
     mean: float
     deviation: float
 
 
 def figure(data: str, method: str, metric: str) -> float | None:
-    """What the paper's tables of results say; None where they say nothing."""
+    """A figure from the paper's tables of results; None if they do not have it."""
     return _number("tables", (published_name(data), method), metric)
 
 
 def methods(data: str) -> tuple[str, ...]:
-    """The methods that the paper's tables have for a data set."""
+    """The methods in the paper's tables for a data set."""
     return tuple(method for name, method in _lines("tables", 2) if name == published_name(data))
 
 
@@ -40,7 +40,7 @@ def robustness(data: str) -> PublishedSpread | None:
 
 
 def speed(method: str) -> float | None:
-    """CPU seconds that a public implementation takes for one counterfactual, where it was measured."""
+    """CPU seconds that a public implementation takes per counterfactual, if it was measured."""
     return _number("speed", (method,), "seconds")
 
 
@@ -52,7 +52,7 @@ def published_name(data: str) -> str:
 
 @cache
 def _lines(name: str, keys: int = 1) -> dict[tuple[str, ...], dict[str, str]]:
-    """The lines of a table by the values of its first columns; lines that begin with # are comments."""
+    """The lines of a table by the values of its first columns; lines that start with # are comments."""
     text = files(__package__).joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return {tuple(line.values())[:keys]: line for line in lines}

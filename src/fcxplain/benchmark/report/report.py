@@ -1,4 +1,4 @@
-"""Result lines as documents: Markdown for people, CSV for programs, pictures. The same lines give the same bytes."""
+"""Reports of results: Markdown for people, CSV for programs, and pictures. The same results give the same bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PLACE = re.compile(r"(<!-- (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def fill(path: Path, tables: Mapping[str, str], *, partly: bool = False) -> None:
-    """Put tables in their places on a page, and leave everything else as it is: `partly`, other tables too."""
+    """Put tables in their places on a page, and leave the rest as it is; with `partly`, some tables may be missing."""
     text = path.read_text(encoding="utf-8")
     names = [found["name"] for found in PLACE.finditer(text)]
     if not names:
         raise DataError(f"{path} has no place for a table: write `<!-- success -->` and, below it, `<!-- end -->`")
     unknown = [name for name in names if name not in tables]
     if unknown and not (partly and len(unknown) < len(names)):
-        raise DataError(f"{path} has places for {some(unknown)}, and the results give {some(tables)}")
+        raise DataError(f"{path} has places for {some(unknown)}, but the results give {some(tables)}")
 
     def filled(found: re.Match[str]) -> str:
         return f"{found[1]}{tables[found['name']].rstrip()}\n{found[3]}" if found["name"] in tables else found[0]
@@ -40,11 +40,11 @@ LIBRARIES = ("python", "torch", "fcxplain", "scikit-learn")
 def write_report(
     results: Iterable[Result], folder: str | Path, *, pictures: bool = True, pages: Iterable[str | Path] = ()
 ) -> list[Path]:
-    """Write everything that the results have to say into a folder, and tell which files.
+    """Write a report of the results to a folder, and return the paths of its files.
 
-    `reproduction` has the paper's tables, `methods` all methods beside each other, `ablation` the paper's studies,
-    each as Markdown and as CSV; `failures.csv` has what went wrong. A file is only written if there is something to
-    write in it. `pages` are written by hand, and have places for tables; see `fill`.
+    `reproduction` has the paper's tables, `methods` the comparison of all methods, `ablation` the paper's studies, each
+    as Markdown and as CSV; `failures.csv` has the failed jobs. Files without content are not written. `pages` are
+    written by hand and have places for tables; see `fill`.
     """
     results = list(results)
     if not results:
@@ -81,18 +81,20 @@ def write_report(
 
 
 def one_code(results: Iterable[Result]) -> None:
-    """Refuse lines that were measured by different states of the code: they do not compare."""
+    """Raise an error if results come from different states of the code, since they cannot be compared."""
     states = Counter((str(r.environment.get("code")), str(r.environment.get("commit", ""))) for r in results)
     if len({code for code, _ in states}) > 1:
         faults = [
             Fault(f"code {code}", f"gave {count:,} of the lines" + (f", commit {commit}" if commit else ""))
             for (code, commit), count in sorted(states.items())
         ]
-        raise DataError("these results are of different code; run the same commands again, and all are due", faults)
+        raise DataError(
+            "these results come from different code; run the same commands again, and all jobs are due", faults
+        )
 
 
 def ending(results: list[Result]) -> str:
-    """What failed, what was left out, and what it was measured with."""
+    """The end of a page: failed runs, lines left out, and the environment of the measurement."""
     parts, kept = [], current(results)
     failed = [r for r in kept if r.failure]
     if failed:

@@ -1,4 +1,4 @@
-"""The paper's tables again: each of its figures, ours beside it, and the difference."""
+"""The paper's tables: each of its figures, ours next to it, and the difference."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .markdown import cell, legend, measures, number, table
 from .summary import Runs, Setup, Summary, figures_csv, grouped, noted, sizes_of
 
 MEASURES = measures("reproduction")
-# What feasibility and success do not see: one far-off answer for everybody can have 100 % of both.
+# Feasibility and success do not show a collapse: one outlying answer for everyone can have 100 % of both.
 HONEST = ("diversity", "category_combinations", "supported", "outliers_to_data")
-# Below these shares a table warns its reader. They are a choice, made to be noticed early, not a finding.
+# Shares below which a table warns its reader. They are chosen to warn early, not measured.
 FEW = {"diversity": (20.0, "distinct"), "supported": (1.0, "supported")}
 # Notes on what the tables leave out.
 NOT_SHOWN = ("speed:", "optimality_gap:")
-# FCx as published; what else was run stands in the comparison of all methods.
+# FCx as published; all other methods are in the comparison of methods.
 PUBLISHED = ("fcx-u", "fcx-b", "fcx-u-authors", "fcx-b-authors")
 # Methods side by side in one table.
 ABREAST = 2
 
 
 def published_runs(runs: Iterable[Runs]) -> list[Runs]:
-    """Those of FCx as published."""
+    """The runs of FCx as published."""
     return [run for run in runs if run.method in PUBLISHED and run.given == "own"]
 
 
@@ -36,7 +36,7 @@ def page(runs: Sequence[Runs], picture: str | None = None) -> str:
 
 
 def _overview(runs: Sequence[Runs]) -> str:
-    """Feasibility under the rules of each method, success, and whether the answers are more than one for all."""
+    """Feasibility under each method's own rules, success, and the variety of the answers."""
     head = (
         *("data", "method", "feasibility, paper", "raw outputs", "difference", "decoded", "success"),
         *("distinct, %", "combinations", "supported, %", "outliers to data, %"),
@@ -50,13 +50,13 @@ def _overview(runs: Sequence[Runs]) -> str:
 
 
 def under_rules(run: Runs, figure: str) -> Summary:
-    """A figure, or feasibility under the rules of the method itself."""
+    """A figure; feasibility is that under the method's own rules."""
     own = {"feasibility": f"feasibility_{run.rules}", "feasibility_soft": f"feasibility_{run.rules}_soft"}
     return run.compared(MEASURES[own.get(figure, figure)])
 
 
 def in_one_table(runs: Sequence[Runs]) -> str:
-    """Feasibility as the paper counts it, and what is left of it on legal rows."""
+    """Feasibility as the paper counts it, and on legal rows."""
     head = (
         *("data", "method", "paper", "ours", "difference"),
         *("decoded: valid and feasible (success)", "combinations of categories"),
@@ -69,7 +69,7 @@ def in_one_table(runs: Sequence[Runs]) -> str:
 
 
 def _warned(runs: Sequence[Runs]) -> list[str]:
-    """Which methods give many people the same few answers, or answers like no training row."""
+    """A warning that names methods that give many people the same few answers, or answers unlike any training row."""
     named = []
     for run in runs:
         means = ((run.mean(figure), least, word) for figure, (least, word) in FEW.items())
@@ -86,7 +86,7 @@ def _section(setup: Setup, runs: list[Runs]) -> str:
 
 
 def _table(runs: list[Runs]) -> str:
-    """What is counted as the paper does, with its figure and the difference; then what is decoded."""
+    """Figures counted as in the paper, with its figure and the difference; then those of decoded rows."""
     head = ["as the authors count", *(c for run in runs for c in (f"{run.title}: paper", "ours", "difference"))]
     theirs, others = ([m for m in MEASURES.values() if bool(m.paper) == which] for which in (True, False))
     lines = ((m.words, *(text for run in runs for text in run.compared(m).cells(m.digits))) for m in theirs)
@@ -95,7 +95,7 @@ def _table(runs: list[Runs]) -> str:
 
 
 def _notes(results: list[Result]) -> Iterator[str]:
-    """What was noted of runs, each thing once."""
+    """The notes of runs, each once."""
     done = [result for result in results if not result.failure]
     lines = noted([tuple(n for n in r.notes if not n.startswith(NOT_SHOWN)) for r in done])
     if lines:
@@ -103,5 +103,5 @@ def _notes(results: list[Result]) -> Iterator[str]:
 
 
 def csv_page(runs: Iterable[Runs]) -> str:
-    """Every comparison as a line, with all digits."""
+    """Every comparison on a line, with all digits."""
     return figures_csv(((run, m.figure, run.compared(m)) for run in runs for m in MEASURES.values()), of_studies=False)

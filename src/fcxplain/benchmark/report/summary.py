@@ -1,4 +1,4 @@
-"""Results brought together: which lines count, which belong beside each other, and mean and deviation over seeds."""
+"""Summaries of results: which lines are current, which are comparable, and mean and deviation over seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBER = re.compile(r"\d[\d.,]*")
 
 @dataclass(frozen=True)
 class Setup:
-    """What results in one table share: the data set, the sample of it, the black box, and how many rows at most."""
+    """What the results of one table share: the data set, its sample, the black box, and the limit of rows explained."""
 
     data: str
     rows: int | None
@@ -35,7 +35,7 @@ class Setup:
 
     @property
     def title(self) -> str:
-        """The data set's name, and whatever is not as usual."""
+        """The data set's name, and every setting that is not the default."""
         rows = f", a sample of {self.rows:,} rows" if self.rows is not None else ""
         classifier = f", classifier {self.classifier}" if self.classifier != "paper" else ""
         limit = "every refused row" if self.explained is None else f"{self.explained:,}"
@@ -56,26 +56,26 @@ class Summary:
 
     values: tuple[float, ...]
     of: int
-    """Runs that were made; those without a value failed, or have a reason for its absence."""
+    """The number of runs; those without a value failed, or have a reason for its absence."""
     paper: float | None = None
 
     @property
     def mean(self) -> float | None:
-        """The mean of what there is."""
+        """The mean of the values; None if there are none."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
     def deviation(self) -> float | None:
-        """The sample's standard deviation; None with fewer than two values."""
+        """The sample standard deviation; None with fewer than two values."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def difference(self) -> float | None:
-        """Ours less the paper's, where both are there."""
+        """Ours minus the paper's, if both exist."""
         return None if self.mean is None or self.paper is None else self.mean - self.paper
 
     def spread(self, digits: int = 2) -> str:
-        """Mean and deviation; how many runs have a value, where some have none."""
+        """Mean and deviation as text, with the number of runs that have a value if some have none."""
         if self.mean is None:
             return "none"
         deviation = "" if self.deviation is None else f" ± {number(self.deviation, digits=digits)}"
@@ -93,7 +93,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a method with one rule set in one setup, a result per seed; `point` is what a study tried."""
+    """The runs of a method with one rule set in one setup, one result per seed; `point` is the point of a study."""
 
     setup: Setup
     method: str
@@ -105,17 +105,17 @@ class Runs:
 
     @property
     def label(self) -> str:
-        """The method's name, and whether its settings were looked for."""
+        """The method's name, and whether its settings were tuned."""
         return f"{self.method}, {TUNED}" if self.point == TUNED and not self.study else self.method
 
     @property
     def title(self) -> str:
-        """The method's name, with the rules if it is run with more than one set of them."""
+        """The method's name, with the rules if it is run with more than one rule set."""
         known = METHODS.get(self.method)
         return self.label if known and known.rules == (self.rules,) else f"{self.label}, {self.rules}"
 
     def of(self, figure: str) -> Summary:
-        """One figure over seeds, beside the paper's at a point of its study of loss components."""
+        """One figure over seeds, with the paper's at a point of its study of loss components."""
         found = [value_of(result, figure) for result in self.results]
         metric = {"feasibility_soft": "feasibility_binary"}.get(figure, figure)
         in_paper = self.study == "components" and self.method in ("fcx-b", "fcx-b-authors")
@@ -127,12 +127,12 @@ class Runs:
         return self.of(figure).mean
 
     def compared(self, measure: Measure) -> Summary:
-        """A figure over seeds, beside that of the paper's tables."""
+        """A figure over seeds, with that of the paper's tables."""
         own = self.of(measure.figure)
         return Summary(own.values, own.of, self.published(self.method, measure.paper))
 
     def published(self, method: str, metric: str) -> float | None:
-        """What the paper's table says of a method on this data set, under these rules."""
+        """The figure in the paper's tables for a method on this data set, under these rules."""
         metric = f"feasibility_{self.rules}" if metric == "feasibility" else metric
         return published.figure(self.setup.data, method.removesuffix("-authors"), metric)
 
@@ -144,7 +144,7 @@ CSV_HEAD = (
 
 
 def figures_csv(lines: Iterable[tuple[Runs, str, Summary]], *, of_studies: bool) -> str:
-    """Every figure as a line, with all digits."""
+    """Every figure on a line, with all digits."""
     head = [name for name in CSV_HEAD if of_studies or name != "study"]
     records = (
         vars(run)
@@ -157,7 +157,7 @@ def figures_csv(lines: Iterable[tuple[Runs, str, Summary]], *, of_studies: bool)
 
 
 def sizes_of(results: list[Result]) -> str:
-    """How much the figures stand on."""
+    """The seeds and numbers of rows behind the figures, in words."""
     seeds = seeds_of(results)
     done = [r for r in results if r.sizes and r.explaining and r.black_box]
     if not done:
@@ -169,8 +169,8 @@ def sizes_of(results: list[Result]) -> str:
         span(getattr(r.sizes, part) for r in done) for part in ("rows", "train", "test", "refused")
     )
     return (
-        f"{seeds}. {every} rows: {train} to train with, of which the methods saw {trained} refused ones, and "
-        f"{test} to test with. The black box is right on {number(accuracy, digits=1)} % of the test rows and refuses "
+        f"{seeds}. {every} rows: {train} for training, of which the methods use {trained} refused ones, and "
+        f"{test} for testing. The black box is right on {number(accuracy, digits=1)} % of the test rows and refuses "
         f"{refused}; {'all of them' if explained == refused else explained} were explained.\n"
     )
 
@@ -182,13 +182,13 @@ def seeds_of(results: Iterable[Result]) -> str:
 
 
 def current(results: Iterable[Result]) -> list[Result]:
-    """Of each job the newest line only: parameters may have changed since an older one. In a stable order."""
+    """The latest line of each job, in a stable order; parameters may have changed since an older one."""
     newest: dict[Job, Result] = {result.job: result for result in results}
     return sorted(newest.values(), key=lambda result: order(result.job))
 
 
 def order(job: Job) -> tuple[object, ...]:
-    """Where a job stands: data sets and methods as they are registered, those that are not after them by name."""
+    """Sort key of a job: data sets and methods in the order of their registries, then unregistered ones by name."""
     size = (job.rows is not None, job.rows or 0, job.classifier != "paper", job.classifier)
     limit = (job.explained != EXPLAINED, job.explained or 0)
     named = (place(job.method, METHODS), job.point, job.rules, job.given, job.study, job.seed)
@@ -196,13 +196,13 @@ def order(job: Job) -> tuple[object, ...]:
 
 
 def place(name: str, known: Iterable[str]) -> tuple[int, str]:
-    """Where a name stands: as it is registered, and after all of these by name."""
+    """Sort key of a name: the order of the registry, then unregistered names alphabetically."""
     listed = list(known)
     return (listed.index(name) if name in listed else len(listed), name)
 
 
 def grouped(things: Iterable[Thing], by: Callable[[Thing], Kind]) -> dict[Kind, list[Thing]]:
-    """Things by what they share, in the order in which they come."""
+    """Group items by a key, in the order of their first occurrence."""
     groups: dict[Kind, list[Thing]] = {}
     for thing in things:
         groups.setdefault(by(thing), []).append(thing)
@@ -210,7 +210,7 @@ def grouped(things: Iterable[Thing], by: Callable[[Thing], Kind]) -> dict[Kind, 
 
 
 def runs_of(results: Iterable[Result], study: str = "") -> list[Runs]:
-    """The results of a study, or of none, by data set, method and point."""
+    """The results of a study, or of no study, by data set, method and point."""
     own = (result for result in results if result.job.study == study)
     groups = grouped(own, lambda r: (Setup.of(r.job), r.job.method, r.job.rules, r.job.point, r.job.given))
     return [
@@ -220,7 +220,7 @@ def runs_of(results: Iterable[Result], study: str = "") -> list[Runs]:
 
 
 def value_of(result: Result, figure: str) -> float | None:
-    """A figure of a result, or what it took."""
+    """A figure of a result, or a figure of its effort."""
     fitting, explaining = result.fitting, result.explaining
     if figure in ("seconds_per_epoch", "cpu_seconds"):
         return None if fitting is None else getattr(fitting, figure)
@@ -230,7 +230,7 @@ def value_of(result: Result, figure: str) -> float | None:
 
 
 def noted(notes: Iterable[tuple[str, ...]]) -> list[str]:
-    """The notes of some runs, each once; those that only differ in their numbers count as one."""
+    """The notes of some runs, each once; notes that differ only in their numbers count as one."""
     runs = list(notes)
     pairs = [(run, note) for run, of_run in enumerate(runs) for note in of_run]
     return [_told(found, len(runs)) for found in grouped(pairs, lambda pair: NUMBER.sub("#", pair[1])).values()]

@@ -1,1 +1,1 @@
-"""How fast everything is, as ratios from one run."""
+"""Speed measurements, as ratios from one run."""

@@ -1,4 +1,4 @@
-"""Speed for what it is worth: CPU seconds per verified answer, of the bare work, of ours and of `dice-ml`."""
+"""CPU seconds per verified answer: of the minimal work, of fcxplain and of `dice-ml`."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ OUTCOME = "fcxplain_outcome"
 
 
 def installed() -> bool:
-    """Whether the package is there."""
+    """Whether the package is installed."""
     return find_spec("dice_ml") is not None
 
 
 class DicePackage:
-    """The package's `random` or `genetic` method, with the settings that it has by default."""
+    """The package's `random` or `genetic` method, with its default settings."""
 
     def __init__(self, way: Way, *, seed: int = 0) -> None:
         self.way, self.seed = way, seed
 
     def fit(self, task: Task) -> Self:
-        """Hand over the training rows and the model."""
+        """Pass the training rows and the model to the package."""
         if not installed():
-            raise DataError(f"dice-ml is not installed. Do {REMEDY}")
+            raise DataError(f"dice-ml is not installed. Run {REMEDY}")
         import dice_ml
 
         self.task_, self.translator_ = task, _Translator(task)
@@ -63,7 +63,7 @@ class DicePackage:
         return self
 
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
-        """At most `k` answers for each row that does not have the class wanted."""
+        """Find at most `k` answers for each row that does not have the target class."""
         question = asked(self.task_, rows)
         told, parts, row, reasons = self.translator_.told(question.rows), [question.rows.iloc[:0]], [], {}
         with _aside(self.seed):
@@ -78,14 +78,14 @@ class DicePackage:
         return answered(question, Outputs(x_cf, np.asarray(row, dtype=np.int64), reasons), f"dice-ml {self.way}")
 
     def _answers(self, question: RowsAsked, told: pd.DataFrame, number: int, k: int) -> pd.DataFrame | str:
-        """The answers for one of the rows asked, or why there are none."""
+        """The answers for one row, or the reason why there are none."""
         varied = [n for n, may in zip(question.task.schema.names, question.layout.mutable, strict=True) if may]
         wanted = int(question.y_target[number])
         try:
             result = self.explainer_.generate_counterfactuals(
                 told.iloc[[number]], total_CFs=k, desired_class=wanted, features_to_vary=varied
             )
-        # It raises where it finds nothing, and whatever the libraries below it raise: either way there is no answer.
+        # It raises if it finds nothing, and passes on errors of other libraries: in both cases there is no answer.
         except Exception as error:
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
         example = result.cf_examples_list[0]
@@ -94,16 +94,16 @@ class DicePackage:
 
 
 class _Translator:
-    """Between tables of ours and what the package reads: whole or decimal numbers, and levels as texts.
+    """Convert between our tables and the package's: integers or decimals, and levels as texts.
 
-    It is also the model that the package asks, with scikit-learn's names.
+    It is also the model that the package queries, with scikit-learn's method names.
     """
 
     def __init__(self, task: Task) -> None:
         self.task = task
 
     def told(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """A table of ours as the package reads it."""
+        """One of our tables in the package's form."""
         natural = self.task.schema.natural(rows)
         columns: dict[str, Any] = {}
         for feature in self.task.schema:
@@ -115,8 +115,8 @@ class _Translator:
         return pd.DataFrame(columns, index=rows.index)
 
     def understood(self, told: pd.DataFrame) -> pd.DataFrame:
-        """The inverse of `told`, whatever types the columns have by now."""
-        # Many small tables are read, so the time that this takes would be laid at the package's door.
+        """The inverse of `told`, whatever the types of the columns."""
+        # Many small tables are converted, so slow code here would count against the package.
         natural: dict[str, NDArray[Any]] = {
             f.name: np.asarray(told[f.name], dtype=np.float64)
             if f.is_number
@@ -130,13 +130,13 @@ class _Translator:
         return self.task.classifier.probabilities(self.understood(told))
 
     def predict(self, told: pd.DataFrame) -> NDArray[np.int64]:
-        """The place of the class of each row."""
+        """The index of the class of each row."""
         return np.asarray(class_indices(self.task, self.task.predict(self.understood(told))).numpy())
 
 
 @contextlib.contextmanager
 def _aside(seed: int) -> Iterator[None]:
-    """The package draws from the global random state and prints as it goes: here it does both without being noticed."""
+    """Hide the package's output and restore the global random state, from which it draws."""
     numbers, drawn = np.random.get_state(), random.getstate()  # noqa: NPY002
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
@@ -158,14 +158,14 @@ SHARES = ("validity", "feasibility", "success")
 
 @dataclass(frozen=True)
 class Contender:
-    """What one way of explaining took, and what came of it; shares are in percent, None where there is nothing."""
+    """Effort and results of one method; shares are in percent, None if there are no answers."""
 
     name: str
     rows: int
     fitting: float | None = None
-    """CPU seconds before the first row can be explained, once for a model and its rules."""
+    """CPU seconds before the first row can be explained, once per model and rules."""
     seconds: float | None = None
-    """CPU seconds for all the rows."""
+    """CPU seconds for all rows."""
     verified: int = 0
     """Rows with an answer that passes every check."""
     validity: float | None = None
@@ -176,7 +176,7 @@ class Contender:
 
     @property
     def seconds_per_verified(self) -> float | None:
-        """What a counterfactual that holds costs; None where there is none."""
+        """CPU seconds per verified counterfactual; None if there are none."""
         return None if self.seconds is None or not self.verified else self.seconds / self.verified
 
 
@@ -190,9 +190,9 @@ def compared(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[Contender]:
-    """Explain the same rows in every way. Ours and the bare work count by their best turn; dice-ml has one turn.
+    """Explain the same rows by each method. The best of several turns counts, but dice-ml has only one.
 
-    fitting: the CPU seconds that `fcx` took to be fitted.
+    `fitting` is the CPU seconds of the fit of `fcx`.
     """
     some = refused.iloc[np.sort(np.random.default_rng(seed).permutation(len(refused))[:rows])]
     with one_thread(), threadpool_limits(limits=1):
@@ -226,12 +226,12 @@ def _package(way: Way, name: str, task: Task, some: pd.DataFrame, seed: int) -> 
 def _timed(
     name: str, task: Task, some: pd.DataFrame, explain: Callable[[], Any], fitting: float, repeat: int
 ) -> Contender:
-    """The shortest turn, and a judgement of the last turn's answers, which are those of every other."""
+    """The shortest turn, and the checks of the last turn's answers, which are the same in every turn."""
     kept: list[Any] = []
     seconds = min(cpu_seconds(lambda: kept.append(explain())) for _ in range(repeat))
     answer = kept[-1]
     if not isinstance(answer, Explanation):
-        # A table with a line for each row, checked as every answer is.
+        # A table with one line per row, checked as every answer is.
         wanted = task.wanted(task.predict(some))
         answer = Explanation.of(task, some, answer, np.arange(len(some)), method=name, wanted=wanted)
     marks = evaluate(answer, task, [*SHARES, "sparsity"]).values

@@ -1,7 +1,7 @@
-"""How fast rows are explained: in a batch, one at a time, with a single draw, and file to file with ever more rows.
+"""Speed of explaining rows: in a batch, one at a time, with a single draw, and file to file with more and more rows.
 
-The floor of the fast mode is what any such method must do: one draw of the network for each row, decoded to a table,
-and the classifier's answer to it.
+The fast mode is compared with the work that no generator can avoid: one draw of the network per row, decoded to a
+table, and the classifier's prediction for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ...training_loop import one_thread
 from .timing import Timing, cpu_seconds
 from .training import Growth, peak_memory
 
-# Rows that are explained one at a time.
+# The number of rows that are explained one at a time.
 SINGLE = 100
 SIZES = (10**3, 10**4, 10**5, 10**6)
-# What is measured of explaining, one after the other.
+# The measurements of explaining, in their order.
 BATCHES, ROWS = (tuple(f"{prefer}, {rows}" for prefer in PREFERENCES) for rows in ("a batch", "one row"))
 ONE_DRAW = "one draw, a batch"
 JOBS = (*BATCHES, *ROWS, ONE_DRAW)
@@ -37,7 +37,7 @@ JOBS = (*BATCHES, *ROWS, ONE_DRAW)
 def explaining_speed(
     fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_progress: OnProgress = nobody
 ) -> list[Timing]:
-    """CPU seconds for all rows by each preference, for one row, and with one draw against the bare work."""
+    """CPU seconds for all rows by each preference, for one row, and with one draw compared with the minimal work."""
     found = list[Timing]()
     with one_thread(), threadpool_limits(limits=1):
         for prefer, job in zip(PREFERENCES, BATCHES, strict=True):
@@ -45,7 +45,7 @@ def explaining_speed(
             found.append(Timing(job, len(refused), _best(partial(fcx.explain, refused, prefer=prefer), repeat)))
         for prefer, job in zip(PREFERENCES, ROWS, strict=True):
             on_progress(Progress(job, len(found), len(JOBS)))
-            # The median over rows that are explained one at a time; the first of all is not counted.
+            # The median over rows that are explained one at a time, without the very first.
             ways = [partial(fcx.explain, refused.iloc[[i]], prefer=prefer) for i in range(min(SINGLE, len(refused)))]
             ways[0]()
             found.append(Timing(job, 1, statistics.median(map(cpu_seconds, ways))))
@@ -65,9 +65,9 @@ def explaining_growth(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[Growth]:
-    """File to file with ever more rows, drawn from these with replacement.
+    """Explain file to file with more and more rows, drawn from these with replacement.
 
-    A small file goes first and is not counted: what is loaded and learnt at the first use is no cost of a row.
+    A small file goes first and is not counted: the cost of the first use is not a cost per row.
     """
     generator, found = np.random.default_rng(seed), list[Growth]()
     with tempfile.TemporaryDirectory() as folder, one_thread(), threadpool_limits(limits=1):
@@ -85,7 +85,7 @@ def explaining_growth(
 
 
 def bare_draw(fcx: FCx, rows: pd.DataFrame) -> Callable[[], pd.DataFrame]:
-    """The bare work: one draw for each row, decoded to a table, and the classifier's answer to it."""
+    """The minimal work: one draw per row, decoded to a table, and the classifier's prediction for it."""
     task, model = fcx.task_, fcx.model_
     assert model is not None, "a draw needs a generator"
     proposer = Proposer(model, task, seed=fcx.seed)

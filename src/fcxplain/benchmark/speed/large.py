@@ -1,6 +1,6 @@
-"""Past one process: what a row costs with one process and on a Dask cluster of this machine, and the memory it takes.
+"""Cost and memory per row with one process and on a local Dask cluster.
 
-Each way is the command line in a process of its own, so that CPU time and memory are those of all its processes.
+Each run is a command line in a separate process, so that CPU time and memory are those of all its processes.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from ...progress import OnProgress, Progress, nobody
 from ..report.markdown import number
 from .models import Lines
 
-# Rows of a run, and whether they are answered in one pass; the first is to see what a run costs by itself.
+# Rows of a run, and whether they are answered in one pass; the first run measures the fixed cost.
 START = 1_000
 SIZES = ((10**5, False), (10**6, False), (10**7, True))
-# Workers of Dask, or none: one process.
+# Dask workers; None means one process without Dask.
 WAYS = (0, 1, 2)
-# Rows of a file, of which there are several.
+# Rows per input file.
 FILE = 100_000
 
 
 @dataclass(frozen=True)
 class LargeRun:
-    """One run from files to a folder: CPU seconds of all processes, those on the clock, peak of the largest process."""
+    """One run from files to a folder: CPU seconds of all processes, wall time, and peak memory of the largest."""
 
     rows: int
     quick: bool
     workers: int
     seconds: float
     start: float
-    """CPU seconds of the same run with few rows."""
+    """CPU seconds of the same run with few rows, its fixed cost."""
     clock: float
     peak: int
 
     @property
     def seconds_per_row(self) -> float:
-        """CPU time that a row costs, beside what a run costs by itself."""
+        """CPU time per row, without the fixed cost of a run."""
         return (self.seconds - self.start) / (self.rows - START)
 
 
 def large_runs(
     fcx: FCx, refused: pd.DataFrame, *, up_to: int, seed: int = 0, on_progress: OnProgress = nobody
 ) -> list[LargeRun]:
-    """Ever more rows, drawn from these with replacement, with one process and with one and two workers of Dask."""
+    """Explain more and more rows, drawn from these with replacement, with one process and with Dask workers."""
     found = list[LargeRun]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -75,7 +75,7 @@ def large_runs(
 
 
 def jobs(up_to: int) -> int:
-    """How many runs there are."""
+    """The number of runs."""
     return len(_sizes(up_to)) * len(WAYS)
 
 
@@ -84,7 +84,7 @@ def _sizes(up_to: int) -> list[tuple[int, bool]]:
 
 
 def _write_rows(table: pd.DataFrame, rows: int, folder: Path, seed: int) -> None:
-    """So many of these rows, in files of at most `FILE`."""
+    """Write `count` of these rows to files of at most `FILE` rows."""
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():
         file.unlink()
@@ -96,7 +96,7 @@ def _write_rows(table: pd.DataFrame, rows: int, folder: Path, seed: int) -> None
 
 
 def _run(folder: Path, workers: int, *, quick: bool) -> tuple[float, float, int]:
-    """CPU seconds of all processes, seconds on the clock, and the most memory that one of them had."""
+    """CPU seconds of all processes, wall time in seconds, and the largest peak memory of one of them."""
     spread = ["--engine", "dask", "--workers", str(workers)] if workers else []
     asked = ["--prefer", "sparse", "--overwrite", "--quiet", *(["--quick"] if quick else []), *spread]
     command = [sys.executable, "-m", "fcxplain", "explain", "model", "rows", "--out", "answers", *asked]
@@ -104,7 +104,7 @@ def _run(folder: Path, workers: int, *, quick: bool) -> tuple[float, float, int]
     begin = time.monotonic()
     with (folder / "said").open("w+b") as said:
         process = subprocess.Popen(command, cwd=folder, env=os.environ | single, stdout=said, stderr=said)
-        # What its own children used is in it too, once they have ended.
+        # It includes the use of its own children, once they have ended.
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
@@ -118,7 +118,7 @@ def _named(workers: int) -> str:
 
 
 def large_lines(runs: Sequence[LargeRun]) -> Lines:
-    """A table with a line for each run, the head first."""
+    """A table with one line per run, after the header."""
     head = ("rows", "answers", "way", "CPU s", "of it start", "microseconds a row", "times one process")
     return [(*head, "times in all", "seconds on the clock", "peak MB of a process"), *_lines(runs)]
 

@@ -1,5 +1,5 @@
-"""What the models that people have cost the search: each by itself, and as it is read or imitated, in one run; and
-how good answers are by how often a model may be queried.
+"""Cost of the search for common kinds of models, queried directly and as they are read or imitated, in one run; and the
+quality of answers by the budget of queries.
 """
 
 from __future__ import annotations
@@ -28,52 +28,52 @@ ROWS = 300
 PREFER = "sparse"
 LOGISTIC, BOOSTING, CALLABLE = "logistic regression", "HistGradientBoosting", "HistGradientBoosting behind a function"
 FOREST = "forest, 100 trees of depth 12"
-# Models of other packages: the package, the class, and its settings.
+# Models from other packages: the package, the class, and its settings.
 PACKAGES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "XGBoost, 150 trees of depth 5": ("xgboost", "XGBClassifier", {"n_estimators": 150, "max_depth": 5}),
     "LightGBM, 150 trees": ("lightgbm", "LGBMClassifier", {"n_estimators": 150, "verbose": -1}),
 }
 MODELS = (LOGISTIC, BOOSTING, *PACKAGES, FOREST, CALLABLE)
 BUDGETS = (1, 2, 4, 8, 16, 32, 64, 1_000)
-# Whose answers are held against the budget, and how it is queried, without and with draws of a generator.
+# The model of the budget curves, and how it is queried, without and with draws of a generator.
 CURVES = tuple((*how, drawn) for how in ((BOOSTING, "model"), (CALLABLE, "auto")) for drawn in (False, True))
 Lines = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class ModelSpeed:
-    """One model, queried in one way; None where its package is not installed."""
+    """One model, queried in one mode; figures are None if its package is not installed."""
 
     model: str
     oracle: str
-    """"model": queried about every candidate. "auto": read or imitated, and asked about what was found."""
+    """"model": queried on every candidate. "auto": read or imitated, and queried on the answers found."""
     rows: int
     fitting: float | None = None
-    """CPU seconds of `FCx.fit` without a generator and of the first answer, once: reading or imitating are in it."""
+    """CPU seconds of `FCx.fit` without a generator and of the first answer; includes reading or imitating the model."""
     seconds: float | None = None
-    """CPU seconds for all the rows."""
+    """CPU seconds for all rows."""
     queries: float | None = None
-    """Rows that the user's model was shown for each row asked, that row itself among them."""
+    """Queries of the user's model per row to explain, including that row itself."""
     spent: float | None = None
-    """Queries for each row that counted against its budget."""
+    """Queries per row that counted against its budget."""
     verified: float | None = None
     """Per cent of the rows."""
     changes: float | None = None
     cost: float | None = None
-    """What the changes cost on average by the preference: their number, kind and size."""
+    """Mean cost of the changes by the preference: their number, kind and size."""
     faster: float | None = None
-    """So many times the rows per second of the model queried about every candidate."""
+    """Rows per second, relative to the model queried on every candidate."""
     note: str = ""
 
     @property
     def rows_per_second(self) -> float | None:
-        """Rows in a CPU second."""
+        """Rows per CPU second."""
         return None if self.seconds is None else self.rows / self.seconds
 
 
 @dataclass(frozen=True)
 class BudgetPoint:
-    """What a budget buys: per cent of the rows with a verified answer, and the changes of those answers."""
+    """Results with a budget: percentage of the rows with a verified answer, and the changes of those answers."""
 
     model: str
     generator: bool
@@ -81,14 +81,14 @@ class BudgetPoint:
     rows: int
     verified: float
     changes: float | None
-    """None where no row has an answer."""
+    """None if no row has an answer."""
     queries: float
     """As in `ModelSpeed`."""
     oracle: str = "auto"
 
     @property
     def series(self) -> str:
-        """Which curve it belongs to."""
+        """The name of the curve that it belongs to."""
         name = self.model if self.oracle == "auto" else f"{self.model} itself"
         return f"{name}, {'with the generator' if self.generator else 'search alone'}"
 
@@ -102,7 +102,7 @@ def models_speed(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[ModelSpeed]:
-    """Explain refused rows by each model in both ways, without a generator; the best of several turns counts."""
+    """Explain refused rows by each model in both modes, without a generator; the best of several turns counts."""
     found = list[ModelSpeed]()
     with one_thread(), threadpool_limits(limits=1):
         for number, name in enumerate(names):
@@ -124,7 +124,7 @@ def budget_curves(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[BudgetPoint]:
-    """Explain refused rows with ever more queries, of boosting itself and behind a function, where it is imitated."""
+    """Explain refused rows with larger and larger budgets, of boosting itself and of its imitation."""
     found = list[BudgetPoint]()
     with one_thread(), threadpool_limits(limits=1):
         for number, (name, oracle, drawn) in enumerate(curves):
@@ -140,7 +140,7 @@ def budget_curves(
 
 
 def trained(name: str, data: Dataset, seed: int = 0) -> Any:
-    """A model of `MODELS` on raw columns, or None where its package is not installed."""
+    """A model of `MODELS` on raw columns, or None if its package is not installed."""
     from sklearn.compose import ColumnTransformer
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
@@ -182,7 +182,7 @@ def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
 
 
 def _timed(name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat: int, seed: int) -> ModelSpeed:
-    # A task of its own: what one way has read must not serve the other.
+    # A separate task, so that the two modes share nothing that was read.
     task, fcx = task_of(data, model), FCx(generator=False, prefer=PREFER, oracle=oracle, seed=seed)
     some, kept = _refused(data, task, rows, seed), list[Explanation]()
     fitting = cpu_seconds(lambda: fcx.fit(task).explain(some.iloc[:1]))
@@ -191,11 +191,11 @@ def _timed(name: str, oracle: str, data: Dataset, model: Any, rows: int, repeat:
 
 
 def _marks(answer: Explanation) -> dict[str, Any]:
-    """Figures of answers, one a row; means are over those that are verified."""
+    """Figures of answers, one per row; means are over verified answers."""
     task, asked, passed = answer.task, int(answer.asked.sum()), answer.checks.passed
-    assert answer.costs is not None, "a search says what its answers cost"
+    assert answer.costs is not None, "a search reports the cost of its answers"
     assert answer.calls is not None, "a search counts its queries"
-    # That there is more than one change would outweigh everything else.
+    # The extra cost of more than one change would dominate everything else.
     costs = replace(answer.costs, several=0.0)
     price = costs.total(task, task.schema.natural(answer.before), task.schema.natural(answer.answers))
     means = (float(each[passed].mean()) if passed.any() else None for each in (answer.checks.changes, price))
@@ -214,7 +214,7 @@ def _over(slow: float | None, quick: float | None) -> float | None:
 
 
 def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
-    """A table with two lines for each model, the head first."""
+    """A table with two lines per model, after the header."""
     columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
     lines: Lines = [("model", "oracle", *columns)]
     for m in models:
@@ -225,7 +225,7 @@ def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
 
 
 def budget_lines(points: Sequence[BudgetPoint]) -> Lines:
-    """A table with a line for each budget and two columns for each curve, the head first."""
+    """A table with one line per budget and two columns per curve, after the header."""
     curves = list(dict.fromkeys(point.series for point in points))
     known = {(point.series, point.budget): (point.verified, point.changes) for point in points}
     heads = (f"{curve}: {what}" for curve in curves for what in ("verified, %", "changes"))

@@ -1,4 +1,4 @@
-"""One pass against the full search: how good, how varied and how fast answers are, for a network and for boosting."""
+"""One pass compared with the full search: quality, variety and speed of answers, for a network and for boosting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .timing import cpu_seconds
 
 PAPER = "the paper's network"
 JOBS = tuple(product((PAPER, BOOSTING), ("sparse", "balanced")))
-# Rows that are answered in one pass, and how many of them by the search.
+# Rows answered in one pass, and how many of them are also answered by the search.
 ROWS, SEARCHED = 4_000, 500
 
 
@@ -38,30 +38,30 @@ class OnePass:
     quick: bool
     rows: int
     fitting: float
-    """CPU seconds of `FCx.fit`, whose generator learns the same preference."""
+    """CPU seconds of `FCx.fit`, with a generator that learns the same preference."""
     seconds: float
     verified: float
     """Per cent of the rows."""
     drawn: float
-    """Per cent of the rows whose answer is a draw, or what is left of one."""
+    """Percentage of the rows whose answer is a draw, or a part of one."""
     changes: float
     changes_here: float
-    """The same over the rows that the search was asked about too."""
+    """The same over the rows that the search answered too."""
     distinct: float
-    """Per cent of the answers to these rows that no other of them has."""
+    """Percentage of distinct answers among the answers to these rows."""
     queries: float
-    """Rows that the user's model was shown for each row asked; for a network candidates of its own layers too."""
+    """Queries of the user's model per row; for a network, candidates evaluated by its own layers count too."""
 
     @property
     def rows_per_second(self) -> float:
-        """Rows in a CPU second."""
+        """Rows per CPU second."""
         return self.rows / self.seconds
 
 
 def one_pass(
     data: Dataset, *, rows: int = ROWS, repeat: int = 5, seed: int = 0, on_progress: OnProgress = nobody
 ) -> list[OnePass]:
-    """Explain refused rows in one pass and, some of them, by the search."""
+    """Explain refused rows in one pass, and some of them also by the search."""
     found = list[OnePass]()
     with one_thread(), threadpool_limits(limits=1):
         for turn, (name, prefer) in enumerate(JOBS):
@@ -93,14 +93,14 @@ def _figures(answer: Explanation) -> tuple[float, ...]:
 
 
 def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
-    """Refused rows that nothing was learnt from, drawn by the seed."""
+    """Refused rows that were not used in training, drawn by the seed."""
     table = pd.concat([data.test, data.validation], ignore_index=True)[list(data.schema.names)]
     refused = table[task.refused(table)]
     return refused.iloc[np.random.default_rng(seed).permutation(len(refused))[:most]].reset_index(drop=True)
 
 
 def pass_lines(passes: Sequence[OnePass]) -> Lines:
-    """A table with a line for each way, the head first."""
+    """A table with one line per result, after the header."""
     figures = ("rows", "verified, %", "by a draw, %", "changes", "changes, same rows", "distinct, %", "queries a row")
     lines: Lines = [("data", "black box", "prefer", "way", *figures, "rows per CPU s", "fit, CPU s")]
     for p in passes:

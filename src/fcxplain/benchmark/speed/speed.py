@@ -1,5 +1,5 @@
-"""Speed as ratios from one run: tables against plain numpy and pandas, training and explaining against the bare
-network, answers against dice-ml's, models as they are read against models queried about every candidate."""
+"""Speed as ratios from one run: tables compared with plain numpy and pandas, training and explaining with the bare
+network, answers with dice-ml's, models that are read with models queried on every candidate."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from .timing import Machine, Timing, cpu_seconds, this_machine
 from .training import Growth, peak_memory, training_growth, training_speed
 
 MEASURED = ("tables", "training", "growth", "explaining", "streaming", "compare", "models", "budget", "quick")
-# Not among the others: the peak of a process tells something of one epoch only if nothing else was done in it.
+# Measured alone: the peak memory of a process reflects one epoch only if the process did nothing else.
 ALONE = "memory"
-# Not among the others either: minutes to hours.
+# Also measured alone, since it takes minutes to hours.
 LARGE = "large"
-# What needs a training made ready, and what a fitted explainer.
+# Measurements that need a prepared training, and those that need a fitted explainer.
 TRAINS, EXPLAINS = {"training", "growth"}, {"explaining", "streaming", "compare", LARGE}
 UP_TO = 10**6
-# What the lines of the picture are called.
+# Names of the lines in the picture.
 EPOCHS, FILES = "train, one epoch", "explain, file to file"
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured, on what, and the most memory that the process had."""
+    """All measurements, the machine, and the peak memory of the process."""
 
     machine: Machine
     timings: tuple[Timing, ...] = ()
     growth: tuple[Growth, ...] = ()
-    """Of training, epoch by epoch."""
+    """Measurements of training, one per number of rows."""
     streaming: tuple[Growth, ...] = ()
-    """Of explaining, file to file."""
+    """Measurements of explaining, file to file."""
     contenders: tuple[Contender, ...] = ()
-    """Ways to explain the same rows."""
+    """Methods that explain the same rows."""
     models: tuple[ModelSpeed, ...] = ()
-    """Models of several kinds, queried in two ways."""
+    """Models of several kinds, queried in two modes."""
     budgets: tuple[BudgetPoint, ...] = ()
-    """Answers against queries."""
+    """Answers by the budget of queries."""
     passes: tuple[OnePass, ...] = ()
-    """One pass against the search."""
+    """One pass compared with the search."""
     large: tuple[LargeRun, ...] = ()
-    """One process and a cluster of this machine."""
+    """One process compared with a local cluster."""
     peak: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,19 +82,19 @@ class Speed:
         }
 
     def tables(self) -> dict[str, Lines]:
-        """What was measured of models, budgets and one pass, by name, as texts; the first line is the head."""
+        """The tables of models, budgets and one pass, by name, as texts; the first line is the header."""
         found = {"models": models.speed_lines(self.models), "budget": models.budget_lines(self.budgets)}
         found |= {"quick": passes.pass_lines(self.passes), LARGE: large.large_lines(self.large)}
         return {name: lines for name, lines in found.items() if len(lines) > 1}
 
     def fill(self, page: str | Path) -> None:
-        """Put the tables that were measured in their places on a page, and leave others as they are."""
+        """Put the measured tables in their places on a page, and leave others as they are."""
         words = {"models": 2, "budget": 0, "quick": 4, LARGE: 3}
         found = {name: table(first, lines, words[name]) for name, (first, *lines) in self.tables().items()}
         report.fill(Path(page), found, partly=True)
 
     def draw(self, path: str | Path) -> None:
-        """Draw what a row costs against how many there are, as the picture that the name ends in."""
+        """Draw the cost per row against the number of rows; the file name's ending sets the format."""
         from ... import plots
 
         lines = {EPOCHS: self.growth, FILES: self.streaming}
@@ -132,16 +132,16 @@ def measured(
 ) -> Speed:
     """Measure on a data set; `what` are names from `MEASURED`, `LARGE`, or `ALONE`.
 
-    up_to: the most rows of "growth", "streaming" and "large". rows: how many are explained in "compare" (30 by
-    default), "models" and "budget" (300), and in "quick" (4,000).
-    on_progress: told when a measurement begins; the stage is what it is.
+    `up_to` is the most rows of "growth", "streaming" and "large". `rows` is the number of rows explained in "compare"
+    (30 by default), "models" and "budget" (300), and in "quick" (4,000). `on_progress` is called when a measurement
+    begins, with its name as the stage.
     """
     chosen = _checked(what, up_to)
     tell = _Count(jobs(chosen, up_to), on_progress)
     machine, loaded = this_machine(), load_dataset(data, seed=seed, sample=sample)
     if ALONE in chosen:
         tell(Progress("fit, one epoch", 0))
-        # The whole fit of the published preset, but with one epoch.
+        # The whole fit of the published preset, with one epoch only.
         task, fcx = _task(loaded, seed), FCx.as_published("binary", loaded.name, seed).set_params(schedule__epochs=1)
         rows_trained = int(task.refused(task.train).sum())
         timing = Timing("fit, one epoch", rows_trained, cpu_seconds(partial(fcx.fit, task)))
@@ -160,7 +160,7 @@ def measured(
 
 
 def jobs(chosen: Sequence[str], up_to: int) -> int:
-    """How many measurements there are; getting ready for some of them counts as one."""
+    """The number of measurements; the preparation of some of them counts as one."""
     if ALONE in chosen:
         return 1
     parts = {
@@ -180,7 +180,7 @@ def jobs(chosen: Sequence[str], up_to: int) -> int:
 
 
 class _Count:
-    """Measurements that have begun, told to whoever wants to know."""
+    """Counts measurements that have begun, and reports them."""
 
     def __init__(self, total: int, on_progress: OnProgress) -> None:
         self.begun, self.total, self.on_progress = 0, total, on_progress
@@ -211,7 +211,7 @@ def _training(
 ) -> tuple[list[Timing], list[Growth]]:
     if not TRAINS & set(chosen):
         return [], []
-    tell(Progress("getting the training ready", 0))
+    tell(Progress("preparing the training", 0))
     run = FCx.as_published("binary", loaded.name, seed).training(_task(loaded, seed), validation=loaded.validation)
     parts, schedule = (run.objective, run.model, run.train), run.schedule
     how: dict[str, Any] = {"schedule": schedule, "seed": seed}

@@ -1,4 +1,4 @@
-"""How fast tables are encoded, decoded and repaired, against plain numpy and pandas that do the same work."""
+"""Speed of encoding, decoding and repairing tables, compared with plain numpy and pandas that do the same work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .timing import Timing, best_of, cpu_seconds
 
 
 def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Timing]:
-    """Encoding and decoding a table against plain numpy and pandas; both must give the same result."""
+    """Encode and decode a table, compared with plain numpy and pandas; both must give the same result."""
     encoder = TableEncoder().fit(schema, table)
     table = table[list(schema.names)]
     x = encoder.encode(table)
     flat = x.numpy()
     if not np.array_equal(flat, plain_encode(table, encoder)):
-        raise FcxError("the plain encoding differs from ours: the comparison would mean nothing")
+        raise FcxError("the plain encoding differs from ours: the comparison would be meaningless")
     pd.testing.assert_frame_equal(encoder.decode(x, table.index), plain_decode(flat, table, encoder))
     ways = (
         ("encode", lambda: encoder.encode(table), lambda: plain_encode(table, encoder)),
@@ -33,7 +33,7 @@ def encoding(table: pd.DataFrame, schema: Schema, *, repeat: int = 5) -> list[Ti
 
 
 def repairing(table: pd.DataFrame, schema: Schema, rules: str, *, seed: int = 0, repeat: int = 5) -> list[Timing]:
-    """Repairing each row towards a random other one, from tables and from natural columns."""
+    """Repair each row towards a random other one, from tables and from natural columns."""
     parsed = parse_rules(rules, schema)
     before = table[list(schema.names)].reset_index(drop=True)
     after = before.iloc[np.random.default_rng(seed).permutation(len(before))].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""A stopwatch (CPU time, best of several turns, ours and the bare work taking turns), and what it ran on."""
+"""Timing (CPU time, best of several turns, alternating with the minimal work), and a description of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Timing:
-    """CPU seconds for a job over some rows, and for the plain work it must contain, if that is defined."""
+    """CPU seconds of a job over some rows, and of the minimal work that it must contain, if that is defined."""
 
     job: str
     rows: int
@@ -24,12 +24,12 @@ class Timing:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows done in a CPU second."""
+        """Rows per CPU second."""
         return self.rows / self.seconds
 
     @property
     def ratio(self) -> float | None:
-        """Our time over the plain work's."""
+        """Our time divided by that of the minimal work."""
         return None if self.floor is None else self.seconds / self.floor
 
 
@@ -41,7 +41,7 @@ def cpu_seconds(work: Callable[[], Any]) -> float:
 
 
 def best_of(ours: Callable[[], Any], plain: Callable[[], Any], repeat: int) -> tuple[float, float]:
-    """The shortest time of each of two ways that take turns."""
+    """The shortest time of each of two functions, called alternately."""
     times = [(cpu_seconds(ours), cpu_seconds(plain)) for _ in range(repeat)]
     return min(t[0] for t in times), min(t[1] for t in times)
 
@@ -66,9 +66,9 @@ class Machine:
 
     cpu: str
     cores: int
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     load: float | None
-    """Processes that wanted a core in the last minute, this one among them; None where nobody counts."""
+    """The load average of the last minute, including this process; None if the system does not report it."""
     system: str
     versions: dict[str, str]
 
@@ -86,14 +86,14 @@ def this_machine() -> Machine:
 
 
 def _cpu(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name as the system tells it; only Linux has it in a file."""
+    """The processor's name as the system reports it; only Linux has it in a file."""
     text = listing.read_text(encoding="utf-8", errors="replace") if listing.exists() else ""
     found = re.search(r"^model name\s*:\s*(.+?)\s*$", text, re.MULTILINE)
     return found[1] if found else platform.processor() or platform.machine()
 
 
 def _versions() -> dict[str, str]:
-    """Of those that are installed."""
+    """The versions of the libraries that are installed."""
     found = {"Python": platform.python_version()}
     for name in LIBRARIES:
         try:

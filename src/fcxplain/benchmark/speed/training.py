@@ -1,7 +1,7 @@
-"""How fast the generator is trained: all terms against the bare network, each term alone, and growth with rows.
+"""Speed of training the generator: all terms compared with the bare network, each term alone, and growth with rows.
 
-The floor is what any training of this network must do: forward, backward and the optimiser's step on the same
-batches. What counts is the CPU time of one thread, best of several turns, everything taking turns.
+The minimal work of any training of this network is the forward pass, the backward pass and the optimiser's step on the
+same batches. The measure is the CPU time of one thread, the best of several alternating turns.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ...training_loop import Schedule, one_thread
 from .timing import Timing, cpu_seconds
 
 Batch = tuple[TrainingRows, torch.Tensor]
-"""Rows, and the noise that their latent points are drawn with."""
+"""Rows, and the noise of their latent points."""
 SIZES = (10**4, 10**5, 10**6)
 
 
 @dataclass(frozen=True)
 class Growth:
-    """One epoch on some number of rows."""
+    """One epoch on a number of rows."""
 
     rows: int
     seconds: float
     memory: int
-    """Bytes by which the peak of the whole process rose, the rows themselves included; 0 if it was higher before."""
+    """Increase of the process's peak memory in bytes, including the rows; 0 if the peak was higher before."""
 
     @property
     def seconds_per_row(self) -> float:
-        """CPU time that a row costs; flat if training is linear in the rows."""
+        """CPU time per row; constant if training is linear in the rows."""
         return self.seconds / self.rows
 
 
@@ -53,9 +53,9 @@ def training_speed(
     repeat: int = 5,
     seed: int = 0,
 ) -> list[Timing]:
-    """CPU seconds of an epoch with all terms, and of each term alone, all against the bare network's.
+    """CPU seconds of an epoch with all terms, and of each term alone, compared with the bare network.
 
-    A turn is so many epochs, and the best counts. The model is not changed.
+    The best of several turns counts. The model is not changed.
     """
     schedule = replace(schedule or Schedule(), epochs=epochs)
     batches = _batches(model, rows, schedule, seed)
@@ -82,7 +82,7 @@ def training_growth(
     seed: int = 0,
     on_progress: OnProgress = nobody,
 ) -> list[Growth]:
-    """One epoch on ever more rows, drawn from these with replacement; the best of several epochs counts."""
+    """Train one epoch on more and more rows, drawn from these with replacement; the best of several epochs counts."""
     schedule = replace(schedule or Schedule(), epochs=repeat)
     generator = torch.Generator().manual_seed(seed)
     found = list[Growth]()
@@ -97,15 +97,15 @@ def training_growth(
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had so far, in bytes."""
-    import resource  # not there on Windows, where only this function is missing
+    """The peak memory of this process so far, in bytes."""
+    import resource  # not available on Windows, where only this function fails
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 class _Clock(Callback):
-    """The shortest epoch in CPU seconds, from its beginning to the last step; validation is left out."""
+    """The shortest epoch in CPU seconds, from its start to the last step, without validation."""
 
     def __init__(self) -> None:
         self.epochs: list[float] = []
@@ -129,7 +129,7 @@ def _best_epoch(
 
 
 def _batches(model: ConditionalVAE, rows: TrainingRows, schedule: Schedule, seed: int) -> list[Batch]:
-    """The rows in batches as training cuts them, with noise."""
+    """The rows in batches as in training, with noise."""
     generator = torch.Generator().manual_seed(seed)
     weight = next(model.parameters())
     order = torch.randperm(len(rows), generator=generator)
@@ -150,13 +150,13 @@ def _network_alone(model: ConditionalVAE, batches: list[Batch], schedule: Schedu
 
 @torch.no_grad()
 def _draws(model: ConditionalVAE, batches: list[Batch]) -> list[tuple[TrainingRows, Draw]]:
-    """What the network makes of each batch, cut off from it, so that a term's gradient stops there."""
+    """The network's output for each batch, detached from the network, so that a term's gradient stops there."""
     model = copy.deepcopy(model).eval()
     return [(rows, model(rows.x, rows.y_target, noise)) for rows, noise in batches]
 
 
 def _term_alone(objective: Objective, name: str, draws: list[tuple[TrainingRows, Draw]]) -> Callable[[], float]:
-    """A stopwatch for one term, forward and back to the draw."""
+    """A function that times one term, forward and back to the draw."""
     alone = replace(objective, weights=LossWeights(**{other: float(other == name) for other, _ in objective.weights}))
 
     def work() -> None:
