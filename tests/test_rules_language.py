@@ -13,6 +13,8 @@ import torch
 from fcxplain.encoding import TableEncoder
 from fcxplain.errors import DataError, RuleError
 from fcxplain.rules import holds, in_words, parse, parse_rules, penalty
+from fcxplain.rules.nodes import And
+from fcxplain.rules.normal import disjuncts, normal_form
 from fcxplain.rules.parser import MAX_LENGTH
 from fcxplain.schema import Feature, Schema
 
@@ -374,3 +376,13 @@ def test_a_quotient_by_what_may_be_negative_is_rewritten_with_a_condition():
     schema = Schema((Feature("a", "integer", low=0, high=9), Feature("b", "integer", low=-9, high=9)))
     with pytest.raises(RuleError, match=r"Write a' <= 3 \* b', which is the same where b' is above 0\."):
         parse("a' / b' <= 3", schema)
+
+
+def test_rules_in_steps_are_kept_in_as_many_ways_as_there_are_steps():
+    schema = Schema((Feature("grade", "integer", low=0, high=20), Feature("age", "integer", low=18, high=90)))
+    ladder = [f"grade' > grade + {step} => age' >= age + {2 * step + 1}" for step in range(10)]
+    formulas = tuple(rule.formula for rule in parse_rules(["grade' >= grade", *ladder], schema))
+    ways = disjuncts(normal_form(And(formulas)))
+    assert ways is not None
+    assert len(ways) == 11
+    assert all(len(way) <= 3 for way in ways)

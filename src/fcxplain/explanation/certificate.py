@@ -342,6 +342,8 @@ def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, change
     made: list[tuple[Change, ...]] = [()] * len(changed)
     for j, feature in enumerate(schema):
         lines = np.flatnonzero(changed[:, j])
+        if not len(lines):
+            continue
         now, then = (_plain_column(table[feature.name].take(lines), feature) for table in (before, after))
         change = lru_cache(maxsize=None, typed=True)(
             partial(Change, feature.name, title=feature.title, unit=feature.unit)

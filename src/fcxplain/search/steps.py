@@ -115,9 +115,24 @@ def has_odd_values(batch: Batch, found: Found) -> Bools:
     return np.asarray(batch.rows.off_grid.any(axis=1))
 
 
+def open_question(batch: Batch, found: Found) -> Bools:
+    """Rows that are not proved to have no answer."""
+    return ~found.impossible
+
+
 def unanswered(batch: Batch, found: Found) -> Bools:
     """Rows without an answer that are not proved to have none."""
     return found.lacking & ~found.impossible
+
+
+def is_proved_early(batch: Batch, found: Found) -> Bools:
+    """All rows of a network of which bounds are cheap: who has no answer need not be looked at further."""
+    return np.full(len(batch), batch.oracle.is_own)
+
+
+def is_proved_late(batch: Batch, found: Found) -> Bools:
+    """All rows of other models, which a proof may have to ask."""
+    return ~is_proved_early(batch, found)
 
 
 def proof(batch: Batch, found: Found) -> Candidates:
@@ -178,17 +193,18 @@ STEPS = (
     SearchStep(values_between, (possible,), settles=True),
     SearchStep(combinations, (unsettled,)),
     SearchStep(draws, (unsettled, not_drawn_yet)),
+    SearchStep(proof, (unanswered, is_proved_early), depth=DEEPEST, improves=True),
     *(
-        SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
+        SearchStep(partial(look_around, turn=t), (unsettled, open_question, partial(has_start, turn=t)), depth=2)
         for t in range(STARTS)
     ),
     SearchStep(pairs, (unsettled, unanswered), depth=2),
-    SearchStep(usual_profiles, (unsettled, data_counts)),
+    SearchStep(usual_profiles, (unsettled, open_question, data_counts)),
     SearchStep(legal_values, (possible, unanswered, has_odd_values)),
     SearchStep(donors, (possible, unanswered, in_time)),
-    SearchStep(improve, (unsettled,)),
+    SearchStep(improve, (unsettled, open_question)),
     SearchStep(few_changes, (unsettled, far_with_many)),
-    SearchStep(proof, (unanswered,), depth=DEEPEST, improves=True),
+    SearchStep(proof, (unanswered, is_proved_late), depth=DEEPEST, improves=True),
     SearchStep(uphill, (possible, unanswered), depth=DEEPEST, improves=True),
     SearchStep(random_changes, (possible, unanswered), depth=DEEPEST, improves=True),
 )
