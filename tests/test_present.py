@@ -177,6 +177,12 @@ def test_stated_bounds_and_levels_are_binding() -> None:
 # Rows that cannot be read
 
 
+def test_numbers_that_are_stored_as_text_are_numbers(tolerant: FCx) -> None:
+    rows = refused(tolerant, 4)
+    plain, text = tolerant.explain(rows), tolerant.explain(rows.astype({"age": str, "income": str}))
+    pd.testing.assert_frame_equal(plain.frame, text.frame)
+
+
 def test_every_reason_of_a_bad_row_is_told_and_the_others_are_answered(tolerant: FCx, tmp_path: Path) -> None:
     rows = refused(tolerant, 4).astype(object)
     rows.loc[2, ["age", "income"]] = ["old", np.inf]

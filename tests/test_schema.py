@@ -272,8 +272,9 @@ def test_what_is_no_table_is_named(table: object) -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pd.Series(["18", "40", "90"], dtype="string"), "should be integer but is string, e.g. '18'"),
-        (pd.Series(["18", 40, 90], dtype=object), "should be integer but is object"),
+        (pd.Series(["ten", "40", "90"], dtype="string"), "should be integer but is string, e.g. 'ten'"),
+        (pd.Series(["18 years", 40, 90], dtype=object), "should be integer but is object"),
+        (pd.Series([True, 40, 90], dtype=object), "should be integer but is object"),
         (pd.to_datetime(["2020-01-01"] * 3), "should be integer but is datetime64"),
         ([1j, 2, 3], "should be integer but is complex128"),
         (pd.Series([[1], [2], [3]], dtype=object), "should be integer but is object"),

@@ -166,9 +166,10 @@ def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Colu
     """A column that should hold numbers and holds other things: cell by cell."""
     missing = column.isna().to_numpy(dtype=bool)
     values, odd = np.full(len(column), np.nan), np.zeros(len(column), dtype=bool)
+    cells = column.tolist()
     for i in np.flatnonzero(~missing).tolist():
         try:
-            values[i] = _cell(feature, column.iloc[i])
+            values[i] = _cell(feature, cells[i])
         except (TypeError, ValueError, OverflowError):
             odd[i] = True
     convert = "pd.to_datetime" if feature.kind == "date" else "pd.to_numeric"
@@ -182,11 +183,12 @@ def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[Colu
 
 
 def _cell(feature: Feature, value: Any) -> float:
-    """One cell of a number or a date; a `ValueError` for what is none."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if is_number == (feature.kind == "date"):
-        raise ValueError(f"{value!r} is no {feature.kind}")
-    return day_of(value) if feature.kind == "date" else float(value)
+    """One cell of a number, as text too, or a date; a `ValueError` for anything else."""
+    if feature.kind == "date" and not isinstance(value, Real):
+        return day_of(value)
+    if feature.kind == "date" or not isinstance(value, Real | str) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a value of kind {feature.kind}")
+    return float(value)
 
 
 def _number_faults(feature: Feature, column: pd.Series, values: NDArray[np.float64]) -> Iterator[ColumnFault]:
