@@ -56,7 +56,7 @@ def test_python_in_the_documents_runs_and_prints_what_they_say(page: Path, tmp_p
 
 
 def examples_of_rules() -> list[str]:
-    text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8").split("## How to say it")[1].split("\n## ")[0]
+    text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8").split("## Common rules")[1].split("\n## ")[0]
     return re.findall(r"^\| [^|`]+ \| `([^`]+)`", text, re.MULTILINE)
 
 
