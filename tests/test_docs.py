@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import typer
 
+import fcxplain
 from commands import run
 from documents import blocks_of_page, printed, shape
-from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema
+from fcxplain import DATASETS, METHODS, METRICS, Feature, Schema, plots
 from fcxplain.cli import app
 from fcxplain.rules import in_words, parse
 
@@ -94,6 +95,22 @@ def test_commands_in_the_documents_have_the_options_they_name(page: str, line: s
 def test_links_between_the_documents_lead_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_reference_has_every_public_name_and_every_plot():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = {*(f"fcxplain.{name}" for name in fcxplain.__all__), *(f"fcxplain.plots.{name}" for name in plots.__all__)}
+    assert public - set(re.findall(r"^::: (\S+)$", text, re.MULTILINE)) == {
+        "fcxplain.DATASETS",
+        "fcxplain.METHODS",
+        "fcxplain.METRICS",
+    }
+
+
+def test_the_glossary_is_in_alphabetical_order_and_has_no_term_twice():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    terms = [term.strip().lower() for term in re.findall(r"^\| ([^|]+)\|", text, re.MULTILINE)][1:]
+    assert terms == sorted(set(terms))
 
 
 def fences_on_loans() -> list[tuple[str, list[str]]]:
