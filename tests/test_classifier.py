@@ -276,7 +276,7 @@ class TestFirstCall:
         return caught.value
 
     def test_a_model_that_sorts_its_input(self):
-        self.fails(lambda rows: by_age(rows.sort_values("age")), "answers by the order or company of the rows")
+        self.fails(lambda rows: by_age(rows.sort_values("age")), "depends on the order of the rows or on other rows")
 
     def test_a_model_that_adds_noise(self):
         draws = np.random.default_rng(0)
@@ -322,7 +322,7 @@ class TestFirstCall:
     def test_a_model_that_answers_nan_names_the_first_row(self):
         error = self.fails(
             lambda rows: np.where(rows["age"] == people()["age"].iloc[7], np.nan, by_age(rows)),
-            "answered NaN or infinity",
+            "returned NaN or infinity",
         )
         assert error.faults[0].first == people().index[people()["age"] == people()["age"].iloc[7]][0]
 
@@ -361,7 +361,7 @@ class TestFirstCall:
     def test_order_is_checked_at_the_first_call_with_more_than_one_row(self):
         classifier = callable_classifier(lambda rows: by_age(rows.sort_values("age")))
         classifier.probabilities(people().iloc[:1])
-        with pytest.raises(ClassifierError, match="order or company"):
+        with pytest.raises(ClassifierError, match="or on other rows"):
             classifier.probabilities(people())
 
     @given(st.integers(2, 90), st.integers(0, 5))
@@ -533,7 +533,7 @@ class TestBoosters:
             xgboost.XGBClassifier(n_estimators=2, enable_categorical=True, n_jobs=1),
         ):
             model.fit(rows, y)
-            remedy = r"wants pandas categories, but 'job' is text .*trained_on\.dtypes\[\['job'\]\]"
+            remedy = r"needs pandas categories, but 'job' is text .*trained_on\.dtypes\[\['job'\]\]"
             with pytest.raises(ClassifierError, match=remedy):
                 as_classifier(model, schema=SCHEMA).probabilities(text)
             converting = as_classifier(lambda r, m=model: m.predict_proba(r.astype(dtypes)), schema=SCHEMA)
@@ -778,7 +778,7 @@ class TestOnnx:
         with pytest.raises(ClassifierError, match=r"takes exactly 1 rows at a time.*dynamic first axis"):
             as_classifier(path, schema=SCHEMA, encoder=encoder())
         path, _, _ = self.converted(tmp_path)
-        with pytest.raises(ClassifierError, match=r"input 'job'.*is wanted by the model"):
+        with pytest.raises(ClassifierError, match=r"input 'job'.*is needed by the model"):
             as_classifier(path, schema=Schema(SCHEMA.features[:2]))
 
     def test_a_missing_onnxruntime_is_said_with_what_to_install(self, tmp_path, monkeypatch):
@@ -928,7 +928,7 @@ class TestScore:
 
     def test_labels_that_match_no_class_are_refused(self):
         classifier = as_classifier(by_age, schema=SCHEMA, classes=(0, 1))
-        with pytest.raises(ClassifierError, match=r"but the classifier's classes are 0, 1. Name them alike"):
+        with pytest.raises(ClassifierError, match=r"but the classifier's classes are 0, 1. Rename them"):
             score(classifier, table(), "loan")
         with pytest.raises(DataError, match="without rows"):
             score(classifier, table(0), "loan")

@@ -253,7 +253,7 @@ def test_a_column_vector_is_one_number_a_row():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda rows: points(rows).astype(str), r"returned text, not numbers: .* Return one number a row"),
+        (lambda rows: points(rows).astype(str), r"returned text, not numbers: .* Return one number per row"),
         (lambda rows: np.where(rows["a"] == 3, np.nan, points(rows)), r"answered nan \(.* rows, first at index"),
         (lambda rows: np.stack([points(rows)] * 2, axis=1), r"shape 160 x 2 for 160 rows"),
         (lambda rows: 3.0, r"returned a float, not an array"),
@@ -441,7 +441,7 @@ def test_a_torch_module_with_one_output_agrees_with_every_legal_row():
     task = Task(wide, far, target=">= 1000")
     assert FCx(generator=False).fit(task).explain(wide.iloc[:3]).counts == {"impossible": 3}
     two = nn.Linear(5, 2).double()
-    with pytest.raises(ClassifierError, match="has 2 outputs, but a range is about one"):
+    with pytest.raises(ClassifierError, match="has 2 outputs, but a range needs one"):
         Task(wide, two, target=">= 1000")
 
 

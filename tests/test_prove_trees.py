@@ -241,9 +241,9 @@ def test_a_tie_of_two_trees_is_decided_by_the_model_itself():
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        (PCA(2), "PCA may make a column of several features"),
-        (FunctionTransformer(lambda x: x), "FunctionTransformer may make a column"),
-        (make_pipeline(StandardScaler(), PCA(2)), "Pipeline may make a column"),
+        (PCA(2), "PCA may combine several features in a column"),
+        (FunctionTransformer(lambda x: x), "FunctionTransformer may combine several features"),
+        (make_pipeline(StandardScaler(), PCA(2)), "Pipeline may combine several features"),
     ],
 )
 def test_preprocessing_that_may_mix_features_proves_nothing_and_says_so(step, told):
@@ -297,7 +297,7 @@ def test_settings_of_lightgbm_that_reach_prediction_are_refused(setting):
     model = make_pipeline(columns("lightgbm", 1), lightgbm_model(0).set_params(**setting))
     trees, notes = own_trees(little(model.fit(rows_of(LITTLE), little_labels())))
     assert trees is None
-    assert "is not known" in notes[0]
+    assert "is unknown" in notes[0]
 
 
 @pytest.mark.parametrize("setting", [{"booster": "dart"}, {"multi_strategy": "multi_output_tree"}, {"missing": 0.0}])
@@ -332,7 +332,7 @@ def test_a_boosting_that_begins_with_another_model_is_left_alone():
     proof = prove(
         little(model.fit(rows_of(LITTLE), little_labels())), rows_of(LITTLE).iloc[:2], np.ones(2, int), limit=0
     )
-    assert "begins with the answers of another model" in proof.notes[0]
+    assert "starts from the predictions of another model" in proof.notes[0]
 
 
 def test_models_that_are_no_trees_are_passed_over_in_silence():
@@ -362,7 +362,7 @@ def test_a_threshold_proves_what_predict_confirms_and_nothing_where_it_cannot_be
     proof = prove(task, rows, wanted, limit=0)
     is_read = response == "predict_proba"
     assert (proof.impossible == (~truth_of(task, rows, wanted) & is_read)).all()
-    assert is_read or "what its predict decides by is not known" in proof.notes[0]
+    assert is_read or "how its predict decides is unknown" in proof.notes[0]
 
 
 def test_few_boxes_leave_rows_open_and_never_make_them_impossible():

@@ -260,7 +260,7 @@ def test_rows_that_the_model_does_not_answer_as_they_are_cost_no_other_its_answe
     unanswered = rows["age"] == 33
     assert answer.row_status.tolist() == np.where(unanswered, "unreadable", "verified").tolist()
     assert list(answer.reasons) == np.flatnonzero(unanswered).tolist()
-    assert all("answered NaN or infinity" in reason.words for reason in answer.reasons.values())
+    assert all("returned NaN or infinity" in reason.words for reason in answer.reasons.values())
     assert (answer.calls[unanswered] == 0).all()
     with pytest.raises(ClassifierError):
         Search(choosy, prefer="sparse").explain(rows[unanswered])

@@ -303,7 +303,7 @@ def test_an_identifier_is_no_feature_of_a_task_and_can_be_ignored():
 
 def test_a_model_that_reads_an_identifier_says_so():
     table = people().assign(id=[f"C{i}" for i in range(200)])
-    with pytest.warns(FcxWarning), pytest.raises(ClassifierError, match="'id': is wanted by the model"):
+    with pytest.warns(FcxWarning), pytest.raises(ClassifierError, match="'id': is needed by the model"):
         Task(table, pipeline(table), label="loan", target="yes")
 
 
@@ -530,7 +530,9 @@ def test_a_predict_with_other_names_than_the_classes_is_refused_with_a_remedy():
 
     table = people()
     model = Decoded().fit(table.drop(columns="loan"), table["loan"])
-    with pytest.raises(ClassifierError, match=r"its predict answers '\w+', which is none of the classes .*classes="):
+    with pytest.raises(
+        ClassifierError, match=r"its predict returned '\w+', which is not one of the classes .*classes="
+    ):
         Task(table, model, label="loan", target="yes")
     task = Task(table.drop(columns="loan"), model, target="granted", classes=("refused", "granted"))
     assert set(task.predict(task.train)) == {"refused", "granted"}
@@ -556,7 +558,7 @@ def test_a_predict_that_looks_at_the_company_of_a_row_is_refused():
 
     table = people()
     model = BestTenth().fit(table.drop(columns="loan"), table["loan"])
-    with pytest.raises(ClassifierError, match="its predict answers rows otherwise when they are asked again"):
+    with pytest.raises(ClassifierError, match="its predict changes when rows are queried again"):
         Task(table, model, label="loan", target="yes")
 
 

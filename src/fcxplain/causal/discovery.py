@@ -1,14 +1,14 @@
 """PC-stable over features (Spirtes & Glymour 1991; Colombo & Maathuis 2014): skeleton, colliders, Meek's rules.
 
-A feature is one node, however many columns it is encoded in. Features are gone through by name, so that the
-order of the table's columns changes nothing.
+A feature is one node, however many columns it is encoded in. Features are processed in order of name, so that the order
+of the table's columns does not matter.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -24,15 +24,16 @@ from . import orientation
 from .graph import CausalGraph
 from .independence import IndependenceTest, maker
 from .knowledge import Knowledge
+from .soundness import Edge
 
 FEWEST_ROWS = 10
-# Among very many rows every trifle is significant; on synthetic mixed graphs a cap finds the truer graph.
+# With very many rows every small effect is significant; on synthetic mixed graphs a cap gives more accurate graphs.
 N_EFFECTIVE = 5_000
 
 
 @dataclass
 class Skeleton:
-    """Which nodes are joined, and what made each of the others independent: the set and its p-value."""
+    """Which nodes are joined, and for each other pair its separating set and the p-value."""
 
     joined: NDArray[np.bool_]
     separated: dict[tuple[int, int], tuple[frozenset[int], float]] = field(default_factory=dict)
@@ -60,24 +61,24 @@ def discover(
     schema : Schema
         The features.
     significance : float
-        The level of the tests; less joins less.
+        Significance level of the tests; a lower level gives fewer edges.
     test : str or IndependenceTest
         `wilks`, `chi_square`, a test of causal-learn (`fisherz`, `chisq`, `gsq`, `kci`), or `auto`, which is
-        `chi_square` where every feature is a category of few levels, else `wilks`. Or a test of your own.
+        `chi_square` if every feature is a category of few levels, else `wilks`. Or your own test.
     knowledge : Knowledge, optional
-        What is certain before any data is seen.
+        Prior knowledge about causes.
     max_condition : int, optional
-        The most features to condition on. Where many features hang together and many rows count, a limit of 3 or 4
-        saves most of the time.
+        The most features to condition on. With many dependent features and many rows, a limit of 3 or 4 saves most of
+        the time.
     n_effective : int, optional
-        The most rows that significance counts on. Among hundreds of thousands of rows every trifle is significant;
-        None counts them all.
+        Cap on the sample size in the tests. With hundreds of thousands of rows every small effect is significant; None
+        sets no cap.
     bootstrap : int
-        How many resamples of the rows give the edges their support: the share of them that has the edge.
+        Number of bootstrap samples. The support of an edge is the share of them that have it.
     seed : int
-        Of the resamples.
+        Seed of the bootstrap samples.
     on_progress : callable, optional
-        Called after each resample with a `Progress`: how many are `done`, of how many in `total`.
+        Called after each bootstrap sample with a `Progress`: `done` of `total`.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def discover(
     Raises
     ------
     DataError
-        With every fault of the settings, the table and the knowledge.
+        Lists every fault of the settings, the table and the knowledge.
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])
@@ -99,14 +100,23 @@ def discover(
     learn = partial(pc, schema.names, significance=significance, knowledge=knowledge, max_condition=max_condition)
     if not isinstance(test, str):
         return learn(test)
-    made = maker(test, schema)
-    graph, rng, seen = learn(made(columns, schema, None, counted)), np.random.default_rng(seed), Counter[object]()
-    for done in range(bootstrap):
-        # Rows that repeat double a statistic of no dependence, so that a resample counts as half of its rows.
-        again = made(columns, schema, np.sort(rng.integers(n, size=n)), min(counted, n // 2))
-        seen.update(frozenset(e) for e in learn(again).edges)
-        on_progress(Progress("resampling", done + 1, bootstrap))
-    return replace(graph, support={e: seen[frozenset(e)] / bootstrap for e in graph.edges}) if bootstrap else graph
+    build = partial(maker(test, schema), columns, schema)
+    graph = learn(build(None, counted))
+    if not bootstrap:
+        return graph
+    rng = np.random.default_rng(seed)
+    # Repeated rows double the statistic of independent features, so a bootstrap sample counts as half of its rows.
+    samples = (build(np.sort(rng.integers(n, size=n)), min(counted, n // 2)) for _ in range(bootstrap))
+    return replace(graph, support=_support(graph, map(learn, samples), bootstrap, on_progress))
+
+
+def _support(graph: CausalGraph, resampled: Iterable[CausalGraph], count: int, report: OnProgress) -> dict[Edge, float]:
+    """The share of resampled graphs that have each edge of a graph, in either direction."""
+    seen = Counter[object]()
+    for done, other in enumerate(resampled, 1):
+        seen.update(frozenset(e) for e in other.edges)
+        report(Progress("resampling", done, count))
+    return {e: seen[frozenset(e)] / count for e in graph.edges}
 
 
 def pc(
@@ -117,7 +127,7 @@ def pc(
     knowledge: Knowledge | None = None,
     max_condition: int | None = None,
 ) -> CausalGraph:
-    """PC-stable with any test of independence; with a perfect one, the CPDAG of the true DAG."""
+    """Run PC-stable with any test of independence; a perfect test gives the CPDAG of the true DAG."""
     known = knowledge or Knowledge()
     known.check(nodes)
     names = sorted(nodes)
@@ -140,10 +150,10 @@ def _skeleton(names: list[str], test: IndependenceTest, significance: float, kno
         found.joined[i, j] = found.joined[j, i] = known.allows_joining(names[i], names[j])
     size = 0
     while open_pairs and size <= most:
-        # Neighbours are those at the start of the round: so the order of the pairs does not matter.
+        # Neighbours are those at the start of the round, so that the order of the pairs does not matter.
         beside = [set(np.flatnonzero(row).tolist()) for row in found.joined]
         open_pairs = [(i, j) for i, j in open_pairs if max(len(beside[i] - {j}), len(beside[j] - {i})) >= size]
-        # A pair that knowledge keeps apart is still tested: what separates it tells colliders from chains.
+        # A pair that knowledge keeps apart is still tested: its separating set distinguishes colliders from chains.
         for pair in open_pairs:
             _try(pair, size, beside, names, test, significance, found)
         open_pairs = [p for p in open_pairs if p not in found.separated]
@@ -160,7 +170,7 @@ def _try(
     significance: float,
     found: Skeleton,
 ) -> None:
-    """Part a pair if some set of this size among the neighbours of either makes it independent."""
+    """Separate a pair if some set of this size among the neighbours of either makes it independent."""
     i, j = pair
     tried = set[tuple[int, ...]]()
     for around in (beside[i] - {j}, beside[j] - {i}):
@@ -169,7 +179,7 @@ def _try(
                 continue
             tried.add(given)
             p = test(names[i], names[j], [names[k] for k in given])
-            # A test that cannot tell (NaN) gives no reason to join.
+            # An undecided test (NaN) is no evidence for an edge.
             if not p <= significance:
                 found.separated[pair] = frozenset(given), 1.0 if math.isnan(p) else p
                 found.joined[i, j] = found.joined[j, i] = False
@@ -180,11 +190,11 @@ def _try(
 
 
 def _directed(names: list[str], found: Skeleton, known: Knowledge) -> NDArray[np.bool_]:
-    """Knowledge first, then colliders, then what follows from both; never a cycle.
+    """Direct edges by knowledge first, then by colliders, then by what follows from both; never close a cycle.
 
-    Colliders may contradict each other on real data. The one whose ends are the more clearly independent (the
-    larger p-value) goes first, then the first by name; one that would turn an arrow, close a cycle or break
-    knowledge is left out whole.
+    Colliders may contradict each other on real data. The one whose ends are more clearly independent (with the larger
+    p-value) goes first, then the first by name. A collider that would reverse an arrow, close a cycle or contradict
+    knowledge is left out entirely.
     """
     a = found.joined.copy()
 
@@ -211,7 +221,7 @@ def _colliders(found: Skeleton) -> list[tuple[int, int, int]]:
 
 
 def _collide(a: NDArray[np.bool_], i: int, k: int, j: int, allowed: orientation.Allowed) -> None:
-    """Make i -> k <- j if both arrows can be."""
+    """Direct i -> k <- j if both arrows are possible."""
     before = a.copy()
     for end in (i, j):
         is_arrow = a[end, k] and not a[k, end]
@@ -220,11 +230,11 @@ def _collide(a: NDArray[np.bool_], i: int, k: int, j: int, allowed: orientation.
             return
 
 
-# What was given
+# Inputs
 
 
 def _columns(table: Any, schema: Schema) -> Natural:
-    """Natural columns of a table, checked; natural columns themselves are checked too."""
+    """The checked natural columns of a table, or of a mapping of natural columns."""
     if not isinstance(table, Mapping):
         return schema.checked(table)
     missing = [Fault(f"column {n!r}", "is missing") for n in schema.names if n not in table]
@@ -234,9 +244,9 @@ def _columns(table: Any, schema: Schema) -> Natural:
     lengths = {len(c) for c in columns.values()}
     if len(lengths) > 1:
         raise DataError(f"natural columns have different lengths: {some(sorted(lengths))}")
-    faults = [Fault(f"column {f.name!r}", "holds values that are not natural") for f in schema if not _fits(f, columns)]
+    faults = [Fault(f"column {f.name!r}", "has values that are not natural") for f in schema if not _fits(f, columns)]
     if faults:
-        raise DataError("natural columns hold finite numbers, and codes of levels for categories", faults)
+        raise DataError("natural columns must hold finite numbers, or codes of levels for categories", faults)
     return columns
 
 
@@ -266,4 +276,4 @@ def _test_faults(test: Any, bootstrap: int) -> list[Fault]:
         return []
     if not callable(test):
         return [Fault("test", f"is {test!r:.80}, neither a name nor an IndependenceTest")]
-    return [Fault("bootstrap", "needs a test that can be made anew", "Give the test by its name.")] if bootstrap else []
+    return [Fault("bootstrap", "needs a test that can be rebuilt", "Give the test by its name.")] if bootstrap else []

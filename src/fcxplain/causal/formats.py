@@ -22,13 +22,13 @@ KINDS = ("node", "directed", "undirected")
 COLUMNS = ("from", "to", "kind", "support")
 # More than any table has; a graph is a matrix in memory.
 MAX_CHARACTERS, MAX_NODES = 10_000_000, 2_000
-# A spreadsheet takes text that begins so for a formula; an apostrophe before it keeps it text.
+# Spreadsheets read text that starts with these as a formula; a leading apostrophe prevents that.
 _FORMULA = "=+-@\t\r'"
 
 
 @dataclass(frozen=True)
 class GraphParts:
-    """What a graph is made of, before anybody has checked it."""
+    """The parts of a graph, before they are checked."""
 
     nodes: tuple[str, ...]
     directed: tuple[Edge, ...] = ()
@@ -54,11 +54,11 @@ class EdgeRow:
 
 
 def loaded(source: str | Path) -> tuple[str, str]:
-    """The text of a file (a path) or the text itself (a string with a line break), and what to call it."""
+    """The text of a file (a path) or the text itself (a string with a line break), and its name in messages."""
     if isinstance(source, str) and "\n" in source:
         return source, "text"
     try:
-        # Line breaks inside a quoted name stay what they are.
+        # Line breaks inside a quoted name must not be converted.
         text = Path(source).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
@@ -118,7 +118,7 @@ def to_csv(parts: GraphParts) -> str:
 
 
 def _cell(name: str) -> str:
-    """A name as one cell; the csv module of older Pythons leaves a lone carriage return without quotes."""
+    """A name as one cell; the csv module of older Python versions does not quote a lone carriage return."""
     text = f"'{name}" if name[0] in _FORMULA else name
     is_plain = text.strip() == text and not set(text) & set(',"\r\n')
     return text if is_plain else '"{}"'.format(text.replace('"', '""'))
@@ -172,7 +172,7 @@ def to_networkx(parts: GraphParts) -> Any:
 
 
 def from_networkx(graph: Any) -> GraphParts:
-    """From any simple graph of networkx; its nodes are turned into text."""
+    """Read any simple networkx graph; its nodes are converted to text."""
     if not hasattr(graph, "is_directed") or graph.is_multigraph():
         raise DataError(f"a causal graph comes from a networkx Graph or DiGraph, not from a {type(graph).__name__}")
     rows: dict[Edge, EdgeRow] = {}
@@ -185,7 +185,7 @@ def from_networkx(graph: Any) -> GraphParts:
     return parts_of(rows.values(), "the networkx graph", tuple(map(str, graph.nodes)), [])
 
 
-# What all of them share
+# Shared by all formats
 
 
 def check_size(text: str, place: str) -> None:
@@ -195,7 +195,7 @@ def check_size(text: str, place: str) -> None:
 
 
 def parts_of(rows: Iterable[EdgeRow], place: str, nodes: tuple[str, ...] | None, faults: list[Fault]) -> GraphParts:
-    """Checked rows as parts; without `nodes`, features stand in the order in which they are met."""
+    """The parts from checked rows; without `nodes`, features are in the order of their first occurrence."""
     rows = list(rows)
     faults = faults + [fault for row in rows for fault in _row_faults(row)]
     if faults:
@@ -246,12 +246,12 @@ GRAMMAR = r"""
     %ignore /\/\*.*?\*\//s
 """
 _ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "\n": ""}
-# What is still to come where a text has not even begun, or has already ended, as a graph.
+# Tokens expected before a graph has begun, or after it has ended.
 _OUTSIDE = {"STRICT", "KIND", "LBRACE", "$END"}
 
 
 def to_dot(parts: GraphParts) -> str:
-    """A digraph in which undirected edges have no arrowhead and support is written on the edge."""
+    """A digraph in which undirected edges have no arrowhead and edges are labelled with their support."""
     lines = [f"  {_quoted(n)};" for n in parts.nodes]
     for (a, b), kind, share in parts.rows():
         marks = ["dir=none"] if kind == "undirected" else []
@@ -268,7 +268,7 @@ def _quoted(name: str) -> str:
 
 
 def from_dot(text: str, place: str) -> GraphParts:
-    """The inverse of `to_dot`; graphs by hand are read too, but no subgraphs and no ports."""
+    """The inverse of `to_dot`; handwritten graphs are read too, but not subgraphs and ports."""
     check_size(text, place)
     try:
         tree = _parser().parse(text)
@@ -288,7 +288,7 @@ def _unquoted(token: Token) -> Token:
 
 
 def _fault_in_dot(error: UnexpectedInput, text: str, place: str) -> str:
-    """What is wrong, where, and what to write instead."""
+    """An error message with the place, the problem and the remedy."""
     here = f"{place}, line {error.line}"
     if not isinstance(error, UnexpectedToken):
         start = error.pos_in_stream or 0

@@ -1,4 +1,4 @@
-"""CausalGraph: which feature causes which, as far as it is known; made from whatever form a person has it in."""
+"""CausalGraph: which feature causes which, as far as is known; it can be read from many formats."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .formats import GraphParts
 from .soundness import Edge, Support
 
 SHOWN = 10
-"""So many edges are named."""
+"""The number of edges shown."""
 
 
 def glance(graph: GraphParts) -> Glance:
-    """Nodes and edges counted, and the edges with the most support; without support, the first ones."""
+    """The numbers of nodes and edges, and the edges with the most support; without support, the first ones."""
     edges = [*graph.directed, *graph.undirected]
     edges.sort(key=lambda edge: -graph.support.get(edge, -1.0))
     return Glance(f"CausalGraph: {_counts(graph)}", _alone(graph), grids=(_edges(graph, edges),))
@@ -55,9 +55,9 @@ def _share(support: float | None) -> str:
 
 @dataclass(frozen=True)
 class EdgeScore:
-    """How well a graph agrees with the true one: its adjacencies, and its arrowheads.
+    """Agreement of a graph with the true one, for adjacencies and for arrowheads.
 
-    Precision is 1 where nothing was claimed, recall is 1 where there was nothing to find.
+    Precision is 1 if nothing was claimed, recall is 1 if there was nothing to find.
     """
 
     precision: float
@@ -70,7 +70,7 @@ class EdgeScore:
 
 @dataclass(frozen=True)
 class CausalGraph:
-    """Features and the edges between them; equal graphs have equal edges, in whatever order they were given.
+    """Features and the edges between them; the order in which edges are given does not matter for equality.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ class CausalGraph:
     directed, undirected : tuple of pairs
         Edges (cause, effect), and edges whose direction is not known.
     support : mapping, optional
-        How sure some or all edges are, from 0 to 1; it is kept as pairs.
+        Support of some or all edges, from 0 to 1; it is stored as pairs.
 
     Raises
     ------
     DataError
-        If this makes no sense: a cycle, an edge twice, a name that is not known. It lists every fault.
+        If the graph has a cycle, a duplicate edge or an unknown name. It lists every fault.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class CausalGraph:
         settle = partial(object.__setattr__, self)
         shapes = soundness.shape_faults(self.nodes, (*self.directed, *self.undirected), self.support)
         if shapes:
-            raise DataError("this is no causal graph", shapes)
+            raise DataError("this is not a causal graph", shapes)
         settle("nodes", tuple(self.nodes))
         settle("directed", tuple((a, b) for a, b in self.directed))
         settle("undirected", tuple((a, b) for a, b in self.undirected))
@@ -183,10 +183,10 @@ class CausalGraph:
     def _named(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
         return tuple(self.nodes[i] for i in np.flatnonzero(mask))
 
-    # Who stands beside whom
+    # Neighbourhoods
 
     def parents(self, node: str) -> tuple[str, ...]:
-        """What causes a feature directly.
+        """Return the direct causes of a feature.
 
         Parameters
         ----------
@@ -201,12 +201,12 @@ class CausalGraph:
         Raises
         ------
         DataError
-            If there is no such feature; a `KeyError` too.
+            If the feature does not exist. The error is also a `KeyError`.
         """
         return self._named(self._arrows[:, self._at(node)])
 
     def children(self, node: str) -> tuple[str, ...]:
-        """What a feature causes directly.
+        """Return the direct effects of a feature.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class CausalGraph:
         return self._named(self._arrows[self._at(node)])
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """What a feature is joined to by an undirected edge.
+        """Return the features joined to a feature by an undirected edge.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class CausalGraph:
         return self._named((self._matrix & self._matrix.T)[self._at(node)])
 
     def adjacent(self, a: str, b: str) -> bool:
-        """Whether two features are joined by an edge of either kind.
+        """Return whether two features are joined by an edge of either kind.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class CausalGraph:
         return bool(self._matrix[i, j] or self._matrix[j, i])
 
     def pairs(self) -> NDArray[np.int64]:
-        """Joined pairs as places in `nodes`, both ways.
+        """Return joined pairs as indices in `nodes`, in both directions.
 
         Returns
         -------
@@ -261,7 +261,7 @@ class CausalGraph:
         return np.argwhere(self._matrix | self._matrix.T).astype(np.int64)
 
     def support_of(self, a: str, b: str) -> float | None:
-        """The support of the edge between two features.
+        """Return the support of the edge between two features.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class CausalGraph:
         Returns
         -------
         float or None
-            None if it has none.
+            None if there is none.
         """
         support = dict(soundness.items(self.support))
         return support.get((a, b), support.get((b, a)))
@@ -279,10 +279,10 @@ class CausalGraph:
     # What follows from the graph
 
     def dag(self) -> CausalGraph:
-        """A graph in which every edge has a direction: one that says no more than this one, if there is one.
+        """Direct every edge, by a consistent extension of this graph if there is one.
 
-        Such a consistent extension (Dor & Tarsi 1992) adds no collider. Where there is none, as may happen to a
-        graph learnt from few rows, the rest is directed along an order of the known arrows.
+        A consistent extension (Dor & Tarsi 1992) adds no collider. If there is none, as may happen for a graph learnt
+        from few rows, the remaining edges follow a topological order of the known arrows.
 
         Returns
         -------
@@ -293,7 +293,7 @@ class CausalGraph:
         return _of(self.nodes, orientation.forced(self._matrix) if extended is None else extended, self.support)
 
     def order(self) -> tuple[str, ...]:
-        """The features, causes before effects, as in `dag()`.
+        """Return the features in a topological order of `dag()`, causes before effects.
 
         Returns
         -------
@@ -303,7 +303,7 @@ class CausalGraph:
         return tuple(self.nodes[i] for i in orientation.order(self.dag()._arrows))
 
     def cpdag(self) -> CausalGraph:
-        """What data can tell of a DAG: only the directions that all its Markov equivalents share.
+        """Return the CPDAG of a DAG: only the directions that all Markov equivalent DAGs share.
 
         Returns
         -------
@@ -314,14 +314,14 @@ class CausalGraph:
         return _of(self.nodes, orientation.cpdag(self._matrix), self.support)
 
     def d_separated(self, a: str, b: str, given: Iterable[str] = ()) -> bool:
-        """Whether a DAG makes two features independent given some others.
+        """Return whether two features of a DAG are d-separated given some others.
 
         Parameters
         ----------
         a, b : str
             Features.
         given : iterable of str
-            What is known.
+            Features to condition on.
 
         Returns
         -------
@@ -333,10 +333,10 @@ class CausalGraph:
     def _need_dag(self, what: str) -> None:
         if not self.is_dag:
             problem = f"needs a graph without undirected edges; there are {len(self.undirected)}"
-            raise DataError("causal graph", [Fault(what, problem, "Take graph.dag() first.")])
+            raise DataError("causal graph", [Fault(what, problem, "Use graph.dag() first.")])
 
     def compare(self, truth: CausalGraph) -> EdgeScore:
-        """How well this graph agrees with the true one.
+        """Score the agreement of this graph with the true one.
 
         Parameters
         ----------
@@ -346,9 +346,9 @@ class CausalGraph:
         Returns
         -------
         EdgeScore
-            Of adjacencies and of arrowheads.
+            Scores of adjacencies and of arrowheads.
         """
-        unshared = [Fault(f"node {n!r}", "stands in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
+        unshared = [Fault(f"node {n!r}", "is in one graph only") for n in set(self.nodes) ^ set(truth.nodes)]
         if unshared:
             raise DataError("these graphs have different features", sorted(unshared, key=str))
         joined = _score({frozenset(e) for e in self.edges}, {frozenset(e) for e in truth.edges})
@@ -357,7 +357,7 @@ class CausalGraph:
     # In other forms
 
     def to_matrix(self) -> NDArray[np.int64]:
-        """Adjacency: `a[i, j] = 1` and `a[j, i] = 0` is i -> j; both 1 is undirected.
+        """Return the adjacency matrix: `a[i, j] = 1` and `a[j, i] = 0` is i -> j; both 1 is undirected.
 
         Returns
         -------
@@ -368,7 +368,7 @@ class CausalGraph:
 
     @classmethod
     def from_matrix(cls, matrix: Any, nodes: Sequence[str]) -> CausalGraph:
-        """The inverse of `to_matrix`.
+        """Read an adjacency matrix; the inverse of `to_matrix`.
 
         Parameters
         ----------
@@ -391,7 +391,7 @@ class CausalGraph:
         return _of(tuple(nodes), a.astype(bool))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold.
+        """Return plain data that can be written as JSON.
 
         Returns
         -------
@@ -401,7 +401,7 @@ class CausalGraph:
 
     @classmethod
     def from_dict(cls, data: Any) -> CausalGraph:
-        """The inverse of `to_dict`.
+        """Read plain data; the inverse of `to_dict`.
 
         Parameters
         ----------
@@ -416,7 +416,7 @@ class CausalGraph:
         return _read(formats.from_dict(data))
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Text with columns `from,to,kind,support`; a row of kind `node` per feature.
+        """Return CSV text with columns `from,to,kind,support`, and one row of kind `node` per feature.
 
         Parameters
         ----------
@@ -434,14 +434,14 @@ class CausalGraph:
     def from_csv(cls, source: str | Path, nodes: Sequence[str] | None = None) -> CausalGraph:
         """Read a CSV file (a path) or CSV text (a string with a line break).
 
-        Rows of kind `node` are not needed: features stand in the order of `nodes`, or as they are first met.
+        Rows of kind `node` are optional: features are in the order of `nodes`, or of their first occurrence.
 
         Parameters
         ----------
         source : str or Path
             A file, or text (a string with a line break).
         nodes : sequence of str, optional
-            The features, where there are some without edges.
+            The features, if some have no edges.
 
         Returns
         -------
@@ -451,7 +451,7 @@ class CausalGraph:
         return _read(formats.from_csv(*formats.loaded(source), nodes))
 
     def to_dot(self, path: str | Path | None = None) -> str:
-        """Text for Graphviz.
+        """Return DOT text for Graphviz.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class CausalGraph:
 
     @classmethod
     def from_dot(cls, source: str | Path) -> CausalGraph:
-        """Read a graph in Graphviz's language; `dir=none` and `--` are undirected.
+        """Read a graph in DOT, the language of Graphviz; `dir=none` and `--` are undirected.
 
         Parameters
         ----------
@@ -482,12 +482,12 @@ class CausalGraph:
         Raises
         ------
         FormatError
-            If it is no sound DOT.
+            If it is not valid DOT.
         """
         return _read(formats.from_dot(*formats.loaded(source)))
 
     def to_networkx(self) -> Any:
-        """For networkx; undirected edges stand in it both ways.
+        """Return a networkx graph; undirected edges are in it in both directions.
 
         Returns
         -------
@@ -497,12 +497,12 @@ class CausalGraph:
 
     @classmethod
     def from_networkx(cls, graph: Any) -> CausalGraph:
-        """From networkx.
+        """Read a networkx graph.
 
         Parameters
         ----------
         graph : networkx.DiGraph or networkx.Graph
-            Edges of a `DiGraph` that stand both ways are undirected.
+            Edges of a `DiGraph` in both directions are undirected.
 
         Returns
         -------
@@ -518,7 +518,7 @@ class CausalGraph:
 def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
     both = a & a.T
     directed = [(nodes[i], nodes[j]) for i, j in np.argwhere(a & ~both)]
-    # The diagonal stays in, so that a self loop is found and named.
+    # The diagonal is included, so that a self loop is found and reported.
     undirected = [(nodes[i], nodes[j]) for i, j in np.argwhere(np.triu(both))]
     return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
 
@@ -554,7 +554,7 @@ def _read_given(given: Any, names: Sequence[str]) -> CausalGraph:
             return CausalGraph.from_dot(given) if is_dot else CausalGraph.from_csv(given)
         case np.ndarray() | list() | tuple():
             return CausalGraph.from_matrix(given, names)
-        # A data frame; pandas itself is not needed to know one.
+        # A data frame, recognised without importing pandas.
         case object(columns=columns):
             return CausalGraph.from_matrix(np.asarray(given), [str(c) for c in columns])
         case _:

@@ -1,4 +1,4 @@
-"""Tests of independence between features, from the correlations of their encoded columns (a block per feature)."""
+"""Tests of independence between features, from the correlations of their encoded columns (one block per feature)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scipy.special import chdtrc
 from ..errors import DataError, Fault, did_you_mean
 from ..schema import Feature, Natural, Schema
 
-# Rows whose columns are expanded at a time.
+# Rows expanded to columns at a time.
 CHUNK = 8_192
-# Levels that so few counting rows have are taken together: no approximation holds for them one by one.
+# Levels with fewer effective rows than this are merged: the approximation does not hold for them separately.
 RARE = 10
-# Directions of a block with less variance than this are rounding: relative to its largest, and to the range.
+# Directions of a block with less variance than this are rounding errors: relative to its largest, and to the range.
 NEGLIGIBLE, ROUNDING = 1e-10, 1e-14
 
 
@@ -33,9 +33,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """How a feature becomes columns: a number is centred and scaled, a category's code chooses a column.
+    """The encoding of a feature: a number is centred and scaled, a category's code selects a column.
 
-    `table` gives the value of each code (an ordinal's rank) or its column; it is empty for a number.
+    `table` has the value of each code (an ordinal's rank) or its column; it is empty for a number.
     """
 
     width: int
@@ -44,7 +44,7 @@ class EncodedColumn:
     scale: float = 1.0
 
     def fill(self, out: NDArray[np.float64], values: NDArray[Any]) -> None:
-        """Write the columns of some rows into `out`, which holds zeros."""
+        """Write the columns of some rows into `out`, which is filled with zeros."""
         if self.width > 1:
             out[np.arange(len(out)), self.table[values]] = 1.0
         elif self.width:
@@ -53,7 +53,7 @@ class EncodedColumn:
 
 
 def correlation(columns: Natural, schema: Schema, rows: NDArray[np.int64] | None, n: int) -> Blocks:
-    """The blocks of all rows, or of the given ones (which may repeat); `n` is the number of rows that count."""
+    """The blocks of all rows, or of the given ones (which may repeat); `n` is the effective sample size."""
     shapes = {f.name: _column(f, columns[f.name], n) for f in schema}
     spans, start = {}, 0
     for name, shape in shapes.items():
@@ -70,13 +70,13 @@ def _column(feature: Feature, values: NDArray[Any], n: int) -> EncodedColumn:
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         return EncodedColumn(0, table)
-    # Halves first: the middle of the largest floats must not overflow.
+    # Halve first, so that the middle of the largest floats does not overflow.
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     return EncodedColumn(1, table, middle + half * float(np.mean((numbers - middle) / half)), half)
 
 
 def _levels(counts: NDArray[np.int64], n: int) -> EncodedColumn:
-    """A column per level that occurs often enough; all rare levels share one."""
+    """One column per level that occurs often enough; all rare levels share one."""
     often = counts * (n / counts.sum()) >= RARE
     places = np.where(often, np.cumsum(often) - 1, often.sum())
     width = int(often.sum()) + bool(counts[~often].sum())
@@ -86,7 +86,7 @@ def _levels(counts: NDArray[np.int64], n: int) -> EncodedColumn:
 def _covariance(
     columns: Natural, shapes: dict[str, EncodedColumn], spans: dict[str, slice], rows: NDArray[np.int64] | None
 ) -> NDArray[np.float64]:
-    """Covariance about the mean; values are centred beforehand, so that nothing large is subtracted."""
+    """Covariance about the mean; values are centred beforehand, so that no large numbers are subtracted."""
     width = sum(s.width for s in shapes.values())
     n = len(rows) if rows is not None else len(next(iter(columns.values())))
     total, squares, chunk = np.zeros(width), np.zeros((width, width)), np.zeros((CHUNK, width))
@@ -119,16 +119,16 @@ def _root(block: NDArray[np.float64]) -> NDArray[np.float64]:
     if not len(block):
         return np.zeros((0, 0))
     values, vectors = np.linalg.eigh(block)
-    # One level's column is what the others leave: that direction has no variance at all.
+    # One level's column follows from the others: that direction has no variance at all.
     used = values > max(NEGLIGIBLE * values[-1], ROUNDING)
     return np.asarray(vectors[:, used] / np.sqrt(values[used]))
 
 
-# A direction with less than this share of its variance left is taken to be determined by what is given.
+# A direction with less than this share of its variance left counts as determined by the conditioning set.
 DETERMINED = 1e-6
-# Cholesky's factor is trusted where no pivot falls below this.
+# The Cholesky factor is used only if no pivot is below this.
 SAFE_PIVOT = 1e-3
-# Residuals kept for the latest conditioning sets; each is a matrix of all columns.
+# The number of conditioning sets whose residuals are cached; each is a matrix of all columns.
 KEPT = 256
 # Rows needed for each degree of freedom of a contingency table, as in pcalg.
 ROWS_PER_DEGREE = 10
@@ -136,15 +136,15 @@ FEW_LEVELS = 10
 
 
 class IndependenceTest(Protocol):
-    """Whether two features are independent given others: a small p-value speaks against it."""
+    """A test of conditional independence of two features: a small p-value is evidence against it."""
 
     def __call__(self, a: str, b: str, given: Sequence[str]) -> float:
-        """The p-value, from 0 to 1; 1 where the data cannot tell."""
+        """The p-value, from 0 to 1; 1 if the data cannot decide."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of all columns once a set of features is known: `u.T @ u` is what they explain."""
+    """The residuals of all columns given a set of features: `u.T @ u` is what the set explains."""
 
     u: NDArray[np.float64]
     whiteners: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -153,8 +153,8 @@ class Rest:
 class WilksTest:
     """Wilks' lambda on a correlation matrix in which each feature's own columns are uncorrelated.
 
-    `n` is the number of rows that significance counts on. A feature that is constant, or determined by what
-    is given, is independent of everything.
+    `n` is the effective sample size. A feature that is constant, or determined by the conditioning set, is independent
+    of everything.
     """
 
     def __init__(self, blocks: Blocks, n: int) -> None:
@@ -171,7 +171,7 @@ class WilksTest:
         return float(chdtrc(rank_a * rank_b, max(statistic, 0.0)))
 
     def _canonical(self, a: str, b: str, given: tuple[str, ...]) -> tuple[NDArray[np.float64], int, int, int]:
-        """Squared canonical correlations of the rests, their two ranks, and the rank of what is given."""
+        """Squared canonical correlations of the residuals, their two ranks, and the rank of the conditioning set."""
         rest = self._rest(given)
         left, right = self._spans[a], self._spans[b]
         between = self._r[left, right] - rest.u[:, left].T @ rest.u[:, right]
@@ -205,7 +205,7 @@ class WilksTest:
 
 
 def _inverse_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`w` with `w.T @ matrix @ w = I`, one column per direction that has variance left, so it never fails."""
+    """`w` with `w.T @ matrix @ w = I`, with one column per direction that has variance left, so it never fails."""
     if matrix.size <= 1:
         return 1 / np.sqrt(matrix) if matrix.size and matrix[0, 0] > DETERMINED else np.zeros((len(matrix), 0))
     try:
@@ -221,16 +221,16 @@ def _inverse_root(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class ChiSquareTest:
-    """Pearson's chi-squared over the cells of a contingency table, summed over the strata of what is given."""
+    """Pearson's chi-squared over the cells of a contingency table, summed over the strata of the conditioning set."""
 
     def __init__(self, codes: dict[str, NDArray[np.int64]], counts: NDArray[np.float64], n: int) -> None:
-        # Distinct rows and how often each occurs: a million rows of few levels are a few thousand cells.
+        # Distinct rows and their counts: a million rows of few levels are a few thousand cells.
         self.n, self._codes, self._counts = n, codes, counts
         self._sizes = {name: int(c.max()) + 1 for name, c in codes.items()}
         self._strata: OrderedDict[tuple[str, ...], tuple[NDArray[np.int64], int]] = OrderedDict()
 
     def __call__(self, a: str, b: str, given: Sequence[str] = ()) -> float:
-        """The p-value of independence; 1 if the rows are too few for so many cells."""
+        """The p-value of independence; 1 if there are too few rows for the number of cells."""
         stratum, strata = self._stratum(tuple(sorted(given)))
         shape = strata, self._sizes[a], self._sizes[b]
         cell = (stratum * shape[1] + self._codes[a]) * shape[2] + self._codes[b]
@@ -252,7 +252,7 @@ class ChiSquareTest:
 
 
 def _joint(columns: Sequence[NDArray[np.int64]], n: int) -> tuple[NDArray[np.int64], int]:
-    """One code per distinct combination, and how many there are."""
+    """One code per distinct combination, and their number."""
     code, count = np.zeros(n, dtype=np.int64), 1
     for column in columns:
         # Renumbering after each column keeps the codes below n times the levels.
@@ -275,13 +275,13 @@ class CausalLearnTest:
             raise DataError(f"causal-learn cannot test {a!r} against {b!r}: {error}. Use test='wilks'.") from error
 
 
-# A test is made from natural columns, a schema, the rows to use (None is all) and the number of rows that count.
+# A test is built from natural columns, a schema, the rows to use (None is all) and the effective sample size.
 Rows = NDArray[np.int64]
 Maker = Callable[[Natural, Schema, Rows | None, int], IndependenceTest]
 
 
 def wilks(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
-    """Wilks' lambda: numbers by value, ordinals by rank, other categories by a column for each level but one."""
+    """Wilks' lambda: numbers by value, ordinals by rank, other categories by one column for each level but one."""
     return WilksTest(correlation(columns, schema, rows, n), n)
 
 
@@ -298,14 +298,14 @@ def chi_square(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> I
 
 
 def _level_codes(feature: Feature, codes: NDArray[Any]) -> NDArray[np.int64]:
-    """Levels of one rank are one level."""
+    """Merge levels of equal rank."""
     if feature.kind == "ordinal":
         return np.asarray(np.unique(feature.rank_of_level, return_inverse=True)[1][codes], dtype=np.int64)
     return codes.astype(np.int64, copy=False)
 
 
 def causal_learn(method: str) -> Maker:
-    """What makes a test of causal-learn (`pip install fcxplain[causal]`); it sees at most `n` rows, evenly taken."""
+    """A builder of a causal-learn test (`pip install fcxplain[causal]`); it uses at most `n` rows, evenly spaced."""
 
     def make(columns: Natural, schema: Schema, rows: Rows | None, n: int) -> IndependenceTest:
         try:
@@ -348,7 +348,7 @@ TESTS: dict[str, Maker] = {
 
 
 def maker(test: str, schema: Schema) -> Maker:
-    """What makes the test of this name; `auto` is `chi_square` for categories of few levels, else `wilks`."""
+    """The builder of the test of this name; `auto` is `chi_square` for categories of few levels, else `wilks`."""
     if test == "auto":
         few = all(f.is_category and len(f.levels) <= FEW_LEVELS for f in schema)
         return chi_square if few else wilks

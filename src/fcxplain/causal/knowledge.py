@@ -1,4 +1,4 @@
-"""Knowledge: what is certain about causes before any data is seen. Discovery honours all of it."""
+"""Knowledge: prior knowledge about causes, which discovery always respects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .soundness import Edge
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Edges that must be or cannot be, and the order of things in time.
+    """Edges that must or must not exist, and the order of features in time.
 
     Parameters
     ----------
@@ -24,13 +24,13 @@ class Knowledge:
     tiers : tuple of tuples of str
         Groups of features: nothing in a later tier causes anything in an earlier one.
     roots : tuple of str
-        Features that nothing causes (age, race, gender); two roots are therefore never joined. To let them be joined
-        but caused by nothing else, make them the first tier.
+        Features without causes (age, race, gender); two roots are therefore never joined. To allow edges among them,
+        but no other causes, make them the first tier.
 
     Raises
     ------
     DataError
-        If it contradicts itself, with every reason.
+        If it contradicts itself. The error lists every contradiction.
     """
 
     required: tuple[Edge, ...] = ()
@@ -57,16 +57,16 @@ class Knowledge:
     def _faults(self) -> Iterator[Fault]:
         places = [name for tier in self.tiers for name in tier]
         for name in dict.fromkeys(n for n in places if places.count(n) > 1):
-            yield Fault(f"feature {name!r}", "stands in the tiers twice", "Leave it in one.")
+            yield Fault(f"feature {name!r}", "is in the tiers twice", "Keep it in one tier.")
         for a, b in (*self.required, *self.forbidden):
             if a == b:
                 yield Fault(f"edge {a!r} to {b!r}", "joins a feature with itself")
         for a, b in self.required:
             for reason in self._barred(a, b):
-                yield Fault(f"required edge {a!r} to {b!r}", reason, "Take one of the two back.")
+                yield Fault(f"required edge {a!r} to {b!r}", reason, "Remove one of the two.")
         circle = self._circle()
         if circle:
-            yield Fault("required edges", f"go in a circle: {' -> '.join([*circle, circle[0]])}", "Take one back.")
+            yield Fault("required edges", f"form a cycle: {' -> '.join([*circle, circle[0]])}", "Remove one of them.")
 
     def _circle(self) -> list[str]:
         names = sorted({n for e in self.required for n in e if e[0] != e[1]})
@@ -99,23 +99,23 @@ class Knowledge:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every feature that is spoken of."""
+        """Every feature that is mentioned."""
         edges = (*self.required, *self.forbidden)
         tiers = (n for tier in self.tiers for n in tier)
         return tuple(dict.fromkeys([*(n for e in edges for n in e), *tiers, *self.roots]))
 
     def check(self, nodes: Iterable[str]) -> None:
-        """Refuse what speaks of other features.
+        """Check that all features mentioned exist.
 
         Parameters
         ----------
         nodes : iterable of str
-            The features there are.
+            The existing features.
 
         Raises
         ------
         DataError
-            That lists every feature that is not among them.
+            Lists every feature that does not exist.
         """
         known = tuple(nodes)
         unknown = [n for n in self.names if n not in known]
@@ -124,7 +124,7 @@ class Knowledge:
             raise DataError("knowledge", faults)
 
     def requires(self, a: str, b: str) -> bool:
-        """Whether a must cause b.
+        """Return whether a must cause b.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Knowledge:
         return (a, b) in self._required
 
     def allows(self, a: str, b: str) -> bool:
-        """Whether a may cause b.
+        """Return whether a may cause b.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Knowledge:
         return (b, a) not in self._required and not any(self._barred(a, b))
 
     def allows_joining(self, a: str, b: str) -> bool:
-        """Whether there may be an edge between a and b.
+        """Return whether there may be an edge between a and b.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Directions on a graph given as an adjacency matrix: `a[i, j]` and not `a[j, i]` is i -> j, both is undirected.
+"""Directions of edges in an adjacency matrix: `a[i, j]` and not `a[j, i]` is i -> j, both is undirected.
 
 Meek's four rules (Meek 1995), the consistent extension of a partly directed graph (Dor & Tarsi 1992) and
 d-separation (Koller & Friedman 2009, algorithm 3.1).
@@ -24,7 +24,7 @@ def cycle(arrows: Matrix) -> list[int]:
 
 
 def _walk_back(arrows: Matrix, left: set[int]) -> list[int]:
-    # Every node left has a parent among them, so that going back must come round.
+    # Every remaining node has a parent among them, so following parents must return to a visited node.
     path = [min(left)]
     while True:
         parent = next(k for k in np.flatnonzero(arrows[:, path[-1]]).tolist() if k in left)
@@ -34,7 +34,7 @@ def _walk_back(arrows: Matrix, left: set[int]) -> list[int]:
 
 
 def order(arrows: Matrix) -> list[int]:
-    """Causes before effects; of those that are free, the first in the table comes first. Cycles are left out."""
+    """A topological order, with ties in the order of the table; nodes on cycles are left out."""
     waiting = arrows.sum(axis=0)
     free, found = np.flatnonzero(waiting == 0).tolist(), list[int]()
     while free:
@@ -60,7 +60,7 @@ def leads(a: Matrix, start: int, end: int) -> bool:
 
 
 def direct(a: Matrix, i: int, j: int, allowed: Allowed) -> bool:
-    """Turn i - j into i -> j in place, unless that is not allowed or closes a cycle; say whether it was done."""
+    """Turn i - j into i -> j in place, unless that is not allowed or closes a cycle; return whether it was done."""
     if not (a[i, j] and a[j, i] and allowed(i, j)) or leads(a, j, i):
         return False
     a[j, i] = False
@@ -73,7 +73,7 @@ def always(i: int, j: int) -> bool:
 
 
 def meek(a: Matrix, allowed: Allowed = always) -> Matrix:
-    """A copy in which every direction that follows from the others is set (Meek's rules 1 to 4)."""
+    """A copy with every direction that follows from the others (Meek's rules 1 to 4)."""
     a, changed = a.copy(), True
     while changed:
         changed = False
@@ -119,19 +119,19 @@ def cpdag(dag: Matrix) -> Matrix:
 def extension(a: Matrix) -> Matrix | None:
     """A DAG with the same adjacencies, arrows and colliders, or None if there is none."""
     dag, joined, left = a.copy(), a | a.T, set(range(len(a)))
-    # Once no edge without a direction is left, there is nothing more to decide.
+    # Once no undirected edge is left, there is nothing more to decide.
     while (dag & dag.T).any():
         sink = next((x for x in sorted(left, reverse=True) if _may_end(a, joined, x, left)), None)
         if sink is None:
             return None
         left.remove(sink)
-        # Among what is left, every edge at the sink points to it.
+        # In the remaining graph, every edge at the sink points to it.
         dag[sink, list(left)] = False
     return dag
 
 
 def _may_end(a: Matrix, joined: Matrix, x: int, left: set[int]) -> bool:
-    """Whether x has no effect left, and its undirected neighbours are joined to all that x is joined to."""
+    """Whether x has no effects left, and its undirected neighbours are joined to all neighbours of x."""
     beside = [i for i in np.flatnonzero(joined[x]).tolist() if i in left]
     if any(a[x, i] and not a[i, x] for i in beside):
         return False
@@ -150,7 +150,7 @@ def separated(dag: Matrix, a: int, b: int, given: set[int]) -> bool:
     if a in given or b in given:
         return True
     opened, todo = set(given), list(given)
-    while todo:  # what has an effect among the given opens a collider
+    while todo:  # a node with a descendant in the conditioning set opens a collider
         for k in np.flatnonzero(dag[:, todo.pop()]).tolist():
             if k not in opened:
                 opened.add(k)
@@ -159,7 +159,7 @@ def separated(dag: Matrix, a: int, b: int, given: set[int]) -> bool:
 
 
 def _reached(dag: Matrix, start: int, given: set[int], opened: set[int]) -> set[int]:
-    """Nodes on active trails from the start; a trail is followed by node and by whether it goes up."""
+    """Nodes on active trails from the start; a trail is followed by node and direction."""
     seen, todo = set[tuple[int, bool]](), [(start, True)]
     while todo:
         node, up = step = todo.pop()

@@ -1,4 +1,4 @@
-"""What makes a causal graph one: names, pairs of names, no edge twice, no circle. Finds every fault; raises none."""
+"""Checks of a causal graph: names, pairs of names, no duplicate edges, no cycles. They return every fault."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Support = tuple[tuple[Edge, float], ...]
 
 
 def items(support: Mapping[Edge, float] | Support) -> Support:
-    """Support as pairs, however it was given."""
+    """Support as pairs, in whatever form it was given."""
     return tuple(support.items() if isinstance(support, Mapping) else support)
 
 
 def shape_faults(nodes: Any, edges: Iterable[Any], support: Any) -> list[Fault]:
-    """What is not even names and pairs of names."""
+    """Faults of anything that is not a name or a pair of names."""
     if isinstance(nodes, str):
         return [Fault("nodes", "is one text, not a list of names")]
     odd = [n for n in nodes if not isinstance(n, str) or not n]
@@ -32,12 +32,12 @@ def shape_faults(nodes: Any, edges: Iterable[Any], support: Any) -> list[Fault]:
 
 
 def node_faults(nodes: tuple[str, ...]) -> list[Fault]:
-    """Names that stand twice."""
+    """Faults of duplicate names."""
     return [Fault(f"node {n!r:.80}", "is named twice") for n, count in Counter(nodes).items() if count > 1]
 
 
 def edge_faults(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> list[Fault]:
-    """Edges between unknown nodes, self loops, and pairs that are joined twice."""
+    """Faults of edges between unknown nodes, self loops, and pairs that are joined twice."""
     known, faults, seen = set(nodes), [], dict[frozenset[str], Edge]()
     for a, b in edges:
         place = f"edge {a!r:.80} to {b!r:.80}"
@@ -48,13 +48,13 @@ def edge_faults(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> list[Fault]:
             faults.append(Fault(place, "joins a feature with itself"))
         elif frozenset((a, b)) in seen:
             same = seen[frozenset((a, b))] == (a, b)
-            faults.append(Fault(place, "stands twice" if same else "stands in both directions", "Keep one."))
+            faults.append(Fault(place, "stands twice" if same else "is given in both directions", "Keep one."))
         seen.setdefault(frozenset((a, b)), (a, b))
     return faults
 
 
 def support_faults(given: Iterable[tuple[Edge, Any]], edges: tuple[Edge, ...]) -> list[Fault]:
-    """Support of edges that are not there, and support that is no share."""
+    """Faults of support for edges that do not exist, and of support that is not a share."""
     faults, joined = [], {frozenset(e) for e in edges}
     for (a, b), share in given:
         place = f"support of {a!r:.80} to {b!r:.80}"
@@ -66,6 +66,6 @@ def support_faults(given: Iterable[tuple[Edge, Any]], edges: tuple[Edge, ...]) -
 
 
 def cycle_fault(names: list[str]) -> Fault:
-    """The cycle, in words."""
+    """The fault of a cycle."""
     shown = names if len(names) <= 12 else [*names[:10], "...", names[-1]]
-    return Fault("directed edges", f"go in a circle: {' -> '.join([*shown, names[0]])}", "Remove or turn one of them.")
+    return Fault("directed edges", f"form a cycle: {' -> '.join([*shown, names[0]])}", "Remove or reverse one of them.")

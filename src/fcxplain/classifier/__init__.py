@@ -1,4 +1,4 @@
-"""The model to be explained: one protocol for every kind of classifier, and ways to train or imitate one."""
+"""The model to be explained: one protocol for every kind of classifier, and functions to train or imitate one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for, since it needs torch.
+    # Loaded on first use, since it needs torch.
     if name in ("Differentiable", "Problem", "differentiable"):
         from . import distillation
 

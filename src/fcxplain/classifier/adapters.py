@@ -1,7 +1,7 @@
-"""`as_classifier`: the one door through which a user's model comes in, whatever it is made of.
+"""`as_classifier`: the single entry point for a user's model of any kind.
 
-A kind of model is one line in `ADAPTERS`: how to know it, and the function that makes a `CheckedClassifier` of it.
-What can be read as numbers beside that, for the search and for proofs, is in `reading`.
+A kind of model is one line in `ADAPTERS`: how to recognise it, and the function that turns it into a
+`CheckedClassifier`. Models that can also be read as numbers, for the search and for proofs, are in `reading`.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ def as_classifier(
     output: Output = "auto",
     regression: bool = False,
 ) -> CheckedClassifier:
-    """Give a model the face of a `Classifier`.
+    """Wrap a model as a `Classifier`.
 
     Parameters
     ----------
     model : object
         One of
 
-        - a classifier already: returned as it is, or a copy if `classes` or `threshold` are given;
-        - a scikit-learn classifier or pipeline on raw columns, XGBoost's and LightGBM's included;
-        - a torch module on the encoded columns of `encoder`, with an output for each class, or one for the second of
-          two;
-        - an ONNX file or `onnxruntime.InferenceSession`, with an input per feature, or a single one that takes encoded
+        - a `Classifier`: returned as it is, or as a copy if `classes` or `threshold` are given;
+        - a scikit-learn classifier or pipeline on raw columns, including those of XGBoost and LightGBM;
+        - a torch module on the encoded columns of `encoder`, with one output per class, or one for the second of two;
+        - an ONNX file or `onnxruntime.InferenceSession`, with one input per feature, or a single one that takes encoded
           columns (or, without an `encoder`, the raw numbers);
         - a callable from a DataFrame to probabilities, `n x classes`, or `n` for the second of two classes;
-        - a regressor of any of these kinds, with one number a row.
+        - a regressor of any of these kinds, with one number per row.
     schema : Schema
         The features.
     encoder : TableEncoder, optional
@@ -52,12 +51,12 @@ def as_classifier(
     classes : iterable, optional
         Names of the classes in the order of the probabilities; by default the model's own, or 0, 1, 2, ...
     threshold : float, optional
-        For two classes, see `Classifier`; it decides in place of a `predict` of the model's.
+        Threshold for two classes, see `Classifier`; it replaces the decisions of the model's own `predict`.
     output : {"auto", "logits", "probabilities"}
-        What a torch module puts out; "auto" looks for a final sigmoid or softmax layer.
+        The outputs of a torch module; "auto" looks for a final sigmoid or softmax layer.
     regression : bool, default=False
-        The model answers one number a row, in its own units, and no classes. Scikit-learn's regressors, and what wears
-        the same face, are known without it.
+        Whether the model predicts one number per row, in its own units, instead of classes. Scikit-learn regressors,
+        and models with the same interface, are recognised without it.
 
     Returns
     -------
@@ -67,15 +66,15 @@ def as_classifier(
     Raises
     ------
     ClassifierError
-        If this is no classifier, or does not fit the schema.
+        If the model is not a classifier, or does not fit the schema.
     """
     named = None if classes is None else tuple(classes)
     options = AdapterOptions(schema, encoder, named, threshold, output, regression)
     if output not in get_args(Output):
         near = did_you_mean(output, get_args(Output))
-        raise ClassifierError(f"output {output!r} is none of {', '.join(get_args(Output))}. {near}".rstrip())
+        raise ClassifierError(f"output {output!r} is not one of {', '.join(get_args(Output))}. {near}".rstrip())
     if isinstance(model, type):
-        raise ClassifierError(f"{model.__name__} is a class, not a model; make one and fit it first")
+        raise ClassifierError(f"{model.__name__} is a class, not a model; create an instance and fit it first")
     for is_one, adapted in ADAPTERS:
         if is_one(model):
             return adapted(model, options)
@@ -93,7 +92,7 @@ def _known(model: CheckedClassifier, options: AdapterOptions) -> CheckedClassifi
 
 
 def _foreign(model: Classifier, options: AdapterOptions) -> CheckedClassifier:
-    """Someone else's classifier, its answers checked and its errors worded like those of any model."""
+    """Wrap a user's own `Classifier`, so that its answers are checked and its errors worded like those of any model."""
     made = CheckedClassifier(
         model.probabilities,
         options.schema,
@@ -108,7 +107,7 @@ def _foreign(model: Classifier, options: AdapterOptions) -> CheckedClassifier:
 
 
 def _is_module(model: object) -> bool:
-    """Whether this is a torch module; who has one has loaded torch."""
+    """Whether this is a torch module; if it is, torch is already loaded."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
 
@@ -123,7 +122,7 @@ def _from_callable(model: Callable[..., object], options: AdapterOptions) -> Che
     return checked(model, options, getattr(model, "__qualname__", type(model).__name__))
 
 
-# The first that knows a model takes it.
+# The first adapter that recognises a model is used.
 ADAPTERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, AdapterOptions], CheckedClassifier]], ...] = (
     (lambda model: isinstance(model, CheckedClassifier), _known),
     (_is_module, _from_module),

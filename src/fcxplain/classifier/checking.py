@@ -1,4 +1,4 @@
-"""What a model's answer must look like: finite probabilities, a row each, that belong to that row alone.
+"""Checks of a model's answers: finite probabilities, one line per row, that depend on that row alone.
 
 Every message names the model, what it did and what to do about it.
 """
@@ -18,15 +18,15 @@ from ..schema.feature import plain
 
 Probabilities = NDArray[np.float64]
 
-# Rows with which a model's order and determinism are tried.
+# Rows used to check that a model is deterministic and independent of row order.
 PROBE_ROWS = 64
-# How far the probabilities of one row may be from a sum of 1.
+# The largest deviation of the probabilities of one row from a sum of 1.
 SUM_TOLERANCE = 1e-4
-# How far two answers to the same row may be apart: batches of other sizes round differently.
+# The largest difference between two answers for the same row: rounding depends on the batch size.
 SAME_TOLERANCE = 1e-5
 
-_NO_LABELS = "To leave predict aside, give a callable: lambda rows: model.predict_proba(rows), with classes=."
-_ONE = "Return one number a row, n or n x 1."
+_NO_LABELS = "To ignore predict, give a callable: lambda rows: model.predict_proba(rows), with classes=."
+_ONE = "Return one number per row, n or n x 1."
 _WRAP = "Wrap predict_proba instead, e.g. lambda rows: model.predict_proba(rows)."
 
 
@@ -35,8 +35,8 @@ def read_answer(
 ) -> Probabilities:
     """A model's answer as `n x classes` probabilities, or a `ClassifierError` that lists its faults.
 
-    One value per row is the probability of the second of two classes. Labels are distinguished from probabilities
-    when `first` is set: later on, a model may well be quite sure of all of a few rows.
+    One value per row is the probability of the second of two classes. Labels are told apart from probabilities only if
+    `first` is set: later, a model may be completely certain about all of a few rows.
     """
     array = _array(_by_name(raw, classes), model)
     line = array.reshape(-1) if array.shape == (len(index), 1) else array
@@ -54,7 +54,7 @@ def read_answer(
 
 
 def read_outputs(raw: object, index: pd.Index, model: str) -> Probabilities:
-    """A regressor's answer, one number a row, as `n x 1`, or a `ClassifierError` that lists its faults."""
+    """A regressor's answer, one number per row, as `n x 1`, or a `ClassifierError` that lists its faults."""
     array = _array(raw, model, _ONE)
     line = array.reshape(-1) if array.shape == (len(index), 1) else array
     if line.shape != (len(index),):
@@ -66,7 +66,7 @@ def read_outputs(raw: object, index: pd.Index, model: str) -> Probabilities:
     finite = np.isfinite(values)
     if not finite.all():
         problem = f"answered {values[~finite][0]}"
-        fault = _row_fault(model, problem, "Look at this row; every row needs a finite number.", index, ~finite)
+        fault = _row_fault(model, problem, "Check this row; every row needs a finite number.", index, ~finite)
         raise ClassifierError("the model's answer cannot be used", [fault])
     return values[:, None]
 
@@ -74,7 +74,7 @@ def read_outputs(raw: object, index: pd.Index, model: str) -> Probabilities:
 def read_labels(
     raw: object, rows: int, model: str, own: tuple[Any, ...], classes: tuple[Any, ...]
 ) -> NDArray[np.int64]:
-    """What a model's `predict` says, as places of its classes: by its own names for them, or by those of the task."""
+    """The results of a model's `predict` as indices of its classes, by the model's names for them or by the task's."""
     array = _array(raw, model)
     line = array.reshape(-1) if array.shape == (rows, 1) else array
     if line.shape != (rows,):
@@ -86,12 +86,12 @@ def read_labels(
         if all(label in place for label in found):
             return np.array([place[label] for label in found], dtype=np.int64)
     stray = next(label for label in found if label not in own)
-    problem = f"its predict answers {stray!r}, which is none of the classes {some(classes)}"
+    problem = f"its predict returned {stray!r}, which is not one of the classes {some(classes)}"
     raise _error(model, problem, f"Name them with classes=, in the order of its probabilities. {_NO_LABELS}")
 
 
 def names_in(raw: object) -> tuple[Any, ...] | None:
-    """The class names that an answer carries itself: the columns of a table."""
+    """The class names that an answer contains: the columns of a table."""
     if isinstance(raw, pd.DataFrame) and not isinstance(raw.columns, pd.RangeIndex):
         return tuple(raw.columns.tolist())
     return None
@@ -100,7 +100,7 @@ def names_in(raw: object) -> tuple[Any, ...] | None:
 def check_order(
     ask: Callable[[pd.DataFrame], Probabilities], frame: pd.DataFrame, answer: Probabilities, model: str
 ) -> None:
-    """Ask again for some rows, shuffled and with doubles: each must get the same answer as before."""
+    """Query some rows again, shuffled and with duplicates: each must get the same answer as before."""
     places = np.unique(np.linspace(0, len(frame) - 1, PROBE_ROWS).astype(np.int64))
     shuffled = np.random.default_rng(0).permutation(places)
     order = np.concatenate([shuffled, shuffled[: max(1, len(shuffled) // 4)]])
@@ -109,17 +109,17 @@ def check_order(
     if _same(again, answer[order]):
         return
     gap = f"by up to {np.abs(again - answer[order]).max():.2g}"
-    # Only now is a third call worth its price: it tells chance from dependence on the batch.
+    # Only now is a third call worth its cost: it distinguishes randomness from dependence on the batch.
     if not _same(ask(probe), again):
         remedy = "Fix its seed, or put it into evaluation mode."
         raise _error(model, f"is not deterministic: the same rows got answers that differ {gap}", remedy)
-    remedy = "It must keep the order of its rows and use nothing but the row itself, no mean over the batch."
-    problem = f"answers by the order or company of the rows: shuffled, their answers differ {gap}"
+    remedy = "It must keep the order of its rows and use only the row itself, no mean over the batch."
+    problem = f"depends on the order of the rows or on other rows: shuffled, the answers differ {gap}"
     raise _error(model, problem, remedy)
 
 
 def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
-    """A table that names its classes, in the order of `classes`."""
+    """A table with class names, with its columns in the order of `classes`."""
     names = names_in(raw)
     if names is None or classes is None or len(names) != len(classes) or set(names) != set(classes):
         return raw
@@ -128,7 +128,7 @@ def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
 
 def _array(raw: object, model: str, remedy: str = "") -> NDArray[Any]:
     if is_tensor(raw):
-        # By way of double, since numpy has no bfloat16.
+        # Through double, since numpy has no bfloat16.
         return raw.detach().cpu().double().numpy()
     try:
         array = raw.to_numpy() if isinstance(raw, pd.DataFrame | pd.Series) else np.asarray(raw)
@@ -169,17 +169,17 @@ def _check_shape(values: Probabilities, rows: int, model: str, classes: tuple[An
 def _value_faults(table: Probabilities, index: pd.Index, model: str) -> Iterator[Fault]:
     finite = np.asarray(np.isfinite(table).all(axis=1))
     if not finite.all():
-        yield _row_fault(model, "answered NaN or infinity", "Look at this row.", index, ~finite)
+        yield _row_fault(model, "returned NaN or infinity", "Check this row.", index, ~finite)
     outside = np.asarray(finite & ((table < -1e-6) | (table > 1 + 1e-6)).any(axis=1))
     if outside.any():
         extreme = table[outside][0]
-        problem = f"answered outside 0 to 1, e.g. {extreme[np.argmax(np.abs(extreme - 0.5))]:.4g}"
-        remedy = "If these are logits, say output='logits' (torch, ONNX) or apply a softmax."
+        problem = f"returned values outside 0 to 1, e.g. {extreme[np.argmax(np.abs(extreme - 0.5))]:.4g}"
+        remedy = "If these are logits, pass output='logits' (torch, ONNX) or apply a softmax."
         yield _row_fault(model, problem, remedy, index, outside)
     sums = table.sum(axis=1)
     uneven = np.asarray(finite & ~outside & (np.abs(sums - 1) > SUM_TOLERANCE))
     if uneven.any():
-        problem = f"answered with probabilities that do not sum to 1, e.g. to {sums[uneven][0]:.4g}"
+        problem = f"returned probabilities that do not sum to 1, e.g. to {sums[uneven][0]:.4g}"
         yield _row_fault(model, problem, "Divide each row by its sum.", index, uneven)
 
 

@@ -1,8 +1,8 @@
-"""`differentiable`: a network with the classifier's answers and with gradients.
+"""`differentiable`: a network that predicts as the classifier does and has gradients.
 
-A classifier that is a torch module lends a frozen copy of it. Any other is imitated by a small network,
-taught with the classifier's own probabilities on training rows, on training rows with a few features changed,
-and on legal rows drawn at random. What is verified is always verified with the real model.
+For a torch module it is a frozen copy. Any other classifier is imitated by a small network, trained on the classifier's
+probabilities for training rows, for training rows with a few features changed, and for random legal rows. Answers are
+always verified with the real model.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .protocol import Classifier, chosen
 from .teaching import changed_rows, random_rows
 from .torch_modules import fixed_linear
 
-# Rows of each sort that the real model is asked about, 26,000 at most in all.
+# Rows of each kind on which the real model is queried, at most 26,000 in all.
 REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 8_000, 2_000, 12_000, 4_000
-# Ramps of each number: as many as make so many in all, within these bounds.
+# Ramps in all, and the bounds of their number per feature.
 RAMPS, FEWEST_RAMPS, MOST_RAMPS = 1_024, 4, 16
 HIDDEN = (96, 96)
 FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
-# Teachers that are certain would ask for infinite logits.
+# A teacher that is certain would require infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9
 
 
 class Problem(Protocol):
-    """What of a task is needed here."""
+    """The parts of a task that are needed here."""
 
     @property
     def encoder(self) -> TableEncoder:
-        """The fitted encoder whose columns the module is to read."""
+        """The fitted encoder whose columns the module reads."""
 
     @property
     def schema(self) -> Schema:
@@ -59,8 +59,8 @@ class Problem(Protocol):
 class Differentiable:
     """A classifier with gradients: encoded columns to logits, `n x classes`, frozen, in evaluation mode.
 
-    The largest logit is the class that the classifier answers, its threshold included. `agreement` is the
-    share of `rows` held-out training rows on which both answer alike; it is 1 for the model's own module.
+    The largest logit belongs to the class that the classifier predicts, including its threshold. `agreement` is the
+    share of `rows` held-out training rows on which both predict the same class; it is 1 for the model's own module.
     """
 
     module: nn.Module
@@ -70,7 +70,7 @@ class Differentiable:
 
 
 Reading = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""From what a model says of rows, `n x outputs`, to the probabilities of classes that are made of it."""
+"""A function from a model's outputs, `n x outputs`, to probabilities of classes."""
 
 
 def differentiable(
@@ -83,11 +83,11 @@ def differentiable(
     classifier : Classifier
         The model.
     task : Task
-        Whose encoded columns the module is to read; its training rows teach the surrogate.
+        The task whose encoded columns the module reads; its training rows are used to train the surrogate.
     seed : int
         The same seed gives the same surrogate.
     reading : callable, optional
-        What is imitated of a model without classes: from its output to probabilities of two.
+        For a model without classes: a function from its output to probabilities of two classes, to be imitated.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def differentiable(
     found = _distilled(classifier, task, seed, reading or np.asarray)
     if found.agreement < WORRYING_AGREEMENT:
         warnings.warn(
-            f"the network that stands in for the classifier agrees with it on only {found.agreement:.1%} of "
+            f"the network that imitates the classifier agrees with it on only {found.agreement:.1%} of "
             f"{found.rows:,} held-out rows; answers stay verified by the classifier itself, but more of them "
             "may be missed",
             FcxWarning,
@@ -110,7 +110,7 @@ def differentiable(
 
 
 def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | None:
-    """A frozen copy of the classifier's module, on the columns of `encoder`, with the threshold in it."""
+    """A frozen copy of the classifier's module, on the columns of `encoder`, with the threshold built in."""
     if classifier.module is None:
         return None
     layers: list[nn.Module] = []
@@ -134,7 +134,7 @@ def _encode_alike(one: TableEncoder, other: TableEncoder) -> bool:
 
 
 def _bridge(encoder: TableEncoder, source: TableEncoder) -> nn.Linear | None:
-    """A linear layer from the columns of `encoder` to those of `source`, or None if there is none."""
+    """A linear layer from the columns of `encoder` to those of `source`, or None if it does not exist."""
     weight = torch.zeros((source.width_, encoder.width_), dtype=source.dtype_)
     bias = torch.zeros(source.width_, dtype=source.dtype_)
     for feature in source.schema_:
@@ -153,7 +153,7 @@ def _bridge(encoder: TableEncoder, source: TableEncoder) -> nn.Linear | None:
 
 
 def _threshold_layer(threshold: float, device: torch.device) -> nn.Linear:
-    """Two logits of which the second is larger from `threshold` on."""
+    """Two logits, the second of which is larger from `threshold` on."""
     bias = torch.tensor([0.0, -_logit(threshold)], dtype=torch.float64, device=device)
     return fixed_linear(torch.eye(2, dtype=torch.float64, device=device), bias)
 
@@ -168,7 +168,7 @@ def _distilled(classifier: Classifier, task: Problem, seed: int, reading: Readin
     draws = np.random.default_rng(seed)
     real, held = _parts(task.train, draws)
     made = encoder.from_codes(_made_up(encoder, real, draws))
-    # Two calls at most, each as large as can be: a model may be slow to start.
+    # At most two calls, each as large as possible: a model may be slow to start.
     real_answers = reading(classifier.probabilities(pd.concat([real, held])))
     made_answers = reading(classifier.probabilities(made))
     answers = np.concatenate([real_answers[: len(real)], made_answers])
@@ -187,7 +187,7 @@ def _distilled(classifier: Classifier, task: Problem, seed: int, reading: Readin
 
 
 def _parts(train: pd.DataFrame, draws: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Training rows to learn from, and others to judge by (the same ones if there are only a few)."""
+    """Training rows to learn from, and held-out ones (the same rows if there are only a few)."""
     order = draws.permutation(len(train))
     spared = min(len(train) // 10, HELD_OUT_ROWS)
     real = train.iloc[order[spared : spared + REAL_ROWS]]
@@ -195,7 +195,7 @@ def _parts(train: pd.DataFrame, draws: np.random.Generator) -> tuple[pd.DataFram
 
 
 def _made_up(encoder: TableEncoder, real: pd.DataFrame, draws: np.random.Generator) -> NDArray[np.int64]:
-    """Codes of rows near the training rows, and of legal rows anywhere."""
+    """Codes of rows near the training rows, and of random legal rows."""
     codes = encoder.codes(real)
     changed = min(CHANGED_ROWS, max(2_000, 8 * len(real)))
     random = min(RANDOM_ROWS, max(1_000, 2 * len(real)))
@@ -204,7 +204,7 @@ def _made_up(encoder: TableEncoder, real: pd.DataFrame, draws: np.random.Generat
 
 
 def _targets(answers: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:
-    """Soft labels; a threshold moves them so that one half stands for it."""
+    """Soft labels, shifted so that the threshold becomes one half."""
     soft = np.clip(answers, CERTAIN, 1)
     if threshold is not None:
         soft = soft * np.exp([0.0, -_logit(threshold)])

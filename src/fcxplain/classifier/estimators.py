@@ -1,4 +1,4 @@
-"""Scikit-learn's estimators and pipelines on raw columns, and what wears the same face (XGBoost, LightGBM)."""
+"""Scikit-learn estimators and pipelines on raw columns, and models with the same interface (XGBoost, LightGBM)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..schema import Schema
 from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import matched
 
-# What stands between a feature's name and its level where tools name one-hot columns.
+# Separators between a feature's name and its level in the names of one-hot columns.
 MARKS = ("_", "=")
-# Where scikit-learn's own wrappers keep the fitted model that they hand their questions on to.
+# Attributes in which scikit-learn's wrappers keep the fitted model that they delegate to.
 SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
 THRESHOLDED = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 INSIDE = {
@@ -32,17 +32,17 @@ INSIDE = {
 
 @dataclass(frozen=True)
 class Asking:
-    """Asks an estimator about rows, shown to it as it wants them: by its own column names, or as bare arrays."""
+    """Queries an estimator on rows in the form that it expects: with its own column names, or as plain arrays."""
 
     model: Any
     shown: Callable[[pd.DataFrame], Any]
     _prepared: list[tuple[pd.DataFrame, Any]] = field(default_factory=list, repr=False, compare=False)
-    """The last rows, and what the steps of a pipeline before its last make of them; see `preparing_once`."""
+    """The last rows, and their output of all pipeline steps but the last; see `preparing_once`."""
 
     def __call__(self, rows: pd.DataFrame) -> object:
         """The estimator's probabilities, or a regressor's output.
 
-        If it wants categories and was shown text, the error says how to give them.
+        If it needs categories but gets text, the error explains how to pass them.
         """
         return self._asked("predict" if is_regressor(self.model) else "predict_proba", rows)
 
@@ -64,7 +64,7 @@ class Asking:
 
     @contextmanager
     def preparing_once(self) -> Iterator[None]:
-        """Within it, rows that are asked about again go through the preprocessing once; a model may change later."""
+        """A context in which repeated rows are preprocessed only once; outside of it the model may change."""
         self._prepared[:] = [(pd.DataFrame(), None)]
         try:
             yield
@@ -72,7 +72,7 @@ class Asking:
             self._prepared.clear()
 
     def _prepare(self, shown: pd.DataFrame) -> Any:
-        """What a pipeline's last step gets."""
+        """The input of a pipeline's last step."""
         for known, made in self._prepared:
             if made is not None and known.equals(shown):
                 return made.copy()
@@ -83,7 +83,7 @@ class Asking:
 
 
 def _is_plain_pipeline(model: Any) -> bool:
-    """Whether a model is scikit-learn's own pipeline of several steps, whose questions all go the same way."""
+    """Whether a model is scikit-learn's own pipeline of several steps, which preprocesses all queries alike."""
     from sklearn.pipeline import Pipeline
 
     return type(model) is Pipeline and len(model.steps) > 1 and not {"predict", "predict_proba"} & set(vars(model))
@@ -95,24 +95,24 @@ def _text_columns(rows: Any) -> list[str]:
 
 
 def _wants_categories(model: str, names: list[str], error: Exception) -> Fault:
-    """What to say of a model that was fitted on pandas categories, such as LightGBM's and XGBoost's can be."""
+    """The error for a model that was fitted on pandas categories, as LightGBM and XGBoost models can be."""
     remedy = (
         f"With dtypes = trained_on.dtypes[{names}], of the table that it was fitted on, either "
         "Task(table.astype(dtypes), model, ...) or, for a file, a function that converts: "
         "lambda rows: model.predict_proba(rows.astype(dtypes)), with classes=model.classes_ (--classes). "
         "Or fit a pipeline that encodes text."
     )
-    problem = f"wants pandas categories, but {some(names)} {'is' if len(names) == 1 else 'are'} text ({error})"
+    problem = f"needs pandas categories, but {some(names)} {'is' if len(names) == 1 else 'are'} text ({error})"
     return Fault(model, problem, remedy)
 
 
 def is_estimator(model: object) -> bool:
-    """Whether this looks like something of scikit-learn's."""
+    """Whether this looks like a scikit-learn estimator."""
     return hasattr(model, "predict_proba") or (hasattr(model, "fit") and hasattr(model, "predict"))
 
 
 def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
-    """A fitted estimator as a classifier; `classes` renames the estimator's own in their order."""
+    """A fitted estimator as a classifier; `classes` renames the estimator's own classes, in their order."""
     name, schema = _name(model), options.schema
     _check_kind(model, name, regression=options.regression)
     _check_fitted(model, name)
@@ -140,7 +140,7 @@ def _check_kind(model: Any, name: str, *, regression: bool) -> None:
     if is_regressor(model):
         return
     if regression:
-        remedy = "For a range, give a callable that makes a number of each row: lambda rows: model.predict(rows)."
+        remedy = "For a range, give a callable that returns one number per row: lambda rows: model.predict(rows)."
         raise ClassifierError("", [Fault(name, "is not a regressor", remedy)])
     if not hasattr(model, "predict_proba"):
         remedy = "Wrap it in CalibratedClassifierCV and fit that."
@@ -148,7 +148,7 @@ def _check_kind(model: Any, name: str, *, regression: bool) -> None:
 
 
 def is_regressor(model: Any) -> bool:
-    """Whether an estimator says that it answers numbers."""
+    """Whether an estimator declares that it predicts numbers."""
     from sklearn.base import is_regressor as says_so
 
     if hasattr(model, "__sklearn_tags__"):
@@ -174,7 +174,7 @@ def _classes(model: Any) -> tuple[Any, ...] | None:
 
 
 def chain(model: Any) -> Iterator[Any]:
-    """A model, the one that it hands its questions on to, and so on: through scikit-learn's own wrappers alone."""
+    """A model, the model that it delegates to, and so on, through scikit-learn's own wrappers only."""
     while model is not None:
         yield model
         kind, part = type(model), INSIDE.get(type(model).__name__)
@@ -184,14 +184,14 @@ def chain(model: Any) -> Iterator[Any]:
 
 
 def thresholded(model: Any) -> Any:
-    """The one of scikit-learn's threshold classifiers that decides for a model, if there is one."""
+    """The scikit-learn threshold classifier that decides for a model, if there is one."""
     return next((m for m in chain(model) if type(m).__name__ in THRESHOLDED), None)
 
 
 def own_threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
-    """The probability of the second class from which one of scikit-learn's threshold classifiers answers it.
+    """The probability of the second class from which on a scikit-learn threshold classifier predicts it.
 
-    None where there is no such or it cannot be known; what the model's own `predict` says holds in any case.
+    None if there is no threshold classifier, or its threshold is unknown; the model's own `predict` always decides.
     """
     found = thresholded(model)
     if found is None or classes is None or len(classes) != 2 or found.response_method == "decision_function":
@@ -203,15 +203,15 @@ def own_threshold(model: Any, classes: tuple[Any, ...] | None) -> float | None:
         score = 0.5 if isinstance(threshold, str) else float(threshold)
     except (AttributeError, TypeError, ValueError):
         return None
-    # The first class is answered at its threshold already, and the second only above what that leaves.
+    # The first class is predicted at its threshold or above, so the second only strictly above the complement.
     second = score if positive in (None, classes[1]) else float(np.nextafter(1 - score, 1))
     return second if 0 <= second <= 1 else None
 
 
 def _answer(model: Any, name: str, schema: Schema) -> Asking:
-    """How the estimator wants its rows: by its own column names, as bare arrays, or as they come."""
+    """How the estimator expects its rows: with its own column names, as plain arrays, or unchanged."""
     wanted = getattr(model, "feature_names_in_", None)
-    # LightGBM makes up such names where it was fitted on arrays.
+    # LightGBM generates such names if it was fitted on arrays.
     if wanted is not None and not all(re.fullmatch(r"Column_\d+", str(n)) for n in wanted):
         return _by_name(model, name, [str(n) for n in wanted], schema)
     count = getattr(model, "n_features_in_", None)
@@ -235,7 +235,7 @@ def _by_name(model: Any, name: str, wanted: list[str], schema: Schema) -> Asking
 
 
 def _faults(lacking: list[str], schema: Schema) -> Iterator[Fault]:
-    """What is wrong with columns that the schema does not have; those of one-hot encoded features in one fault."""
+    """Faults of columns that the schema does not have; those of a one-hot encoded feature are one fault."""
     encoded = one_hot(lacking, schema)
     if encoded:
         shown = ", ".join(f"{len(columns)} columns {name}{mark}*" for (name, mark), columns in encoded.items())
@@ -243,7 +243,7 @@ def _faults(lacking: list[str], schema: Schema) -> Iterator[Fault]:
     known = {column for columns in encoded.values() for column in columns}
     for column in (n for n in lacking if n not in known):
         remedy = did_you_mean(column, schema.names) or "Fit the model on the schema's features only."
-        yield Fault(f"column {column!r}", "is wanted by the model, but not in the schema", remedy)
+        yield Fault(f"column {column!r}", "is needed by the model, but not in the schema", remedy)
 
 
 def one_hot(columns: list[str], schema: Schema) -> dict[tuple[str, str], list[str]]:
@@ -277,7 +277,7 @@ def _as_is(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_unused(rows: pd.DataFrame) -> pd.DataFrame:
-    """XGBoost refuses categories that it was not fitted on, even those that no row has.
+    """Drop unused categories, since XGBoost refuses those that it was not fitted on, even if no row has them.
 
     Only the last ones are dropped, where the encoder appends them: the codes of the others must stay.
     """

@@ -1,7 +1,7 @@
-"""Trees that imitate a model: what is searched in its place where it cannot be read.
+"""Trees that imitate a model, for the search in models that cannot be read.
 
-They learn the model's own log-odds, or a regressor's output, of training rows, of training rows with a few features
-changed, and of legal rows drawn at random. Boosted trees learn these in a second, and need no more than rows as codes.
+They learn the model's log-odds, or a regressor's output, for training rows, for training rows with a few features
+changed, and for random legal rows. Boosted trees learn these in a second, and need only rows as codes.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Rows of each sort that the model is asked about: training rows, such with features changed, and random ones.
+# Rows of each kind on which the model is queried: training rows, training rows with changes, and random ones.
 REAL, CHANGED, RANDOM = 8_000, 24_000, 4_000
-# The trees: few and small ones, since every candidate of the search goes through all of them.
+# The trees are few and small, since every candidate of the search goes through all of them.
 ITERATIONS, LEAVES, RATE, FEWEST = 80, 20, 0.25, 10
-# Log-odds beyond this are all the same.
+# Log-odds are clipped to this.
 FAR = 6.0
-# Most levels that scikit-learn's boosting takes for a category.
+# The most levels of a category in scikit-learn's boosting.
 LEVELS = 255
-# Rows that say with which score all rows begin.
+# Rows from which the initial score is computed.
 PROBED = 64
 
 
 @dataclass(frozen=True, eq=False)
 class ImitatingTrees:
-    """Boosted trees on rows as codes: a score for each class, or the second one's lead where there are two."""
+    """Boosted trees on rows as codes: a score per class, or the lead of the second of two classes."""
 
     trees: Trees
     base: Floats
-    """The scores that all rows begin with."""
+    """The initial scores of all rows."""
     columns: Callable[[NDArray[np.int64]], Floats]
-    """What the trees ask about, of codes."""
+    """The splits of the trees, on codes."""
 
 
 def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
-    """Learn the answers of a task's model; it is asked about 36,000 rows at most."""
+    """Learn the predictions of a task's model, with at most 36,000 queries."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     draws, classes = np.random.default_rng(seed), len(task.classes)
@@ -77,7 +77,7 @@ def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
 
 
 def _to_learn(said: Floats) -> Floats:
-    """What trees learn of a model's answers: log-odds, one lead of two classes; or an output as it is."""
+    """The targets of the trees: log-odds, one lead for two classes; or a regressor's output."""
     if said.shape[1] == 1:
         return said
     logits = np.log(np.clip(said, np.exp(-2 * FAR), 1.0))

@@ -1,4 +1,4 @@
-"""The true classes of a training table: which column holds them, and how far a model's answers agree with them."""
+"""The true classes of a training table: which column holds them, and how well a model's predictions agree with them."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ..schema import Schema, level_named
 from .estimators import is_estimator, is_regressor
 from .protocol import CheckedClassifier, Classifier
 
-# How much better another order must agree, and by how many standard errors, to be more than a bad model or chance.
+# How much better another order must agree, and by how many standard errors, to exclude a bad model or chance.
 FAR, ERRORS = 0.1, 4.0
-# A model that answers the same to all rows has no order; only that it answers the rarer class gives it away.
+# A model with the same prediction for all rows gives no order, unless it predicts the rarer class.
 FAR_ALONE = 0.3
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The share of rows that agree, each class counted alike: with the names in the order given, and in the best."""
+    """The share of rows that agree, with equal weight per class: for the given order of the names, and for the best."""
 
     given: float
     best: float
     order: tuple[Any, ...]
-    """The names in the order in which they agree best with the model's own classes."""
+    """The names in the order that agrees best with the model's own classes."""
     is_other: bool
-    """Whether the best order is another one, and so much better that this is no accident."""
+    """Whether the best order differs, and is too much better for this to be chance."""
 
 
 def agreement(answers: NDArray[np.int64], labels: pd.Series, names: Sequence[Any]) -> Agreement | None:
-    """How far answers, as places of the model's classes, agree with labels; None where no label is one of the names."""
-    # Slow to load, and most who import this module never come here.
+    """Agreement of predictions, as indices of the model's classes, with labels; None if no label is among the names."""
+    # Slow to load, and rarely needed.
     from scipy.optimize import linear_sum_assignment
 
     codes = pd.Index(names, tupleize_cols=False).get_indexer(pd.Index(labels, tupleize_cols=False))
@@ -46,13 +46,13 @@ def agreement(answers: NDArray[np.int64], labels: pd.Series, names: Sequence[Any
         return None
     counts = np.zeros((len(names), len(names)))
     np.add.at(counts, (answers[known], codes[known]), 1)
-    # Of a class that no label has, nothing can be said.
+    # A class that no label has gives no information.
     seen = np.flatnonzero(counts.sum(axis=0))
     label = np.arange(len(names))
     is_constant = bool((counts.sum(axis=1) > 0).sum() == 1)
     rows = np.full(len(names), known.sum() / len(seen)) if is_constant else np.maximum(counts.sum(axis=0), 1)
     shares = counts / rows
-    # Where nothing speaks for another order, the one given stands.
+    # Without evidence for another order, the given one stays.
     sure = shares[np.ix_(seen, seen)] + 1e-9 * np.eye(len(seen))
     label[seen] = seen[linear_sum_assignment(sure, maximize=True)[1]]
     given, best = (float(s[seen].mean()) for s in (np.diag(shares), shares[np.argsort(label), np.arange(len(names))]))
@@ -61,7 +61,7 @@ def agreement(answers: NDArray[np.int64], labels: pd.Series, names: Sequence[Any
 
 
 def _is_other(shares: NDArray[np.float64], rows: NDArray[np.float64], label: NDArray[np.int64]) -> bool:
-    """Whether the classes that would be renamed agree far better then."""
+    """Whether the classes that would be renamed then agree far better."""
     moved = [(i, j) for i, j in enumerate(label.tolist()) if i != j]
     if not moved:
         return False
@@ -70,14 +70,14 @@ def _is_other(shares: NDArray[np.float64], rows: NDArray[np.float64], label: NDA
     return gap > max(FAR, ERRORS * error)
 
 
-# A column with more values than this holds no classes.
+# A column with more values than this does not hold classes.
 MOST_CLASSES = 100
 
 
 def split_label(
     train: pd.DataFrame, label: str | None, schema: Schema | None, model: Any, classes: tuple[Any, ...] | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
-    """Features and true classes apart. A label that nobody named is recognised by what is left over."""
+    """Split features from true classes. An unnamed label is recognised as the remaining column."""
     if label is None:
         label = _leftover(train, schema, model, classes)
     if label is None:
@@ -86,7 +86,9 @@ def split_label(
         remedy = did_you_mean(label, train.columns) or f"The table has {some(train.columns)}."
         raise DataError("", [Fault(f"label {label!r}", "is not a column of train", remedy)])
     if schema is not None and label in schema:
-        raise DataError("", [Fault(f"label {label!r}", "is also a feature of the schema", "Take it out of one.")])
+        raise DataError(
+            "", [Fault(f"label {label!r}", "is also a feature of the schema", "Remove it from one of the two.")]
+        )
     return train.drop(columns=label), train[label]
 
 
@@ -103,7 +105,7 @@ def checked_target(
 ) -> Any:
     """The class, or the `Outcome`, that the target names; see `as_target`.
 
-    `named_so` knows a remedy for names that are a column's and not the model's.
+    `named_so` returns a remedy for names that belong to a column and not to the model.
     """
     if target is None and len(classes) > 2:
         raise DataError(f"there are {len(classes)} classes, so a target must be named: {some(classes)}")
@@ -115,7 +117,7 @@ def checked_target(
 
 
 def is_regression(model: Any, target: Any, classes: tuple[Any, ...] | None, labels: pd.Series | None) -> bool:
-    """Whether a model answers numbers: it says so, or its target is a range and nothing names classes."""
+    """Whether a model predicts numbers: it declares so, or its target is a range and nothing names classes."""
     if isinstance(model, CheckedClassifier):
         return model.regression
     if classes is not None or isinstance(model, Classifier) or hasattr(model, "classes_"):
@@ -129,9 +131,9 @@ def is_regression(model: Any, target: Any, classes: tuple[Any, ...] | None, labe
 def called_otherwise(
     target: Any, train: pd.DataFrame, features: Iterable[str], answers: NDArray[np.int64], classes: tuple[Any, ...]
 ) -> str:
-    """The remedy for a target that is no class of the model, but a value of a column that the model does not read.
+    """The remedy for a target that is not a class of the model, but a value of a column that the model does not read.
 
-    `answers` are places of the model's classes, for the rows of `train`.
+    `answers` are indices of the model's classes, for the rows of `train`.
     """
     read = set(features)
     for column in (c for c in train.columns if c not in read):
@@ -151,7 +153,7 @@ def called_otherwise(
 
 
 def _leftover(train: pd.DataFrame, schema: Schema | None, model: Any, named: tuple[Any, ...] | None) -> str | None:
-    """The one column that is no feature and holds classes only, if there is just one."""
+    """The only column that is not a feature and could hold classes; None if there are several or none."""
     names = schema.names if schema is not None else names_read(model)
     extra = [c for c in train.columns if c not in names] if names else []
     own = getattr(model, "classes", None) if isinstance(model, Classifier) else None
@@ -163,7 +165,7 @@ def _leftover(train: pd.DataFrame, schema: Schema | None, model: Any, named: tup
 
 
 def names_read(model: Any) -> tuple[str, ...]:
-    """The columns that a model says it was fitted on; none where it does not say."""
+    """The columns that a model reports it was fitted on; empty if it does not report them."""
     return tuple(map(str, getattr(model, "feature_names_in_", ())))
 
 
@@ -173,5 +175,5 @@ def _values(labels: pd.Series) -> tuple[Any, ...]:
         values = labels.dropna().unique().tolist()
         return tuple(sorted(values, key=lambda v: (str(type(v)), v)))
     except TypeError:
-        # Lists and the like are nobody's classes.
+        # Lists and other unhashable values are not classes.
         return ()

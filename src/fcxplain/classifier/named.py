@@ -1,4 +1,4 @@
-"""A classifier of one's own by its name: an ONNX file, or `module:attribute` of one's own Python code."""
+"""A user's classifier by its name: an ONNX file, or `module:attribute` of the user's Python code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ClassifierError, Fault, did_you_mean
 from .training import KINDS
 
-OWN_CLASSIFIER = "For a model of your own pass a file (model.onnx), or module:attribute of your own Python code."
+OWN_CLASSIFIER = "For your own model pass a file (model.onnx), or module:attribute of your own Python code."
 
 
 def is_onnx(name: str) -> bool:
@@ -27,7 +27,7 @@ def named_classifier(name: str) -> Any:
     if is_onnx(name):
         return path
     if path.is_file():
-        remedy = "Only ONNX files are read. Load it in a module of yours, and pass module:attribute."
+        remedy = "Only ONNX files are read. Load it in your own module, and pass module:attribute."
         raise ClassifierError("", [Fault(f"classifier {name!r}", "is not an ONNX file", remedy)])
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
@@ -37,17 +37,17 @@ def named_classifier(name: str) -> Any:
 
 
 def _imported(module: str, attribute: str) -> Any:
-    """What a module of the user's names; modules in the current folder are found too."""
+    """The attribute of a user's module; modules in the current folder are found too."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     place = f"classifier {module}:{attribute}"
     try:
         found: Any = importlib.import_module(module)
-    # A module is the user's own code: whatever it raises is told as it is.
+    # A module is the user's own code: its errors are reported as they are.
     except Exception as error:
         problem = f"the module {module!r} cannot be imported ({type(error).__name__}: {error})"
-        remedy = "It is looked for in the current folder and among the installed ones."
+        remedy = "It must be in the current folder or installed."
         raise ClassifierError("", [Fault(place, problem, remedy)]) from error
     for name in attribute.split("."):
         if not hasattr(found, name):

@@ -1,4 +1,4 @@
-"""The small networks of this library, and how those that answer like a classifier are trained.
+"""The small networks of this library, and the training of those that act as classifiers.
 
 All randomness comes from a `torch.Generator`: the global random state is neither read nor changed.
 """
@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from ..progress import OnProgress, Progress, nobody
 from ..training_loop import Adam, TrainingLoop, Values, descend, slow_down
 
-# Rows whose loss is taken at a time.
+# Rows per batch when computing the loss.
 CHUNK = 65_536
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Encoded rows `x` with what they should get, `y`: class indices `n` or probabilities `n x classes`."""
+    """Encoded rows `x` with their targets `y`: class indices `n` or probabilities `n x classes`."""
 
     x: Tensor
     y: Tensor
@@ -38,14 +38,14 @@ class Examples:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a network is trained. Small tables get smaller batches and more epochs."""
+    """Settings of a training. Small tables get smaller batches and more epochs."""
 
     batch: int = 2048
     learning_rate: float = 1e-2
     epochs: int = 100
     patience: int = 8
     steps: int = 1000
-    """Fewer steps than this in all the epochs together, and there are more epochs."""
+    """The least number of steps; if the epochs have fewer, there are more epochs."""
     decay: float = 0.0
     """See `Schedule`."""
 
@@ -94,7 +94,7 @@ def seeded_linear(inputs: int, outputs: int, generator: torch.Generator, dtype: 
 
 
 class SeededDropout(nn.Module):
-    """Dropout whose masks come from a generator of its own, never from torch's global state."""
+    """Dropout with masks from its own generator, never from torch's global state."""
 
     def __init__(self, share: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -109,9 +109,9 @@ class SeededDropout(nn.Module):
 
 
 class Ramps(nn.Module):
-    """Encoded rows, and behind them a ramp from 0 to 1 between each two neighbouring cuts of a number.
+    """Append to encoded rows a ramp from 0 to 1 between each two neighbouring cuts of a number.
 
-    With these, a small network can follow the steps that trees make.
+    With these, a small network can fit the steps of trees.
     """
 
     columns: Tensor
@@ -148,8 +148,8 @@ class Ramps(nn.Module):
 
 
 def empty_linear(inputs: int, outputs: int, dtype: torch.dtype, device: torch.device | None = None) -> nn.Linear:
-    """A linear layer without any values yet: torch's own initialisation would draw from the global state."""
-    # As `nn.utils.skip_init` does, which loads much of torch that nobody needs here.
+    """An uninitialised linear layer: torch's own initialisation would draw from the global state."""
+    # As in `nn.utils.skip_init`, which would load parts of torch that are not needed here.
     layer = nn.Linear(inputs, outputs, dtype=dtype, device="meta")
     layer.weight = nn.Parameter(torch.empty((outputs, inputs), dtype=dtype, device=device))
     layer.bias = nn.Parameter(torch.empty(outputs, dtype=dtype, device=device))
@@ -164,15 +164,15 @@ def fit_network(
     fitting: Fitting | None = None,
     on_progress: OnProgress = nobody,
 ) -> None:
-    """Adam on shuffled batches until the validation loss has stopped falling; the best weights are kept.
+    """Run Adam on shuffled batches until the validation loss stops falling, and keep the best weights.
 
-    `on_progress` hears of each epoch, and how many there are at most: a training may stop before.
+    `on_progress` is called after each epoch, with the largest number of epochs: training may stop earlier.
     """
     sized = (fitting or Fitting()).sized(len(train))
     optimiser = Adam(model.parameters(), sized.learning_rate)
 
     def batches() -> Iterator[Examples]:
-        # Shuffled as a whole: rows that are gathered batch by batch lie otherwise in memory, and round otherwise.
+        # Shuffled as a whole: rows gathered batch by batch would have another memory layout, and round differently.
         rows = train.take(torch.randperm(len(train), generator=generator))
         yield from (rows.take(slice(start, start + sized.batch)) for start in range(0, len(rows), sized.batch))
 

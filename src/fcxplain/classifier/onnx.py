@@ -1,7 +1,7 @@
-"""ONNX models, by way of onnxruntime (an optional extra, loaded only when a file is opened).
+"""ONNX models, run by onnxruntime (an optional extra, loaded only when a file is opened).
 
-A model has an input per feature, as skl2onnx makes for pipelines on columns, or one for whole rows. It
-answers with a tensor of probabilities, or with a list of name -> probability (ZipMap).
+A model has one input per feature, as skl2onnx makes for pipelines on columns, or a single input for whole rows. It
+returns a tensor of probabilities, or a list of name -> probability (ZipMap).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OnnxReading:
     logits: bool
 
     def __call__(self, rows: pd.DataFrame) -> object:
-        """Probabilities; a table with the classes' names where the model gives them."""
+        """Probabilities, as a table with class names if the model gives them."""
         answer = self.session.run([self.output], self.feed(rows))[0]
         if isinstance(answer, list):
             return pd.DataFrame(answer)
@@ -81,7 +81,7 @@ class OnnxReading:
 def _opened(path: Path) -> Any:
     if path.suffix.lower() != ".onnx":
         remedy = "Load other kinds of files yourself, and give the model or a callable."
-        raise ClassifierError("", [Fault(str(path), "is not an .onnx file, and no other kind is opened", remedy)])
+        raise ClassifierError("", [Fault(str(path), "is not an .onnx file, the only kind that is opened", remedy)])
     if not path.is_file():
         raise also(ClassifierError, FileNotFoundError)(f"{path}: there is no such file")
     try:
@@ -96,7 +96,7 @@ def _opened(path: Path) -> Any:
 
 
 def _feeding(session: Any, name: str, schema: Schema, encoder: TableEncoder | None) -> Callable[[pd.DataFrame], Feed]:
-    """How raw rows become the session's inputs."""
+    """The conversion of raw rows to the session's inputs."""
     inputs = session.get_inputs()
     _check_inputs(inputs, name)
     source = matched((i.name for i in inputs), schema.names)
@@ -106,7 +106,7 @@ def _feeding(session: Any, name: str, schema: Schema, encoder: TableEncoder | No
         return _whole_rows(inputs[0], name, schema, encoder)
     lacking = [i.name for i in inputs if i.name not in source]
     faults = [
-        Fault(f"input {n!r}", "is wanted by the model, but not in the schema", did_you_mean(n, schema.names))
+        Fault(f"input {n!r}", "is needed by the model, but not in the schema", did_you_mean(n, schema.names))
         for n in lacking
     ]
     raise ClassifierError(f"{name} was made for other columns", faults)
@@ -127,7 +127,7 @@ def _check_inputs(inputs: Any, name: str) -> None:
 def _whole_rows(given: Any, name: str, schema: Schema, encoder: TableEncoder | None) -> Callable[[pd.DataFrame], Feed]:
     width = given.shape[1] if len(given.shape) == 2 and isinstance(given.shape[1], int) else None
     dtype = _DTYPES[given.type]
-    # As many columns as features, all of them numbers: those of the table itself, as scikit-learn's models are fitted.
+    # As many columns as features, all numbers: the table's own columns, on which scikit-learn models are fitted.
     if not schema.categories and (width == len(schema.names) or (encoder is None and width is None)):
         return lambda rows: {given.name: rows[list(schema.names)].to_numpy(dtype=np.float64).astype(dtype)}
     if encoder is not None and given.type in _FLOATS and width in (None, encoder.width_):
@@ -145,7 +145,7 @@ def _column(column: pd.Series, given: Any) -> NDArray[Any]:
 
 
 def _probability_output(session: Any, name: str) -> str:
-    """The output with the probabilities: a ZipMap, else a table of floats, else a line of them."""
+    """The output with the probabilities: a ZipMap, else a 2-D float tensor, else a 1-D one."""
     outputs = session.get_outputs()
     maps = [o for o in outputs if o.type.startswith("seq(map")]
     floats = [o for o in outputs if o.type in _FLOATS]
@@ -158,7 +158,7 @@ def _probability_output(session: Any, name: str) -> str:
 
 
 def _number_output(session: Any, name: str) -> str:
-    """The output with a regressor's numbers: the first one of floats."""
+    """The output with a regressor's numbers: the first float output."""
     floats = [o for o in session.get_outputs() if o.type in _FLOATS]
     if not floats:
         raise ClassifierError("", [Fault(name, "has no output of numbers", "Convert it again with one.")])

@@ -1,7 +1,7 @@
-"""The one face of every classifier: raw rows in, class probabilities out.
+"""The common interface of every classifier: raw rows in, class probabilities out.
 
-`CheckedClassifier` gives any answering function that face. It checks the first answer thoroughly and every
-later one cheaply, and never hands the caller's own table to the model.
+`CheckedClassifier` gives any prediction function that interface. It checks the first answer thoroughly and every later
+one cheaply, and never passes the caller's own table to the model.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from .rows import legal_rows, model_rows, parts_as_trained
 if TYPE_CHECKING:
     from torch import nn
 
-# Some rows are asked about in batches of these sizes, and so many alone, to see whether that changes their rounding.
+# Sizes of batches in which some rows are queried, and the number of rows queried alone, to measure the rounding.
 SIZES, ALONE = (2, 7, 65), 3
-# Rounding may move a probability by so many times as much as was seen and, if anything was, by no less than this.
+# The factor on the rounding observed, and the least rounding assumed if any was observed.
 MUCH, FINEST = 16.0, 1e-12
-# What is taken for the rounding of modules with few digits at most, if no more is seen: they must decide something.
+# The most rounding assumed for modules of low precision, unless more is observed: they must decide something.
 COARSE = 0.01
-# What is taken for it where a model cannot be asked: enough for single precision.
+# The rounding assumed if a model cannot be queried: enough for single precision.
 ASSUMED = 1e-5
-# Libraries of linear algebra mostly sum a row in the same order in every batch of whole blocks of rows.
+# Linear algebra libraries mostly sum a row in the same order in every batch of whole blocks of rows.
 BLOCK = 64
-# Batches of fewer rows are asked with one OpenMP thread. Threads gain hundredths of a second on them, and beside a busy
-# process they lose many times that: each of a model's short parallel loops waits for the thread that has no core.
+# Smaller batches are queried with one OpenMP thread. Threads save hundredths of a second on them, but cost many times
+# that next to a busy process: each of a model's short parallel loops waits for the thread that has no core.
 SMALL_BATCH = 4_096
-# Legal rows that say how far a regressor's outputs differ.
+# Legal rows from which the spread of a regressor's outputs is estimated.
 SPREAD = 1_024
 
 Output = Literal["auto", "logits", "probabilities"]
 Answer = Callable[[pd.DataFrame], object]
-"""From raw columns to something `checking.read_answer` understands."""
+"""A function from raw columns to something that `checking.read_answer` understands."""
 
 
 @runtime_checkable
 class Classifier(Protocol):
-    """What the rest of the library asks of a model.
+    """The interface of a model that the rest of the library uses.
 
-    With two classes and a `threshold`, the second class is answered where its probability is at least the
-    threshold. Without one the most probable class is, and among equals the first. A model that has a `predict` of its
-    own is taken at that word (`CheckedClassifier.places`).
+    With two classes and a `threshold`, the second class is predicted if its probability is at least the threshold.
+    Without a threshold, the most probable class is predicted, and among equals the first. If a model has its own
+    `predict`, that decides (`CheckedClassifier.decide`).
     """
 
     @property
@@ -67,14 +67,14 @@ class Classifier(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """From which probability on the second of two classes is answered."""
+        """The probability from which on the second of two classes is predicted."""
 
     @property
     def module(self) -> nn.Module | None:
-        """From encoded columns to logits, `n x classes`; None where the model has no gradients."""
+        """A module from encoded columns to logits, `n x classes`; None if the model has no gradients."""
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
-        """Class probabilities.
+        """Return class probabilities.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Classifier(Protocol):
         """
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The class of each row.
+        """Return the class of each row.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True)
 class AdapterOptions:
-    """What `as_classifier` is given beside the model; see there."""
+    """The options of `as_classifier`; see there."""
 
     schema: Schema
     encoder: TableEncoder | None = None
@@ -112,32 +112,32 @@ class AdapterOptions:
     threshold: float | None = None
     output: Output = "auto"
     regression: bool = False
-    """Whether the model answers one number a row, in its own units, and no classes."""
+    """Whether the model predicts one number per row, in its own units, instead of classes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model decides about `n` rows."""
+    """A model's decisions about `n` rows."""
 
     probabilities: NDArray[np.float64]
-    """`n x classes`; of a model without classes its output, `n x 1`."""
+    """Probabilities, `n x classes`; for a model without classes its output, `n x 1`."""
     choice: NDArray[np.int64]
-    """The place of the class that is answered; 0 without classes."""
+    """The index of the predicted class; 0 without classes."""
     firm: NDArray[np.bool_]
-    """Whether the model says the same whatever rows it is asked about beside it: rounding cannot decide."""
+    """Whether the decision is the same in any batch, so that rounding cannot change it."""
 
     @classmethod
     def none(cls, rows: int, classes: int) -> Predictions:
-        """Room for decisions that are still to come."""
+        """Empty arrays for decisions to be filled in."""
         return cls(np.zeros((rows, classes)), np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=bool))
 
     def put(self, which: NDArray[Any] | slice, some: Predictions) -> None:
-        """Fill in what was decided about some of the rows."""
+        """Fill in the decisions about some of the rows."""
         self.probabilities[which], self.choice[which], self.firm[which] = some.probabilities, some.choice, some.firm
 
     @classmethod
     def joined(cls, parts: Sequence[Predictions]) -> Predictions:
-        """Several, one after the other."""
+        """Concatenate several."""
         return cls(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("probabilities", "choice", "firm")))
 
     def take(self, which: NDArray[Any]) -> Predictions:
@@ -146,25 +146,25 @@ class Predictions:
 
 
 def chosen(probabilities: NDArray[np.float64], threshold: float | None = None) -> NDArray[np.int64]:
-    """Index of the class answered for each row; see `Classifier` for the threshold and for ties."""
+    """Index of the class predicted for each row; see `Classifier` for the threshold and for ties."""
     if threshold is None:
         return np.asarray(probabilities.argmax(axis=1))
     return (probabilities[:, 1] >= threshold).astype(np.int64)
 
 
 def roundoff(module: nn.Module) -> float:
-    """The unit roundoff in which a module computes: that of its least exact dtype, 0 if it holds no numbers."""
+    """The unit roundoff of a module: that of its least precise dtype, or 0 if it has no floating-point numbers."""
     import torch
 
     floats = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     if torch.get_float32_matmul_precision() != "highest" and torch.float32 in floats:
-        # Torch may multiply in fewer digits.
+        # Torch may multiply with fewer digits.
         floats.add(torch.bfloat16)
     return max((float(torch.finfo(dtype).eps) / 2 for dtype in floats), default=0.0)
 
 
 def _between(probabilities: NDArray[np.float64], own: NDArray[np.int64]) -> float | None:
-    """A probability of the second of two classes that tells rows apart as their classes do, if there is one."""
+    """A threshold on the probability of the second class that reproduces the classes of the rows, if there is one."""
     if probabilities.shape[1] != 2 or not 0 < own.sum() < len(own):
         return None
     below, above = probabilities[own == 0, 1].max(), probabilities[own == 1, 1].min()
@@ -172,11 +172,11 @@ def _between(probabilities: NDArray[np.float64], own: NDArray[np.int64]) -> floa
 
 
 class CheckedClassifier:
-    """A `Classifier` around an answering function.
+    """A `Classifier` around a prediction function.
 
-    `name` is what messages call the model; `encoder` is the one whose columns `module` reads. Where the
-    classes are not given, they are taken from the first answer. `own` is the model's own `predict`, which then says
-    what class a row has; a `threshold` beside it is how its probabilities come to that.
+    `name` is the model's name in messages; `encoder` is the one whose columns `module` reads. If the classes are not
+    given, they are taken from the first answer. `own` is the model's own `predict`, which then decides the class of a
+    row; a `threshold` given with it is the one by which `predict` decides.
     """
 
     def __init__(
@@ -194,15 +194,15 @@ class CheckedClassifier:
     ) -> None:
         self.name, self.schema, self.module, self.encoder = name, schema, module, encoder
         self.regression = regression
-        """Whether it answers one number a row, and no classes."""
+        """Whether it predicts one number per row instead of classes."""
         self.threshold: float | None = None
         self.trained_as: str | None = None
-        """The kind, where `train_classifier` made it."""
+        """The kind, if `train_classifier` made it."""
         self.own = own
         self.parts = False
-        """Whether `own` was seen to answer otherwise than the probabilities do, so that these decide nothing."""
+        """Whether `own` was seen to contradict the probabilities, so that these do not decide."""
         self.on_query: Callable[[int], None] | None = None
-        """Told how many rows the model is about to be asked about, before each query; what it raises ends the query."""
+        """Called before each query with its number of rows; if it raises an error, the query ends."""
         self._guide: float | None = None
         self._answer = answer
         self._labels: tuple[Any, ...] | None = None
@@ -220,17 +220,17 @@ class CheckedClassifier:
 
     @property
     def answer(self) -> Answer:
-        """What is asked for answers."""
+        """The prediction function."""
         return self._answer
 
     @property
     def guide(self) -> float | None:
-        """The threshold by which a search takes its bearings: where `predict` decides, about where it does."""
+        """The threshold that guides a search; if `predict` decides, an approximation of its threshold."""
         return self._guide if self.parts else self.threshold
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The names of the classes; if they are not known yet, the model is asked about legal rows."""
+        """The names of the classes; if they are not known yet, the model is queried on legal rows."""
         if self._classes is None:
             if not all(f.is_complete for f in self.schema):
                 problem = "the model's classes are not known before its first answer; give classes="
@@ -241,7 +241,7 @@ class CheckedClassifier:
         return self._classes
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
-        """Class probabilities, `n x classes`; of a regressor its output, `n x 1`."""
+        """Return class probabilities, `n x classes`; for a regressor its output, `n x 1`."""
         return self._probabilities(rows, 1)
 
     def _probabilities(self, rows: pd.DataFrame, block: int) -> NDArray[np.float64]:
@@ -259,7 +259,7 @@ class CheckedClassifier:
         answer = self._read(raw, index)
         if self._classes is None:
             self._settle(checking.names_in(raw) or range(answer.shape[1]), self.threshold)
-        # One row tells nothing about order; the check then waits for a call with more.
+        # A single row cannot show dependence on order; the check then waits for a call with more rows.
         if not self._checked and len(frame) > 1:
             checking.check_order(lambda f: self._read(self._ask(f), f.index), frame, answer, self.name)
             self._checked = True
@@ -268,16 +268,16 @@ class CheckedClassifier:
     def decide(
         self, rows: pd.DataFrame, *, wanted: Callable[[Predictions], Outcomes] | None = None, final: bool = True
     ) -> Predictions:
-        """What the model decides about rows: by its own `predict`, or by its probabilities where it has none.
+        """Return the model's decisions about rows: by its own `predict`, or by its probabilities if it has none.
 
-        What is not `final` is looked at again before anything is claimed: then the probabilities decide for a model
-        whose `predict` is not known to part from them.
+        Decisions that are not `final` are checked again before anything is claimed. For these the probabilities decide,
+        unless the model's `predict` is known to contradict them.
 
-        Many models sum in another order when they are asked about more rows at once. They are asked in batches of whole
-        blocks, which makes that rare. A row near the border of a class is asked about alone, so that what is decided
-        never depends on the rows beside it; and where the user may get another answer in another batch, it is not firm.
+        Many models sum in another order when they are queried on more rows at once. Batches of whole blocks make that
+        rare. A row near the decision boundary is queried alone, so that its decision never depends on other rows; if
+        the user could get another prediction in another batch, the decision is not firm.
 
-        `wanted` says what rows want, if that has borders of its own beside those of the classes.
+        `wanted` gives the outcomes that rows need, if these have other boundaries than the classes.
         """
         found = self._decided(rows, BLOCK if self.rounding else 1, final)
         if not self.rounding:
@@ -290,7 +290,7 @@ class CheckedClassifier:
         return found
 
     def _gap(self, found: Predictions, wanted: Callable[[Predictions], Outcomes] | None) -> NDArray[np.float64]:
-        """How far rows are from where they would be decided otherwise."""
+        """The distances of rows from the decision boundary."""
         if wanted is not None:
             return wanted(found).gap(found.probabilities)
         return np.full(len(found.choice), np.inf) if self.regression else class_gap(found.probabilities, self.guide)
@@ -304,12 +304,12 @@ class CheckedClassifier:
 
     @cached_property
     def rounding(self) -> float:
-        """How far other rows in a batch may move a row's probability, going by some legal rows; 0 if they do not."""
+        """How far other rows in a batch may move a row's probability, estimated from legal rows; 0 if they do not."""
         if not all(f.is_complete for f in self.schema):
             return ASSUMED
         dtypes = None if self.encoder is None else self.encoder.dtypes_
         rows = legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes)
-        # A module costs little to ask.
+        # A module is cheap to query.
         places = [np.arange(place, place + 1) for place in range(ALONE if self.module is None else len(rows))]
         places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
         try:
@@ -317,7 +317,7 @@ class CheckedClassifier:
             seen = float(np.abs(self._in_batches(rows, places) - whole[np.concatenate(places)]).max())
         except ClassifierError:
             return ASSUMED
-        # A network sums in another order sooner or later, even where a few rows do not show it.
+        # A network sums in another order sooner or later, even if a few rows do not show it.
         least = (FINEST if seen else 0.0) if self.module is None else min(2 * MUCH * roundoff(self.module), COARSE)
         return max(MUCH * seen, least * (max(1.0, float(np.abs(whole).max())) if self.regression else 1.0))
 
@@ -331,7 +331,7 @@ class CheckedClassifier:
 
     @cached_property
     def unit(self) -> float:
-        """What a regressor's outputs differ by from one legal row to another, as a power of two; 1 for classes."""
+        """The spread of a regressor's outputs over legal rows, as a power of two; 1 for classes."""
         if not self.regression or not all(f.is_complete for f in self.schema):
             return 1.0
         dtypes = None if self.encoder is None else self.encoder.dtypes_
@@ -340,24 +340,24 @@ class CheckedClassifier:
 
     @property
     def _window(self) -> float:
-        """How near to the border of a class rounding may decide; small probabilities have small errors."""
+        """The distance from the decision boundary within which rounding may decide; less for a small threshold."""
         return self.rounding * (2.0 if self.guide is None else min(1.0, 4 * self.guide))
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The class of each row, by name; of a regressor its output."""
+        """Return the class of each row, by name; for a regressor its output."""
         return self.named(self.decide(rows))
 
     def named(self, found: Predictions) -> NDArray[Any]:
-        """What was decided about rows, as `predict` says it."""
+        """The decisions about rows in the form that `predict` returns."""
         if self.regression:
             return found.probabilities[:, 0]
         index = found.choice
-        # An index keeps numbers as numbers and text as objects, which numpy alone would cut to a width.
+        # An index keeps numbers as numbers and text as objects; numpy alone would make text of fixed width.
         names = pd.Index(self._classes or (0, 1), tupleize_cols=False).to_numpy()
         return np.asarray(names[index])
 
     def _own_places(self, rows: pd.DataFrame, own: Answer, block: int = 1) -> NDArray[np.int64]:
-        """The place of each row's class by the model's own `predict`."""
+        """The index of each row's class by the model's own `predict`."""
         if not len(rows):
             return np.empty(0, dtype=np.int64)
         parts = parts_as_trained(model_rows(rows, self.schema, self.encoder), self.schema, self.encoder)
@@ -369,17 +369,18 @@ class CheckedClassifier:
         return _in_place([place for place, _ in parts], found)
 
     def compared(self, rows: pd.DataFrame) -> tuple[Self, int]:
-        """The classifier, knowing whether its own `predict` parts from its probabilities, and on how many rows it does.
+        """Compare the model's own `predict` with its probabilities.
 
-        Two classes may still be separated by some threshold on these rows: that is the `guide` then.
+        Return the classifier, which then knows whether they differ, and the number of rows on which they do. If some
+        other threshold separates two classes on these rows, it becomes the `guide`.
         """
         if self.own is None:
             return self, 0
         probabilities, own = self.probabilities(rows), self._own_places(rows, self.own)
         last = slice(None, -checking.PROBE_ROWS - 1, -1)
         if (self._own_places(rows.iloc[last], self.own) != own[last]).any():
-            remedy = "It must use nothing but the row itself, and no chance."
-            problem = "its predict answers rows otherwise when they are asked again, in another order"
+            remedy = "It must use only the row itself, and no randomness."
+            problem = "its predict changes when rows are queried again, in another order"
             raise ClassifierError("", [Fault(self.name, problem, remedy)])
         apart = int((own != chosen(probabilities, self.threshold)).sum())
         if not apart:
@@ -389,7 +390,7 @@ class CheckedClassifier:
         return other, apart
 
     def replace(self, *, classes: Iterable[Any] | None = None, threshold: float | None = None) -> Self:
-        """A copy with other class names (in the same order) or a threshold that decides, whatever the model's own."""
+        """A copy with other class names (in the same order), or with a threshold that overrides the model's own."""
         named = self._classes if classes is None else tuple(classes)
         if self._classes is not None and named is not None and len(named) != len(self._classes):
             problem = f"has {len(self._classes)} classes, but classes= names {len(named)}: {some(named)}"
@@ -401,7 +402,7 @@ class CheckedClassifier:
         return other
 
     def _settle(self, classes: Iterable[Any] | None, threshold: float | None) -> None:
-        """Take class names and threshold, if they make sense together."""
+        """Set class names and threshold, if they are consistent."""
         known = None if classes is None else tuple(plain(c) for c in classes)
         if self.regression:
             self._classes, self.threshold = (), None
@@ -414,7 +415,7 @@ class CheckedClassifier:
                 raise ClassifierError(f"{self.name}: threshold {threshold} is not between 0 and 1")
             if known is not None and len(known) != 2:
                 problem = f"a threshold is for two classes, but there are {len(known)}: {some(known)}"
-                raise ClassifierError(f"{self.name}: {problem}. Leave threshold= away.")
+                raise ClassifierError(f"{self.name}: {problem}. Leave out threshold=.")
         self._classes, self.threshold = known, None if threshold is None else float(threshold)
 
     def _refuse_for_regression(self, classes: tuple[Any, ...] | None, threshold: float | None) -> None:
@@ -425,9 +426,9 @@ class CheckedClassifier:
             raise ClassifierError(f"{self.name} answers numbers, not classes", faults)
 
     def _ask(self, frame: pd.DataFrame, block: int = 1, answer: Answer | None = None) -> object:
-        """What the model says of rows, shown to it in whole blocks: the last one is filled up with its last row."""
+        """The model's output for rows, queried in whole blocks; the last block is padded with its last row."""
         spare = -len(frame) % block
-        # A copy each time: the model may do to it what it likes, and the rows may be asked again.
+        # A copy each time: the model may change it, and the rows may be queried again.
         whole = np.arange(len(frame) + spare).clip(max=len(frame) - 1)
         shown = (frame.iloc[whole] if spare else frame).reset_index(drop=True)
         if self.on_query is not None:
@@ -440,7 +441,7 @@ class CheckedClassifier:
 
     @contextmanager
     def _asking(self, rows: int) -> Iterator[None]:
-        """What the model itself raises becomes an error that names it."""
+        """Turn errors raised by the model into errors that name it."""
         try:
             yield
         except FcxError:
@@ -456,7 +457,7 @@ class CheckedClassifier:
 
 
 def checked(answer: Answer, options: AdapterOptions, name: str) -> CheckedClassifier:
-    """An answering function as a classifier."""
+    """A prediction function as a classifier."""
     o = options
     return CheckedClassifier(
         answer,
@@ -475,7 +476,7 @@ def _in_place(places: list[NDArray[np.int64]], parts: list[NDArray[Any]]) -> NDA
 
 
 def _threads_for(rows: int) -> AbstractContextManager[object]:
-    """One OpenMP thread for a small batch, and afterwards as many as before; a large one may have what there are."""
+    """Limit OpenMP to one thread for a small batch, and restore it afterwards; a large batch may use all threads."""
     if rows >= SMALL_BATCH:
         return nullcontext()
     limited: AbstractContextManager[object] = _thread_pools(len(sys.modules)).limit(limits=1, user_api="openmp")
@@ -484,5 +485,5 @@ def _threads_for(rows: int) -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _thread_pools(modules: int) -> ThreadpoolController:
-    """The thread pools of all libraries; looked for anew only when modules were imported, since it takes long."""
+    """The thread pools of all libraries; searched again only after new imports, since it is slow."""
     return ThreadpoolController()

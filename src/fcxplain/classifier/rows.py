@@ -1,7 +1,7 @@
-"""Rows as a model gets to see them, and rows made up to ask it about.
+"""Rows in the form that a model gets, and generated rows to query it on.
 
-A model sees a fresh table with the schema's columns and no index of the caller's, so that nothing it does to
-its input reaches the caller.
+A model gets a new table with the schema's columns and a new index, so that nothing it does to its input affects the
+caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None) -> pd.DataFrame:
     """The schema's columns in their order and in the dtypes that the encoder learnt, as a new table.
 
-    So what a model sees of a row never depends on the rows beside it, nor on who asks.
+    So the input of a model for a row never depends on other rows or on the caller.
     """
     validation.raise_on_faults(validation.column_faults(schema.features, rows))
     names = list(schema.names)
@@ -42,9 +42,9 @@ def model_rows(rows: pd.DataFrame, schema: Schema, encoder: TableEncoder | None)
 def parts_as_trained(
     frame: pd.DataFrame, schema: Schema, encoder: TableEncoder | None
 ) -> list[tuple[NDArray[np.int64], pd.DataFrame]]:
-    """What `model_rows` made, row by row in the encoder's dtypes: places and rows that can be shown together.
+    """Split the result of `model_rows` into parts that share dtypes: indices, and rows to query together.
 
-    A fraction off the grid of a column of whole numbers makes that column one of floats; those beside it stay whole.
+    An off-grid fraction turns an integer column into floats for its own row only; other rows keep integers.
     """
     dtypes = {} if encoder is None else encoder.dtypes_
     given = dict(zip(frame.columns, frame.dtypes.tolist(), strict=True))
@@ -59,13 +59,13 @@ def parts_as_trained(
 
 
 def _is_whole(column: pd.Series, dtype: Any) -> NDArray[np.bool_]:
-    """Which numbers a dtype of whole numbers holds."""
+    """Which numbers fit an integer dtype."""
     values, limits = column.to_numpy(dtype=np.float64, na_value=np.nan), np.iinfo(getattr(dtype, "numpy_dtype", dtype))
     return np.asarray((values == np.rint(values)) & (values >= limits.min) & (values <= limits.max))
 
 
 def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
-    """A column in a dtype; one with values that this cannot hold stays as it is, or gets more categories."""
+    """A column in a dtype; if the dtype cannot hold its values, the column stays as it is, or gets more categories."""
     if isinstance(dtype, pd.CategoricalDtype):
         known = set(dtype.categories)
         new = [v for v in column.dropna().unique().tolist() if v not in known]
@@ -76,7 +76,7 @@ def _as_trained(feature: Feature, column: pd.Series, dtype: Any) -> Any:
 
 
 def encoded(rows: pd.DataFrame, encoder: TableEncoder, name: str) -> Tensor:
-    """Rows in an encoder's columns, for a model that reads these; what has no place in them is refused."""
+    """Rows in an encoder's columns, for a model that reads these; values that cannot be encoded raise an error."""
     natural, faults = validation.read(encoder.schema_.features, rows)
     if faults:
         raise ClassifierError(f"{name} cannot read these rows", faults)
@@ -92,9 +92,9 @@ def encoded(rows: pd.DataFrame, encoder: TableEncoder, name: str) -> Tensor:
 
 
 def matched(wanted: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """The feature behind each name that a model asks for; names without one are left out.
+    """The feature for each column name of a model; names without a feature are left out.
 
-    LightGBM and ONNX tools write `_` for what is no letter or digit, so names are also compared that way.
+    LightGBM and ONNX tools write `_` for characters other than letters and digits, so names are also compared that way.
     """
     exact = {str(n): n for n in names}
     folded: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Rows that a model is asked about so that something else can learn its answers, as codes."""
+"""Rows, as codes, on which a model is queried so that another model can learn its predictions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from ..schema import Schema
 from .rows import legal_codes
 
-# Most features changed at once in a training row.
+# The most features changed at once in a training row.
 CHANGES = 4
 
 
 def random_rows(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
-    """Legal rows drawn uniformly, but with levels that some training row has: models may refuse others."""
+    """Legal rows drawn uniformly, but only with levels of training rows: models may refuse others."""
     drawn = legal_codes(schema, count, draws)
     for j, feature in enumerate(schema):
         if feature.is_category:
@@ -27,7 +27,7 @@ def changed_rows(codes: NDArray[np.int64], schema: Schema, count: int, draws: np
     width = rows.shape[1]
     others = np.stack([codes[draws.integers(0, len(codes), count), j] for j in range(width)], axis=1)
     anything = random_rows(codes, schema, count, draws)
-    # Counterfactuals differ in what may change, so that is where the imitation has to be good.
+    # Counterfactuals differ in mutable features, so the imitation must be good there.
     may = np.asarray([f.mutable for f in schema])
     chances = draws.random((count, width)) + ~(may if may.any() else np.ones(width, dtype=bool))
     touched = chances.argsort(axis=1).argsort(axis=1) < draws.integers(1, CHANGES + 1, (count, 1))

@@ -1,4 +1,4 @@
-"""Torch modules on encoded columns: how their outputs are read, and the same module with plain logits."""
+"""Torch modules on encoded columns: interpretation of their outputs, and the same module with plain logits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .networks import empty_linear
 from .protocol import AdapterOptions, CheckedClassifier, checked
 from .rows import encoded, legal_codes
 
-# Rows sent through a module at a time: larger batches gain nothing and cost memory.
+# Rows per pass through a module: larger batches gain nothing and cost memory.
 CHUNK = 65_536
 
 
 def classifier(model: nn.Module, options: AdapterOptions) -> CheckedClassifier:
-    """A torch module on the columns of an encoder as a classifier. It is tried on a few legal rows first."""
+    """A torch module on the columns of an encoder as a classifier. It is first tried on a few legal rows."""
     name, encoder, output = type(model).__name__, options.encoder, options.output
     if encoder is None:
         remedy = "Give encoder=TableEncoder().fit(schema, train)."
@@ -52,7 +52,7 @@ def _regressor(reading: TorchReading, shape: torch.Size, name: str, options: Ada
     """A module with one output as a regressor."""
     if len(shape) == 2 and shape[1] > 1:
         remedy = "Return n or n x 1; for a classifier, name a class as the target, or give classes=."
-        raise ClassifierError("", [Fault(name, f"has {shape[1]} outputs, but a range is about one", remedy)])
+        raise ClassifierError("", [Fault(name, f"has {shape[1]} outputs, but a range needs one", remedy)])
     made = checked(reading, replace(options, schema=reading.encoder.schema_), name)
     made.module = as_logits(reading.model, shape, probabilities=False)
     return made
@@ -60,7 +60,7 @@ def _regressor(reading: TorchReading, shape: torch.Size, name: str, options: Ada
 
 @dataclass(frozen=True)
 class TorchReading:
-    """Asks a module about raw rows and reads its outputs as probabilities, `n x classes`, or as numbers."""
+    """Queries a module on raw rows and reads its outputs as probabilities, `n x classes`, or as numbers."""
 
     model: nn.Module
     encoder: TableEncoder
@@ -72,7 +72,7 @@ class TorchReading:
         return self._read(self.outputs(self._encoded(rows)))
 
     def in_batches(self, rows: pd.DataFrame, places: Sequence[NDArray[np.int64]]) -> Tensor:
-        """The same for several batches of rows, one after the other, each shown to the module by itself."""
+        """The same for several batches of rows, each queried separately."""
         x = self._encoded(rows)
         return torch.cat([self._read(self.outputs(x[torch.from_numpy(p)])) for p in places])
 
@@ -87,7 +87,7 @@ class TorchReading:
         return out if self.probabilities else out.softmax(dim=1)
 
     def outputs(self, x: Tensor) -> Tensor:
-        """What the module itself says of encoded rows, in evaluation mode and without gradients."""
+        """The module's outputs for encoded rows, in evaluation mode and without gradients."""
         with evaluating(self.model), torch.no_grad():
             x = like_parameters(x, self.model)
             return torch.cat([self.model(part) for part in torch.split(x, CHUNK)])
@@ -95,7 +95,7 @@ class TorchReading:
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; afterwards every part trains, or does not, as before."""
+    """Switch to evaluation mode, and restore the mode of every part afterwards."""
     before = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
@@ -116,7 +116,7 @@ def like_parameters(x: Tensor, model: nn.Module) -> Tensor:
 def as_logits(model: nn.Module, shape: torch.Size, *, probabilities: bool) -> nn.Module:
     """The module with one logit per class; it shares the given module's parameters.
 
-    Where layers must be added they are linear if they can be, so that bounds can be proved through them.
+    Layers are added only if needed, and are linear if possible, so that bounds can be proved through them.
     """
     if probabilities:
         return nn.Sequential(*_layers(model), LogProbabilities())
@@ -139,7 +139,7 @@ def fixed_linear(weight: Tensor, bias: Tensor) -> nn.Linear:
 
 
 class LogProbabilities(nn.Module):
-    """From probabilities, one or two columns or more, to logits."""
+    """Turns probabilities, in one or more columns, into logits."""
 
     def forward(self, p: Tensor) -> Tensor:
         """`n` or `n x columns` to `n x classes`."""
@@ -148,7 +148,7 @@ class LogProbabilities(nn.Module):
 
 
 class SecondLogit(nn.Module):
-    """From the logit of the second class, `n`, to logits of both."""
+    """Turns the logit of the second class, `n`, into logits of both."""
 
     def forward(self, z: Tensor) -> Tensor:
         """`n` to `n x 2`."""
@@ -156,7 +156,7 @@ class SecondLogit(nn.Module):
 
 
 def two_columns(out: Tensor, probabilities: bool) -> Tensor:
-    """One output per row as two, for both classes; more are left alone."""
+    """Turn one output per row into two, for both classes; more are left unchanged."""
     if out.ndim == 2 and out.shape[1] > 1:
         return out
     second = out.reshape(len(out))
@@ -169,7 +169,7 @@ def _layers(model: nn.Module) -> list[nn.Module]:
 
 
 def _ends_in_one(model: nn.Module) -> bool:
-    """Whether the last layer makes probabilities. A LogSoftmax makes logits that happen to be normalised."""
+    """Whether the last layer makes probabilities. A LogSoftmax makes normalised logits."""
     leaves = [part for part in model.modules() if not any(part.children())]
     return isinstance(leaves[-1], nn.Sigmoid | nn.Softmax)
 
@@ -190,7 +190,7 @@ def _tried(reading: TorchReading, name: str, *, stated: bool) -> torch.Size:
         raise ClassifierError("", [Fault(name, problem, "Return n, n x 1 or n x classes.")])
     if not stated and not reading.probabilities and _look_like_probabilities(out):
         warnings.warn(
-            f"{name}: its outputs are read as logits but look like probabilities. Say which they are: "
+            f"{name}: its outputs are read as logits but look like probabilities. Pass "
             "output='probabilities' or output='logits'.",
             FcxWarning,
             stacklevel=4,

@@ -1,4 +1,4 @@
-"""`train_classifier`: a model to explain for those who bring none, and how well it does on labelled rows.
+"""`train_classifier`: a model to explain for users without one, and its accuracy on labelled rows.
 
 A kind is one function in `KINDS`.
 """
@@ -22,14 +22,14 @@ from ..schema.feature import plain
 from . import estimators
 from .protocol import AdapterOptions, CheckedClassifier, Classifier
 
-# To what share of the training rows the commonest class is thinned out for a balanced model.
+# The share of the training rows to which the most frequent class is thinned out for a balanced model.
 COMMONEST = 0.38
-# Most levels that scikit-learn's boosting takes for a category.
+# The most levels of a category in scikit-learn's boosting.
 BOOSTING_LEVELS = 255
 
 
 class SplitTable(Protocol):
-    """A data set in its parts: tables that hold the features and the label."""
+    """A data set split into parts: tables with the features and the label."""
 
     @property
     def train(self) -> pd.DataFrame:
@@ -37,7 +37,7 @@ class SplitTable(Protocol):
 
     @property
     def validation(self) -> pd.DataFrame | None:
-        """The rows that say when to stop; if there are none, some of the training rows do."""
+        """The rows for early stopping; if there are none, some of the training rows are used."""
 
     @property
     def label(self) -> str:
@@ -62,7 +62,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a kind of model is trained on."""
+    """The data on which a kind of model is trained."""
 
     schema: Schema
     classes: tuple[Any, ...]
@@ -81,14 +81,14 @@ def train_classifier(
     Parameters
     ----------
     data : SplitTable
-        What `load_dataset` or `load_table` returns, or anything with `train`, `validation`, `label` and `schema`.
+        The result of `load_dataset` or `load_table`, or anything with `train`, `validation`, `label` and `schema`.
     kind : {"paper", "balanced", "mlp", "logistic", "boosting"}
-        Two linear layers with 10 units between them; the same on rows of which the commonest class was thinned out to
-        38 %, as the paper's authors did for Census; 32-32 with ReLUs; or scikit-learn's own on raw columns.
+        Two linear layers with 10 units between them; the same, trained on rows whose most frequent class was thinned
+        out to 38 %, as the paper's authors did for Census; 32-32 with ReLUs; or scikit-learn models on raw columns.
     seed : int
         The same seed gives the same model.
     on_progress : callable, optional
-        Called after each epoch of a network with a `Progress`: how many are `done`, of at most how many in `total`.
+        Called after each epoch of a network with a `Progress`: `done` epochs, of at most `total`.
 
     Returns
     -------
@@ -108,11 +108,11 @@ def train_classifier(
 
 
 def _lesson(data: SplitTable, seed: int) -> Lesson:
-    """The data set's parts with checked labels."""
+    """Parts of the data set with checked labels."""
     classes = _classes(data.train, data.label)
     held = getattr(data, "validation", None)
     held = data.train.iloc[:0] if held is None else held
-    # A class so rare that only validation has it cannot be learnt, and has no loss.
+    # A class that occurs only in validation cannot be learnt, and has no loss.
     held = held[held[data.label].isin(classes)]
     train, validation = (_labelled(part, data, classes) for part in (data.train, held))
     return Lesson(data.schema, classes, train, validation, seed)
@@ -158,7 +158,7 @@ def _network(lesson: Lesson, make: str) -> CheckedClassifier:
 
 
 def _balanced(lesson: Lesson) -> CheckedClassifier:
-    """The paper's network, taught by rows of which the commonest class makes up no more than its share."""
+    """The paper's network, trained on rows in which the most frequent class is thinned out to `COMMONEST`."""
     random = np.random.default_rng(lesson.seed)
     train, validation = (_thinned(part, random) for part in _with_validation(lesson))
     return _network(replace(lesson, train=train, validation=validation), "paper_network")
@@ -174,12 +174,12 @@ def _thinned(rows: Labelled, random: np.random.Generator) -> Labelled:
 
 
 def _with_validation(lesson: Lesson) -> tuple[Labelled, Labelled]:
-    """Training and validation rows; without any of the latter, a tenth of the former."""
+    """Training and validation rows; without the latter, a tenth of the former is split off."""
     count = len(lesson.train.rows)
     if len(lesson.validation.rows):
         return lesson.train, lesson.validation
     if count < 10:
-        # Too few rows to spare any: they judge themselves.
+        # Too few rows to split: all rows serve as both.
         return lesson.train, lesson.train
     part = np.zeros(count, dtype=bool)
     part[np.random.default_rng(lesson.seed).permutation(count)[: count // 10]] = True
@@ -198,7 +198,7 @@ def _boosting(lesson: Lesson) -> CheckedClassifier:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.preprocessing import OrdinalEncoder
 
-    # Beyond what boosting takes, the rarest levels share one code. Levels never seen count as missing.
+    # Beyond the limit of boosting, the rarest levels share one code. Unseen levels count as missing.
     categories = OrdinalEncoder(
         handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=BOOSTING_LEVELS
     )
@@ -217,7 +217,7 @@ def _pipeline(lesson: Lesson, categories: Any, numbers: Any, model: Any) -> Chec
     columns = ColumnTransformer(
         [("categories", categories, list(schema.categories)), ("numbers", numbers, list(schema.numbers))]
     )
-    # By the schema, levels may be text, numbers or both, in columns of any dtype.
+    # The schema allows levels to be text, numbers or both, in columns of any dtype.
     values = FunctionTransformer(partial(natural_columns, schema=schema))
     pipeline = Pipeline([("values", values), ("columns", columns), ("model", model)])
     pipeline.fit(lesson.train.rows, lesson.train.labels)
@@ -240,18 +240,18 @@ KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
 
 @dataclass(frozen=True)
 class ClassScore:
-    """One class: its share of the rows, its share of the answers, and how many of its rows were recognised."""
+    """One class: its share of the rows, its share of the predictions, and its recall."""
 
     name: Any
     share: float
     predicted: float
     recall: float
-    """NaN where the table has no row of this class."""
+    """NaN if the table has no row of this class."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy on `rows` rows; the balanced one is the mean recall of the classes that the table has."""
+    """Accuracy on `rows` rows; balanced accuracy is the mean recall of the classes in the table."""
 
     rows: int
     accuracy: float
@@ -260,7 +260,7 @@ class Score:
 
 
 def score(classifier: Classifier, table: pd.DataFrame, label: str) -> Score:
-    """Compare the classifier's answers with a table's label column."""
+    """Compare the classifier's predictions with a table's label column."""
     if label not in table.columns:
         raise DataError(f"no label column {label!r} in the table. {did_you_mean(label, table.columns)}".rstrip())
     if not len(table):
@@ -271,7 +271,7 @@ def score(classifier: Classifier, table: pd.DataFrame, label: str) -> Score:
     unknown = [v for v in pd.unique(truth) if v not in names]
     if len(unknown) == len(pd.unique(truth)):
         problem = f"label {label!r} has {some(unknown)}, but the classifier's classes are {some(names)}"
-        raise ClassifierError(f"{problem}. Name them alike with as_classifier(..., classes=...).")
+        raise ClassifierError(f"{problem}. Rename them with as_classifier(..., classes=...).")
     right = answers == truth
     classes = tuple(_class_score(name, truth == name, answers == name) for name in names)
     recalls = [c.recall for c in classes if c.share > 0] + [0.0] * len(unknown)

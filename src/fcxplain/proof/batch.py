@@ -1,4 +1,4 @@
-"""Rows on their way through the proofs: what each may become, the model as numbers, and what was found out so far."""
+"""A batch of rows in the proofs: the region of each, the model as numbers, and the results so far."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .reading import ModelReading
 
 
 class Reason(StrEnum):
-    """Why it is certain that a row has no counterfactual."""
+    """How it was proved that a row has no counterfactual."""
 
     RULES = "rules"
-    """The rules, bounds and immutables leave no row at all, whatever the model."""
+    """The rules, bounds and immutables leave no legal row, whatever the model."""
     BOUND = "bound"
-    """The model's score stays short of what is wanted all over what is allowed."""
+    """The model's score misses the target everywhere in the region."""
     TRIED = "tried"
-    """The model was asked about every legal row."""
+    """The model was queried on every legal row."""
 
 
 @dataclass(frozen=True)
 class ProofLimits:
-    """What the proofs of one row may cost; see `prove`."""
+    """Limits on the effort for one row; see `prove`."""
 
     limit: int
     parts: int
@@ -42,7 +42,7 @@ class ProofLimits:
 
 
 class ProofBatch:
-    """Some rows, what is wanted of them, and what is certain about them; `witness` is in natural columns."""
+    """Rows, their targets, and what is proved about them; `witness` is in natural columns."""
 
     def __init__(
         self, task: Task, model: ModelReading, limits: ProofLimits, rows: pd.DataFrame, before: Natural, wanted: Any
@@ -54,7 +54,7 @@ class ProofBatch:
         self.known = np.logical_and.reduce([f.is_number | (before[f.name] >= MISSING) for f in task.schema])
         """Rows without a level that is not in the schema."""
         self.whole = self.known & ~np.logical_or.reduce([f.is_missing(before[f.name]) for f in task.schema])
-        """Of these, rows without a gap."""
+        """Of these, rows without missing values."""
         self.reason = np.full(len(wanted), "", dtype=object)
         self.possible = np.zeros(len(wanted), dtype=bool)
         self.witness: dict[str, NDArray[Any]] = {n: v.copy() for n, v in before.items()}
@@ -63,20 +63,20 @@ class ProofBatch:
 
     @property
     def open(self) -> Bools:
-        """Rows of which nothing is known yet."""
+        """Rows about which nothing is known yet."""
         return np.asarray((self.reason == "") & ~self.possible)
 
     def spend(self, rows: Places, asked: Places, calls: int) -> None:
-        """Count what the model was asked about some rows, and what it was shown."""
+        """Count queries for some rows, and the rows that the model was shown."""
         self.asked[rows] += asked
         self.calls += calls
 
     def settle(self, rows: Places, reason: Reason) -> None:
-        """Take it for certain that rows have no counterfactual."""
+        """Record that rows are proved to have no counterfactual."""
         self.reason[rows[~self.uncertain[rows]]] = reason
 
     def confirm(self, rows: Places, found: Bools, natural: Natural) -> None:
-        """Take those of some rows for possible whose witness passes every check, by the user's own model."""
+        """Record rows as possible if their witness passes every check, by the user's own model."""
         rows, natural = rows[found], {n: v[found] for n, v in natural.items()}
         if not len(rows):
             return

@@ -1,4 +1,4 @@
-"""Proofs about networks: upper bounds of a score over a region, and branch and bound where they are loose."""
+"""Proofs about networks: upper bounds of a score over a region, and branch and bound if they are loose."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Multipliers are looked for by so many steps up, each to four times as much, and so many halvings.
+# The search for multipliers: the number of steps up, each by a factor of four, and the number of bisections.
 STEPS_UP, HALVINGS = 16, 24
 SWEEPS = 2
-# How far rounding may carry the last sum, as a part of it, and a probability of single precision.
+# Relative rounding error of the last sum, and rounding error of a probability in single precision.
 ROUNDED, ROUNDED_SHARE = 1e-12, 1e-5
 
 
@@ -42,9 +42,9 @@ class LinearBound:
 
 @dataclass(frozen=True)
 class Peak:
-    """The largest value of a score over what each row may become (-inf: nothing), and where it lies.
+    """The largest value of a score over the region of each row (-inf if it is empty), and where it lies.
 
-    `kept`: that place also keeps the comparisons which the boxes do not.
+    `kept`: that point also satisfies the comparisons that are not part of the boxes.
     """
 
     value: Floats
@@ -53,7 +53,7 @@ class Peak:
 
 
 def peak(areas: Sequence[EncodedRegion], score: LinearBound) -> Peak:
-    """The largest value of a score, or, with rules on several values at once, a bound of it."""
+    """The largest value of a score, or an upper bound of it if there are rules on several values at once."""
     rows, width = areas[0].open.shape[1], len(score.size)
     value, x = np.broadcast_to(score.constant, (rows,)).astype(np.float64), np.zeros((rows, width))
     kept, every = np.ones(rows, dtype=bool), np.arange(rows)
@@ -70,7 +70,7 @@ def peak(areas: Sequence[EncodedRegion], score: LinearBound) -> Peak:
 
 
 def _highest(area: EncodedRegion, score: LinearBound, multipliers: Floats | None = None) -> tuple[Floats, Floats]:
-    """The largest value in each way and where, `ways x rows` and `ways x rows x columns`."""
+    """The largest value in each alternative and where, `ways x rows` and `ways x rows x columns`."""
     weights, size = score.weights[:, area.columns][None], score.size[area.columns]
     total = np.zeros(area.open.shape)
     if multipliers is not None:
@@ -90,7 +90,7 @@ def _highest(area: EncodedRegion, score: LinearBound, multipliers: Floats | None
 
 
 def _tightened(area: EncodedRegion, score: LinearBound) -> tuple[Floats, Floats]:
-    """The lowest bound found over multipliers of the comparisons that boxes do not keep, each in its turn."""
+    """The lowest bound found over multipliers of the comparisons outside the boxes, one after the other."""
     multipliers = np.zeros(area.rest.shape)
     best, where = _highest(area, score)
     reach = np.abs(score.weights).sum() + 1.0
@@ -103,7 +103,7 @@ def _tightened(area: EncodedRegion, score: LinearBound) -> tuple[Floats, Floats]
             found, x = _highest(area, score, multipliers)
             lower = found < best
             best, where = np.where(lower, found, best), np.where(lower[..., None], x, where)
-            # The bound falls with the multiplier as long as its peak breaks the comparison.
+            # The bound falls as the multiplier grows, as long as its maximum violates the comparison.
             breaks = (area.weights[k] * x).sum(axis=-1) + area.rest[k] > 0
             low = np.where(breaks, multipliers[k], low)
             high = np.where(breaks, high * 4 if is_rising else high, multipliers[k] if not is_rising else high)
@@ -112,7 +112,7 @@ def _tightened(area: EncodedRegion, score: LinearBound) -> tuple[Floats, Floats]
 
 
 def hull(areas: Sequence[EncodedRegion], width: int) -> tuple[Floats, Floats]:
-    """The least box around what each row may become, `rows x width`."""
+    """The smallest box around the region of each row, `rows x width`."""
     rows = areas[0].open.shape[1]
     low, high = np.zeros((rows, width)), np.zeros((rows, width))
     for area in areas:
@@ -121,9 +121,9 @@ def hull(areas: Sequence[EncodedRegion], width: int) -> tuple[Floats, Floats]:
 
 
 def ceiling(network: ReluNetwork, towards: Floats, low: Floats, high: Floats, encoder: TableEncoder) -> LinearBound:
-    """A linear score above a sum of the network's logits everywhere in a hull, whatever the rounding.
+    """A linear upper bound of a sum of the network's logits in a hull, sound under rounding.
 
-    `towards` has a weight for each class. A network of one layer is such a score itself, for all rows at once.
+    `towards` has a weight per class. A network of one layer is linear itself, so one bound serves all rows.
     """
     size, anyhow = network.sizes(towards)
     last = network.layers[-1]
@@ -132,14 +132,14 @@ def ceiling(network: ReluNetwork, towards: Floats, low: Floats, high: Floats, en
         limits = _activations(network, low, high, encoder)
         form, extra = _backwards(network.layers[:-1], weights[None, None], limits)
         weights, constant = form[:, 0], constant + extra[:, 0]
-    # Encoding subtracts a number's minimum, and what is cut off there counts by its full length.
+    # Encoding subtracts a number's minimum, and the rounding error of that is relative to the whole number.
     for name, (start, spread) in encoder.scale_.items():
         anyhow += 2 * size[encoder.spans_[name].start] * abs(start) / spread
     return LinearBound(np.atleast_2d(weights), size, np.asarray(constant + anyhow + network.slack))
 
 
 def _activations(network: ReluNetwork, low: Floats, high: Floats, encoder: TableEncoder) -> list[tuple[Floats, Floats]]:
-    """Bounds of what each ReLU gets, layer by layer, `rows x units`."""
+    """Bounds of the input of each ReLU, layer by layer, `rows x units`."""
     limits: list[tuple[Floats, Floats]] = []
     for i, layer in enumerate(network.layers[:-1]):
         both = np.concatenate([layer.weight, -layer.weight])[None]
@@ -152,10 +152,10 @@ def _activations(network: ReluNetwork, low: Floats, high: Floats, encoder: Table
 
 
 def _backwards(layers: Sequence[Layer], form: Floats, limits: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Forms on the last ReLUs' outputs as forms on the inputs that are nowhere smaller, with what is added.
+    """Linear forms on the inputs, with constants, that bound forms on the last ReLUs' outputs from above.
 
-    `form` is `rows x forms x units`. A ReLU that may switch lies below the line through its ends, and above 0
-    and above its own input: the nearer of these two is taken.
+    `form` is `rows x forms x units`. A ReLU that may switch lies below the line through its ends, and above 0 and above
+    its own input; the tighter of these two is used.
     """
     extra = np.zeros(form.shape[:2])
     for layer, (low, high) in zip(reversed(layers), reversed(limits[: len(layers)]), strict=True):
@@ -184,17 +184,17 @@ def _most(form: Floats, low: Floats, high: Floats, encoder: TableEncoder) -> Flo
     return total
 
 
-# Open parts of one row beyond which it is given up.
+# The most open parts of one row before it is given up.
 PARTS = 256
-# Halvings of one part after which its row is given up.
+# The most bisections of one part before its row is given up.
 ROUNDS = 64
-# Numbers handled at a time, in an array of rows x forms x columns.
+# The most numbers in an array of rows x forms x columns.
 CELLS = 2**22
 
 
 @dataclass(frozen=True)
 class BoundProof:
-    """Rows of which it is certain that they cannot get a class, and encoded rows for those that seem to reach it."""
+    """Rows that are proved not to reach a class, and encoded candidates for those that seem to reach it."""
 
     certain: Bools
     reached: Bools
@@ -203,7 +203,7 @@ class BoundProof:
 
 @dataclass(frozen=True)
 class Branches:
-    """Parts of what rows may become: which row each is of, and its bounds on the encoded columns."""
+    """Parts of the regions of rows: the row of each, and its bounds on the encoded columns."""
 
     row: Places
     low: Floats
@@ -215,7 +215,7 @@ class Branches:
 
 
 class Splitter:
-    """Bounds of what an outcome needs over what some rows may become."""
+    """Bounds of an outcome's score over the regions of some rows."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class Splitter:
         self.rows = areas[0].open.shape[1]
 
     def refute(self, *, parts: int = PARTS) -> BoundProof:
-        """Bound all rows, and cut those apart that are neither refuted nor reach the class."""
+        """Bound all rows, and split those that are neither refuted nor reach the class."""
         undecided, reached = np.zeros(self.rows, dtype=bool), np.zeros(self.rows, dtype=bool)
         x = np.zeros((self.rows, self.encoder.width_))
         left = Branches(np.arange(self.rows), *hull(self.areas, self.encoder.width_))
@@ -250,7 +250,7 @@ class Splitter:
         return BoundProof(~(undecided | reached), reached, x)
 
     def _open(self, parts: Branches) -> tuple[Branches, Floats, Bools]:
-        """The parts that no bound closes, drawn in; where each comes nearest, and whether that is near enough."""
+        """The parts that no bound closes, tightened; the best point of each, and whether it is good enough."""
         starts = range(0, len(parts.row), self._chunk)
         found = [self._open_chunk(parts.take(slice(s, s + self._chunk))) for s in starts]
         row, low, high, x = (np.concatenate([f[i] for f in found]) for i in range(4))
@@ -273,7 +273,7 @@ class Splitter:
             lower = value < best
             best, x = np.where(lower, value, best), np.where(lower[:, None], top.x, x)
             kept = np.where(lower, top.kept, kept)
-        # Anything but a proof keeps a part open, a value that is no number too.
+        # Anything but a proof keeps a part open, including NaN.
         is_open = ~(best < 0)
         return parts.row[is_open], low[is_open], high[is_open], x[is_open], kept[is_open]
 
@@ -281,7 +281,7 @@ class Splitter:
         return np.asarray((self.network.logits(x) @ self.others.T + self.loose > 0).all(axis=1))
 
     def _cut(self, parts: Branches) -> tuple[Branches, Bools]:
-        """Each part in two along the feature that matters most; and which rows have a part that is but a point."""
+        """Split each part along the feature with the largest effect; also return rows with a part of a single point."""
         weight = np.stack([self._width(parts, name) for name in self.encoder.schema_.names], axis=1)
         is_point, whole = weight.max(axis=1) <= 0, np.zeros(self.rows, dtype=bool)
         whole[parts.row[is_point]] = True
@@ -294,7 +294,7 @@ class Splitter:
         return Branches(*(np.concatenate(pair) for pair in both)), whole
 
     def _width(self, parts: Branches, name: str) -> Floats:
-        """How much a feature can matter in each part; 0 where it has one value only."""
+        """The largest effect of a feature in each part; 0 if it has a single value."""
         span = self.encoder.spans_[name]
         weight = self.importance[span]
         if self.encoder.schema_[name].is_number:
@@ -304,7 +304,7 @@ class Splitter:
         return np.where(several, 2 * np.where(allowed, weight, 0.0).max(axis=1), 0.0)
 
     def _cut_category(self, name: str, own: Places, first: Branches, second: Branches) -> None:
-        """Half of the allowed levels in the one part, half in the other."""
+        """Put half of the allowed levels into one part, half into the other."""
         span = self.encoder.spans_[name]
         allowed = first.high[own, span] > 0
         rank = allowed.cumsum(axis=1)
@@ -312,26 +312,26 @@ class Splitter:
         first.high[own, span], second.high[own, span] = early, allowed & ~early
 
     def _cut_number(self, name: str, own: Places, first: Branches, second: Branches) -> None:
-        """The one part ends on the grid below the middle, the other begins above it."""
+        """Split at the middle: one part ends on the grid below it, the other starts above it."""
         feature, column = self.encoder.schema_[name], self.encoder.spans_[name].start
         start, spread = self.encoder.scale_[name]
         low, high, now = first.low[own, column], first.high[own, column], self.before[name][first.row[own]]
         middle = (low + high) / 2 * spread + start
         code = np.floor((middle - feature.at(np.array([0]))) / float(feature.step or 1)).astype(np.int64)
         left, right = feature.at(code), feature.at(code + 1)
-        # A present value off the grid lies between the two, and goes with the first.
+        # An off-grid present value between the two belongs to the first.
         left = np.where((left < now) & (now < right), now, left)
         first.high[own, column] = np.clip((left - start) / spread, low, high)
         second.low[own, column] = np.clip((right - start) / spread, low, high)
 
 
 def by_bounds(batch: ProofBatch) -> None:
-    """Refute rows by bounds on the scores of a network, or find what gets the class."""
+    """Refute rows by bounds on the scores of a network, or find rows that get the class."""
     network, outcomes = batch.model.network, batch.outcomes
     if network is None:
         return
     edge = batch.task.classifier.threshold
-    # The threshold is in the last layer; beside it, probabilities are rounded.
+    # The threshold is in the last layer; in addition, probabilities are rounded.
     built_in = 0.0 if edge is None else math.log(edge / (1 - edge))
     room = 0.0 if outcomes.least is None else ROUNDED_SHARE
     for code in np.unique(outcomes.code).tolist():
@@ -341,7 +341,7 @@ def by_bounds(batch: ProofBatch) -> None:
 
 
 def _refute(batch: ProofBatch, rows: Places, network: ReluNetwork, ways: list[list[Need]]) -> None:
-    """Rows that want the same have no way to it if each of the ways is refuted."""
+    """Rows with one outcome: they are impossible if each of its alternatives is refuted."""
     encoder, certain = batch.model.encoder, np.ones(len(rows), dtype=bool)
     own = [area.take(rows) for area in encoded_regions(batch.region, encoder)]
     now = {n: v[rows] for n, v in batch.region.before.items()}

@@ -1,6 +1,6 @@
-"""Every legal row of a row, where these are few: asked of the user's own model, each distinct row once.
+"""Enumeration of the legal rows of a row, if they are few: the user's own model is queried once per distinct row.
 
-What comes out is exact for any model: either none of them gets the class wanted, or the cheapest that does.
+The result is exact for any model: either none of them gets the target class, or the cheapest one that does.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ..schema import Feature, Natural
 from ..task import Task
 from .batch import ProofBatch, Reason
 
-# Legal rows handled at a time, unless a single row has more.
+# Legal rows processed at a time, unless a single row has more.
 BATCH = 200_000
-# Rows shown to the model at a time.
+# Rows per query of the model.
 SHOWN = 65_536
 
 
 def by_enumeration(batch: ProofBatch) -> None:
-    """Ask the model about every legal row of rows that are still open and have few."""
+    """Query the model on every legal row of the open rows that have few."""
     rows = np.flatnonzero(batch.open & (batch.region.count <= batch.limits.limit))
     own = batch.outcomes[rows]
-    # Rows that want single classes share what the model is asked about; other outcomes have borders of their own.
+    # Rows with a single target class share queries; other outcomes have their own decision boundaries.
     alike = np.zeros_like(own.code) if own.is_plain else own.code
     for code in np.unique(alike):
         _try_out(batch, rows[alike == code], None if own.is_plain else own[alike == code][:1])
@@ -54,7 +54,7 @@ def _try_out(batch: ProofBatch, rows: Places, wanted: Outcomes | None) -> None:
                 for name, values in natural.items():
                     witness[name][i] = values[cheapest]
     except ClassifierError as error:
-        batch.notes.append(f"{len(rows):,} rows could not be tried out: {error}")
+        batch.notes.append(f"the legal rows of {len(rows):,} rows could not be enumerated: {error}")
         return
     batch.spend(rows, asked, memory.calls)
     batch.settle(rows[~found & ~undecided], Reason.TRIED)
@@ -62,7 +62,7 @@ def _try_out(batch: ProofBatch, rows: Places, wanted: Outcomes | None) -> None:
 
 
 def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple[int, Natural, Predictions]]:
-    """Places among `rows`, with all that each may become and what the model answers (see `AskedRows`)."""
+    """Indices in `rows`, with the legal rows of each and the model's predictions (see `AskedRows`)."""
     for places in _batches(batch.region, rows):
         points = [batch.region.points(int(rows[i])).legal() for i in places]
         every = {n: np.concatenate([p[n] for p in points]) for n in batch.task.schema.names}
@@ -73,7 +73,7 @@ def _tried(batch: ProofBatch, rows: Places, memory: AskedRows) -> Iterator[tuple
 
 
 def _batches(region: Region, rows: Places) -> Iterator[Places]:
-    """Places among `rows` that are tried together: those that share what cannot change first of all."""
+    """Indices in `rows` that are processed together; rows that share immutable values come together."""
     keys = [region.before[n][rows] for n in region.fixed] or [np.zeros(len(rows))]
     order = np.lexsort(keys)
     part = region.count[rows][order].cumsum() // BATCH
@@ -82,7 +82,7 @@ def _batches(region: Region, rows: Places) -> Iterator[Places]:
 
 
 class AskedRows:
-    """The model's answers to rows asked so far, so that no row is asked twice."""
+    """The model's predictions so far, so that no row is queried twice."""
 
     def __init__(self, task: Task, before: Natural, wanted: Outcomes | None = None) -> None:
         self.task, self.calls, self.wanted = task, 0, wanted
@@ -93,9 +93,9 @@ class AskedRows:
         self._answers = Predictions.none(0, max(1, len(task.classes)))
 
     def predictions(self, size: int, take: Callable[[Places], Natural]) -> Predictions:
-        """What the model decides about each row; not firm where rounding decides about what is `wanted`.
+        """The model's decisions about rows; not firm if rounding decides about what is `wanted`.
 
-        `take` makes natural columns of the rows at some of `size` places.
+        `take` returns the natural columns of some of the `size` rows.
         """
         if not self._has_keys:
             return self._ask(np.arange(size), take)
@@ -113,7 +113,7 @@ class AskedRows:
         return self._answers.take(np.searchsorted(self._keys, distinct)[back])
 
     def _numbered(self, natural: Natural) -> Places:
-        """A number for each row, the same for the same values."""
+        """A number for each row, equal for equal values."""
         total = np.zeros(1, dtype=np.int64)
         for feature in self.task.schema:
             values, off = natural[feature.name], self._off_grid[feature.name]

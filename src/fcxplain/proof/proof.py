@@ -1,8 +1,8 @@
-"""Proofs that a row has no counterfactual: no legal row that keeps the rules gets the class wanted.
+"""Proofs that a row has no counterfactual: no legal row that satisfies the rules gets the target class.
 
-Cheapest first: the rules leave nothing; the model is linear, a ReLU network or an ensemble of trees, and its score
-stays below the class wanted wherever the rules allow; or the legal rows are so few that the model is asked about all.
-What is not proved is not known, unless a legal row that gets the class turned up on the way: that is a `witness`.
+The cheapest proof comes first: the rules leave no legal row; the model is linear, a ReLU network or an ensemble of
+trees, and its score misses the target class everywhere in the region; or the model is queried on all legal rows, if
+they are few. Without a proof nothing is known, unless a legal row that gets the class was found, a `witness`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from .enumeration import by_enumeration
 from .reading import ModelReading
 from .tree_search import ASKED, BOXES, by_trees
 
-# Legal rows of one row that the model is asked about at most.
+# The most legal rows of one row on which the model is queried.
 LIMIT = 20_000
-# Numbers held at a time, in arrays of ways x rows x columns.
+# The most numbers in an array of ways x rows x columns.
 CELLS = 2**22
 MOST_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What is certain about rows, one entry for each.
+    """The results of proofs, one entry per row.
 
-    `reason` is a `Reason`, or "" where nothing was proved. `witness` has a legal row for each row that is
-    `possible`, checked with the user's own model; its other lines are the rows themselves. `asked` counts the
-    candidates of each row that the model was asked about, `calls` what it was shown in all (what rows share is shown
-    once), and `notes` says what could not be used.
+    `reason` is a `Reason`, or "" if nothing was proved. `witness` has a legal row for each row that is `possible`,
+    checked with the user's own model; its other lines are the rows themselves. `asked` counts the candidates of each
+    row on which the model was queried, `calls` all queries (shared candidates are queried once), and `notes` says what
+    could not be used.
     """
 
     reason: NDArray[np.str_]
@@ -51,17 +51,17 @@ class Proof:
 
     @property
     def impossible(self) -> Bools:
-        """Rows that have no counterfactual, proved."""
+        """Rows that are proved to have no counterfactual."""
         return np.asarray(self.reason != "")
 
 
 def by_rules(batch: ProofBatch) -> None:
-    """Rows to which rules, bounds and immutables leave nothing at all."""
+    """Settle rows to which rules, bounds and immutables leave no legal row."""
     batch.settle(np.flatnonzero(batch.region.nothing), Reason.RULES)
 
 
 PROOFS: tuple[Callable[[ProofBatch], None], ...] = (by_rules, by_bounds, by_trees, by_enumeration)
-"""What is tried, in this order, each with the rows that are still open."""
+"""The proofs in their order, each for the rows that are still open."""
 
 
 def prove(
@@ -76,13 +76,12 @@ def prove(
     until: float = np.inf,
     model: ModelReading | None = None,
 ) -> Proof:
-    """Prove for as many rows as can be that no legal row gets the class wanted, or find one that does.
+    """Prove for as many rows as possible that no legal row gets the target class, or find one that does.
 
-    `limit` bounds the legal rows of one row that the model is asked about, and `parts` the pieces into which what a
-    row may become is cut for bounds of networks; with `parts=1` nothing is cut. `boxes` is the same for trees, `asks`
-    how often the model is asked about a row where their bounds do not settle it, and `until` the time, by the monotonic
-    clock, at which they are given up. `model` is what was read of the task's model, where that was held against it just
-    now.
+    `limit` is the most legal rows of one row on which the model is queried. `parts` is the most parts into which a
+    row's region is split for bounds of networks; with `parts=1` it is not split. `boxes` is the same for trees, `asks`
+    the most queries for a row that their bounds do not settle, and `until` the time, by the monotonic clock, at which
+    they are given up. `model` is the task's model as numbers, if it was compared with the model just before.
     """
     rows, before = task.read(rows)
     wanted, limits = np.asarray(wanted), ProofLimits(limit, parts, boxes, asks, until)

@@ -1,6 +1,6 @@
-"""The task's model as numbers, for proofs: read once for all tasks that share it, and held against it on every call.
+"""The task's model as numbers, for proofs: read once for all tasks that share it, and compared with it on every call.
 
-What was read is kept as long as it agrees with the model, since nothing may be claimed of a model that has changed.
+The numbers are kept as long as they agree with the model, since nothing may be claimed about a model that has changed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .tree_cells import CellTrees, cell_trees
 if TYPE_CHECKING:
     from ..classifier.reading.networks import ReluNetwork
 
-# Training rows, and legal rows beside them, on which a module must answer as its classifier does.
+# The number of training rows, and of random legal rows, on which a module must predict as its classifier does.
 PROBES = 64
-# Rows that a model is shown whenever its trees are wanted: for its scores, and for its probabilities.
+# Rows on which a model is compared whenever its trees are used: for its scores, and for its probabilities.
 TO_READ = 2 * PROBE_ROWS
-# Training rows and leaves that trees are held against when they are read.
+# Training rows and leaves on which trees are compared when they are read.
 PROBED_ROWS, PROBED_LEAVES = 512, 2_048
-# The share of values that are missing in some of them, where they may be.
+# The share of missing values in some of these rows, for features that allow them.
 GAPS = 0.25
 
 
@@ -44,25 +44,25 @@ class ModelReading:
     encoder: TableEncoder
     trees: TreeModel | None
     notes: tuple[str, ...]
-    """What was in the way."""
+    """Why the model could not be read."""
 
     @classmethod
     def of(cls, task: Task, *, held: bool = True) -> ModelReading:
-        """Whatever can be read. Trees that are not `held` against the model again may be old, and prove nothing."""
+        """Read the model if possible. Without `held`, trees are not compared with the model again and prove nothing."""
         (network, encoder, notes), (trees, problems) = own_network(task), own_trees(task, held=held)
         return cls(network, encoder, trees, (*notes, *problems))
 
     def cells(self, task: Task, before: Natural) -> CellTrees:
-        """The trees over the cells of a task's features, for rows, natural columns, with values on or off their grids.
+        """The trees over the cells of a task's features, for rows as natural columns with on-grid or off-grid values.
 
-        They are made once for all rows without other values.
+        They are built once for all rows without off-grid values.
         """
         assert self.trees is not None
         columns = ((f, before[f.name]) for f in task.schema)
         key = (task.schema, *(np.unique(values[~f.on_grid(values)]).tobytes() for f, values in columns))
         model, known = task.readings.get("cells", (None, {}))
         if model is not self.trees or key not in known:
-            # Rows with values of their own have cells of their own: only the last ones are kept.
+            # Rows with off-grid values have separate cells: only the last ones are cached.
             known = {k: v for k, v in known.items() if model is self.trees and not any(k[1:])}
             made = cell_trees(task, self.trees, before)
             task.readings["cells"] = self.trees, known | {key: made}
@@ -71,12 +71,12 @@ class ModelReading:
 
     @property
     def shown(self) -> int:
-        """Rows that the model was shown for it, beyond what a network is."""
+        """The number of rows on which the model was queried to compare it with its trees."""
         return 0 if self.trees is None else TO_READ
 
 
 def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str, ...]]:
-    """The classifier's own module as numbers, if it can be read, the columns that it reads, and what was in the way."""
+    """The classifier's module as numbers, if it can be read, the encoder of its columns, and otherwise the reasons."""
     classifier = task.classifier
     source = getattr(classifier, "encoder", None) or task.encoder
     encoder = TableEncoder().restore(task.schema, source.scale_, task.units, task.dtypes, source.usual_)
@@ -92,14 +92,14 @@ def own_network(task: Task) -> tuple[ReluNetwork | None, TableEncoder, tuple[str
         network = read_network(classifier.module, classifier.threshold, source.dtype_)
         network = network if network is not None and len(network.layers[-1].bias) == max(2, len(task.classes)) else None
         is_own = network is None or _is_own(network, task, encoder)
-        problem = "the classifier's module answers otherwise than the classifier, so it proves nothing"
+        problem = "the classifier's module predicts differently from the classifier, so it proves nothing"
         task.readings["network"] = mark, network if is_own else None, () if is_own else (problem,)
     _, known, notes = task.readings["network"]
     return known, encoder, notes
 
 
 def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
-    """Whether module and classifier give rows the same class, wherever rounding cannot decide."""
+    """Whether module and classifier give rows the same class, except where rounding decides."""
     made_up = task.legal_rows(PROBES, seed=0)
     rows = pd.concat([task.read(task.train.iloc[:PROBES])[0], made_up], ignore_index=True)
     x = encoder.encode_array(task.schema.natural(rows)).astype(np.float64)
@@ -114,9 +114,9 @@ def _is_own(network: ReluNetwork, task: Task, encoder: TableEncoder) -> bool:
 
 
 def own_trees(task: Task, *, held: bool = True) -> tuple[TreeModel | None, tuple[str, ...]]:
-    """The trees of a task's classifier, if it has any that can be read, and what was in the way.
+    """The trees of a task's classifier, if they can be read, and otherwise the reasons.
 
-    They are held against the model on a few rows each time, and when they are read on many: where its regions are.
+    They are compared with the model on a few rows each time, and when they are read on many rows in all its regions.
     """
     classifier = task.classifier
     if classifier.module is not None:
@@ -139,7 +139,7 @@ def own_trees(task: Task, *, held: bool = True) -> tuple[TreeModel | None, tuple
 
 
 def _probes(task: Task, model: TreeModel) -> pd.DataFrame:
-    """Training rows, the same with one feature changed, and with what leads to some leaf just inside its bounds."""
+    """Training rows, the same with one feature changed, and the same with values just inside the bounds of a leaf."""
     generator = np.random.default_rng(0)
     usual = task.sample[generator.permutation(len(task.sample))[:PROBED_ROWS]]
     beside, every = usual.copy(), np.arange(len(usual))
@@ -160,7 +160,7 @@ def _probes(task: Task, model: TreeModel) -> pd.DataFrame:
 
 
 def _with_gaps(task: Task, natural: dict[str, NDArray[Any]], generator: np.random.Generator) -> pd.DataFrame | None:
-    """Rows with some values missing, where they may be."""
+    """Rows with some values missing, for features that allow it."""
     features = [f for f in task.schema if f.missing in ("kept", "may_be_filled")]
     for feature in features:
         values = natural[feature.name]

@@ -1,6 +1,4 @@
-"""Cells: values of a feature that no tree of a model tells apart. Leaves are sets of cells, and so is what the rules
-leave to a row.
-"""
+"""Cells: values of a feature that no tree of a model distinguishes. Leaves and regions of rows are sets of cells."""
 
 from __future__ import annotations
 
@@ -26,42 +24,42 @@ from ..rules.nodes import Affine
 from ..schema import Feature, Natural
 from ..task import Task
 
-# Most legal values of all features.
+# The most legal values of all features together.
 MOST_VALUES = 2**19
-# Numbers in the largest array that is made.
+# The most numbers in an array.
 MOST_CELLS = 2**27
-# What stands for a missing number: no value that a column may hold.
+# The stand-in for a missing number: a value that no column may have.
 GAP = -np.inf
-# Combinations of values tried in the cells of a box for rules on several values at once.
+# The most combinations of values tried in the cells of a box for rules on several values at once.
 TRIED_VALUES = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureCells:
-    """The cells of one feature: the codes that each begins and ends with.
+    """The cells of one feature: the first and the last code of each.
 
-    A cell of values off the grid alone ends before it begins.
+    In a cell of off-grid values only, the last code is below the first.
     """
 
     first: Places
     last: Places
     elsewhere: dict[float, int]
-    """Cells of values that are not on the grid; `GAP` stands for a missing one."""
+    """Cells of off-grid values; `GAP` stands for a missing one."""
 
     def __len__(self) -> int:
         return len(self.first)
 
     def between(self, low: int, high: int) -> Bools:
-        """Which cells have codes between two."""
+        """Which cells have codes between two given ones."""
         return np.asarray((self.first <= high) & (self.last >= low) & (self.first <= self.last) & (low <= high))
 
     @property
     def on_grid(self) -> Bools:
-        """Cells that have values of the grid; they come first."""
+        """The number of cells with grid values; they come first."""
         return np.asarray(self.first <= self.last)
 
     def knows(self, value: Any) -> bool:
-        """Whether a value off the grid has a cell."""
+        """Whether an off-grid value has a cell."""
         return _key_of(value) in self.elsewhere
 
     def of(self, feature: Feature, value: Any) -> int:
@@ -74,9 +72,9 @@ class FeatureCells:
 
 @dataclass(frozen=True, eq=False)
 class CellSides:
-    """Which way cells go. A question is about `feature` (-1: it has the `same` answer for all), and cuts it by `cut`.
+    """Which cells go left at each split. A split is on `feature` (-1: `same` for all values), and its cells are `cut`.
 
-    `cuts` has for each feature the distinct sets of its cells that some question sends left, `cuts x cells`.
+    `cuts` has for each feature the distinct sets of its cells that some split sends left, `cuts x cells`.
     """
 
     grids: tuple[FeatureCells, ...]
@@ -89,7 +87,7 @@ class CellSides:
 def cell_sides(
     task: Task, questions: Questions, columns: Callable[[pd.DataFrame], Floats], before: Natural
 ) -> CellSides:
-    """The cells of a task's features for questions about a model's `columns`; values off the grid are among them."""
+    """The cells of a task's features for splits on a model's `columns`, including off-grid values."""
     values = {f.name: _values(f, before[f.name]) for f in task.schema}
     if sum(map(len, values.values())) > MOST_VALUES:
         raise ClassifierError(f"the features have more than {MOST_VALUES:,} legal values together")
@@ -100,7 +98,7 @@ def cell_sides(
         grid, place = _grid(task.schema.features[i], questions, own, owned, values[task.schema.names[i]])
         which = np.flatnonzero(np.isin(questions.column, owned))
         if len(which) * len(grid) > MOST_CELLS:
-            raise ClassifierError("there are too many questions for this many cells")
+            raise ClassifierError("there are too many splits for this many cells")
         goes = questions.goes_left(which[:, None], own[place][:, questions.column[which]].T)
         first, back = distinct(np.packbits(goes, axis=1).astype(np.int64))
         feature[which], cut[which] = i, back
@@ -116,14 +114,14 @@ def _values(feature: Feature, now: NDArray[Any]) -> NDArray[Any]:
 
 
 def _key_of(value: Any) -> float:
-    """What a value off the grid is found by: no missing number is equal to another."""
+    """The key of an off-grid value, since missing numbers are not equal to each other."""
     return GAP if value != value else float(value)
 
 
 def _grid(
     feature: Feature, questions: Questions, x: Floats, columns: Places, values: NDArray[Any]
 ) -> tuple[FeatureCells, Places]:
-    """A feature's cells, and for each the place of one of its values."""
+    """A feature's cells, and for each the index of one of its values."""
     keys = np.column_stack([np.zeros(len(x)), *(_key(questions, c, x[:, c]) for c in columns)])
     size = (feature.top or 0) + 1
     starts = np.flatnonzero(np.append(True, (keys[1:size] != keys[: size - 1]).any(axis=1)))
@@ -141,7 +139,7 @@ def _grid(
 
 
 def _key(questions: Questions, column: int, x: Floats) -> Floats:
-    """Numbers that are the same for values that get the same answer to every question about a column."""
+    """Group numbers of values; values in one group go the same way at every split on a column."""
     own = questions.column == column
     numbers, keys = np.unique(questions.most[own & (questions.table < 0)]), [np.zeros(len(x))]
     if len(numbers):
@@ -153,33 +151,33 @@ def _key(questions: Questions, column: int, x: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class CellTrees:
-    """The trees of a model over cells; leaves stand in the order of their trees.
+    """The trees of a model over cells; leaves are in the order of their trees.
 
-    The sets of all features are numbered on from 1; number 0 is met by every box.
+    The sets of all features are numbered consecutively from 1; number 0 matches every box.
     """
 
     grids: tuple[FeatureCells, ...]
     spans: tuple[slice, ...]
-    """Where among all cells those of each feature lie."""
+    """The positions of each feature's cells among all cells."""
     masks: tuple[Bools, ...]
     """The distinct sets of cells of each feature, `sets x cells`."""
     blocks: tuple[slice, ...]
     """The numbers of each feature's sets."""
     uses: Places
-    """The sets of each leaf, `leaves x most`, filled up with 0."""
+    """The sets of each leaf, `leaves x most`, padded with 0."""
     tree: Places
     scores: Floats
     cuts: tuple[Bools, ...]
-    """Sets of cells of each feature that some node sends left."""
+    """Sets of cells of each feature that some split sends left."""
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return int(self.spans[-1].stop)
 
 
 def cell_trees(task: Task, model: TreeModel, before: Natural) -> CellTrees:
-    """The model over the cells of a task's features; values of rows that are off their grids are among them."""
+    """The model over the cells of a task's features, including off-grid values of rows."""
     sides = cell_sides(task, model.trees.questions, model.columns, before)
     leaves, own, masks = _grown(model.trees, sides)
     uses = np.zeros(own.shape, dtype=np.int64)
@@ -200,7 +198,7 @@ def cell_trees(task: Task, model: TreeModel, before: Natural) -> CellTrees:
 
 
 def _grown(trees: Trees, sides: CellSides) -> tuple[Places, Places, list[Bools]]:
-    """Leaves that legal values reach, the set of each feature that leads to each, and these sets."""
+    """Leaves that legal values reach, the set of each feature for each leaf, and the distinct sets."""
     own = np.zeros((len(trees.asked), len(sides.grids)), dtype=np.int64)
     masks = [np.ones((1, len(grid)), dtype=bool) for grid in sides.grids]
     nodes, leaves = trees.roots, [np.empty(0, dtype=np.int64)]
@@ -222,7 +220,7 @@ def _grown(trees: Trees, sides: CellSides) -> tuple[Places, Places, list[Bools]]
 def _parted(
     trees: Trees, sides: CellSides, own: Places, masks: list[Bools], nodes: Places, i: int
 ) -> tuple[Places, Places]:
-    """What follows on nodes that ask about a feature, left and right, without what no cell leads to."""
+    """The children, left and right, of nodes that split on a feature, without those that no cell reaches."""
     cuts, cut = sides.cuts[i], sides.cut[trees.asked[nodes]]
     pairs, back = np.unique(own[nodes, i] * len(cuts) + cut, return_inverse=True)
     before, across = masks[i][pairs // len(cuts)], cuts[pairs % len(cuts)]
@@ -247,7 +245,7 @@ class CellSum:
 
 @dataclass(frozen=True, eq=False)
 class CellWays:
-    """Features whose rules are kept together, and the cells that each way of keeping them leaves, `ways x cells`."""
+    """Features linked by rules, and the cells that each alternative of these rules allows, `ways x cells`."""
 
     choice: Choice
     boxes: tuple[Box, ...]
@@ -256,7 +254,7 @@ class CellWays:
     limits: tuple[CellSum, ...]
 
     def open(self, boxes: Bools) -> Bools:
-        """Which ways lead into boxes (`n x cells`), `n x ways`."""
+        """Which alternatives intersect boxes (`n x cells`), `n x ways`."""
         found = np.ones((len(boxes), len(self.boxes)), dtype=bool)
         for span in self.spans:
             found &= (boxes[:, span].astype(np.float32) @ self.cells[:, span].T.astype(np.float32)) > 0
@@ -269,7 +267,7 @@ class CellWays:
         return found
 
     def drawn_in(self, boxes: Bools) -> Bools:
-        """Boxes without the cells that no way leads to; a box that none leads into is empty."""
+        """Boxes without the cells that no alternative allows; a box that intersects none is empty."""
         ways, drawn = self.open(boxes).astype(np.float32), boxes.copy()
         for span in self.spans:
             drawn[:, span] &= (ways @ self.cells[:, span].astype(np.float32)) > 0
@@ -278,20 +276,20 @@ class CellWays:
 
 @dataclass(frozen=True, eq=False)
 class CellRegion:
-    """What one row may become, among the cells."""
+    """The region of one row, in cells."""
 
     region: Region
     row: int
     trees: CellTrees
     whole: Bools
-    """The least box around all that it may become."""
+    """The smallest box around the region."""
     ways: tuple[CellWays, ...]
     several: tuple[CellWays, ...]
-    """Those that a box may lie in by part only."""
+    """The choices that a box may satisfy only in part."""
 
     @classmethod
     def of(cls, region: Region, row: int, trees: CellTrees) -> CellRegion:
-        """What the rules, bounds and immutables leave to a row."""
+        """The region that rules, bounds and immutables leave to a row."""
         whole = np.zeros((1, trees.size), dtype=bool)
         place = {name: i for i, name in enumerate(region.schema.names)}
         for name in region.fixed:
@@ -306,7 +304,7 @@ class CellRegion:
         return cls(region, row, trees, whole[0], ways, several)
 
     def point(self, box: Bools) -> tuple[dict[str, Any] | None, bool]:
-        """A legal row in a box, near to the present one; or None, and whether it is certain that there is none."""
+        """A legal row in a box, close to the present one; or None, and whether it is proved that there is none."""
         found = {n: self.region.before[n][self.row] for n in self.region.fixed}
         certain = True
         for ways in self.ways:
@@ -333,7 +331,7 @@ class CellRegion:
         return None, certain
 
     def _kept(self, choice: Choice, values: list[NDArray[Any]]) -> tuple[dict[str, Any] | None, bool]:
-        """The first combination of values that keeps a choice's rules, and whether all were tried."""
+        """The first combination of values that satisfies a choice's rules, and whether all were tried."""
         whole = math.prod(map(len, values)) <= TRIED_VALUES
         if not whole:
             values = [_thinned(v, max(2, int(TRIED_VALUES ** (1 / len(values))))) for v in values]
@@ -345,7 +343,7 @@ class CellRegion:
         return ({n: v[kept[0]] for n, v in then.items()}, True) if len(kept) else (None, whole)
 
     def _values(self, box: Box, name: str, cells: Bools) -> NDArray[Any]:
-        """Legal values of a feature in a way and a box, the nearest to the present one first."""
+        """Legal values of a feature in an alternative and a box, the nearest to the present one first."""
         i, feature, now = (
             self.region.schema.names.index(name),
             self.region.schema[name],
@@ -387,7 +385,7 @@ def _ways(choice: Choice, region: Region, row: int, trees: CellTrees, place: dic
 
 
 def _cells(box: Box, region: Region, name: str, row: int, trees: CellTrees, i: int) -> Bools:
-    """The cells of a feature that a box has values in."""
+    """The cells of a feature in which a box has values."""
     grid, feature = trees.grids[i], region.schema[name]
     if feature.is_category:
         found = np.zeros(len(grid), dtype=bool)
@@ -405,7 +403,7 @@ def _cells(box: Box, region: Region, name: str, row: int, trees: CellTrees, i: i
 def _limit(
     way: int, box: Box, affine: Affine, region: Region, row: int, trees: CellTrees, place: dict[str, int]
 ) -> CellSum:
-    """A sum that must not be positive, less what the exact reading takes for rounding."""
+    """A sum that must not be positive, minus the tolerance for rounding in the exact check."""
     now = {n: v[row : row + 1] for n, v in region.before.items()}
     terms, *others = parted(affine, now)
     rest, size = (float(np.broadcast_to(part, 1)[0]) for part in others)
@@ -413,7 +411,7 @@ def _limit(
     for weight, ref in terms:
         i = place[ref.name]
         low, high = _ends(ref.feature, box, trees.grids[i], row, float(now[ref.name][0]))
-        # A missing value keeps no sum, but a box may have others in its cell.
+        # A missing value satisfies no sum, but a box may have other values in its cell.
         least = np.nan_to_num(np.minimum(weight * low, weight * high), nan=-np.inf)
         cost[trees.spans[i]] += least
         size += abs(weight) * float(np.nanmax(np.maximum(np.abs(low), np.abs(high)), initial=0.0))
@@ -432,7 +430,7 @@ def _ends(feature: Feature, box: Box, grid: FeatureCells, row: int, now: float) 
     limits = box.intervals[feature.name]
     first, last = np.maximum(grid.first, limits.low[row]), np.minimum(grid.last, limits.high[row])
     low, high = feature.at(first).astype(np.float64), feature.at(last).astype(np.float64)
-    # A cell without grid values of the box has the present value or nothing.
+    # A cell without grid values of the box has only the present value, or none.
     low, high = np.where(first > last, now, low), np.where(first > last, now, high)
     if limits.keeps[row]:
         own = grid.of(feature, now)

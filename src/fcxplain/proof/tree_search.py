@@ -22,28 +22,28 @@ from ..task import Task
 from .batch import ProofBatch, ProofLimits, Reason
 from .tree_cells import CellRegion, CellTrees, CellWays
 
-# Boxes looked at for one row at most, and leaves times boxes.
+# The most boxes examined for one row, and the most leaves times boxes.
 BOXES = 20_000
 WORK = 2**26
-# Boxes cut at a time, and numbers in an array of leaves x boxes.
+# Boxes split at a time, and the most numbers in an array of leaves x boxes.
 TOGETHER = 128
 HELD = 2**21
-# Cells with a good score in which a legal row is looked for at a time.
+# Cells with a good score in which a legal row is searched at a time.
 TRIED = 8
-# How often the model itself is asked about a row, where rounding decides.
+# The most queries of the model itself for a row, where rounding decides.
 ASKED = 64
 
-# Digits by which cells and cuts are chosen, so that rounding does not show.
+# Digits used to choose cells and cuts, so that rounding has no effect.
 DIGITS = 4
 
 Singles = NDArray[np.float32]
 Ask = Callable[[dict[str, Any]], bool]
-"""Whether the user's own model gives a row, natural values, what is wanted."""
+"""Whether the user's own model gives a row, as natural values, its target."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Certain that there is no row, or a row that gets the class, or neither; and how often the model was asked."""
+    """A proof that there is no row, or a row that gets the class, or neither; and the number of queries."""
 
     certain: bool
     row: dict[str, Any] | None
@@ -52,9 +52,9 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Ways to part boxes along one feature: the cells on both sides, as zeros and ones, `cuts x cells`.
+    """Possible cuts of boxes along one feature: the cells on both sides, as zeros and ones, `cuts x cells`.
 
-    `never_in` and `never_out` (`masks x cuts`) mark masks that have no cell on the one side or on the other.
+    `never_in` and `never_out` (`masks x cuts`) mark masks without a cell on one side or on the other.
     """
 
     inside: Singles
@@ -64,7 +64,7 @@ class Cuts:
 
     @classmethod
     def of(cls, cuts: Bools, whole: Bools, masks: Singles) -> Cuts:
-        """The cuts that part a region."""
+        """The cuts that split a region."""
         inside, outside = cuts & whole, ~cuts & whole
         useful = inside.any(axis=1) & outside.any(axis=1)
         sides = [side[useful].astype(np.float32) for side in (inside, outside)]
@@ -73,7 +73,7 @@ class Cuts:
 
 
 class TreeSearch:
-    """The trees over one row's region, with nothing in them that the row cannot reach."""
+    """The trees over one row's region, without leaves that the row cannot reach."""
 
     def __init__(self, region: CellRegion, demands: Sequence[Need], ask: Ask) -> None:
         trees = region.trees
@@ -88,7 +88,7 @@ class TreeSearch:
         self._keep_masks(trees, trees.uses[leaves])
 
     def _keep_masks(self, trees: CellTrees, uses: Places) -> None:
-        """The masks that leaves use, numbered anew."""
+        """The masks that leaves use, renumbered."""
         used = np.zeros(trees.blocks[-1].stop, dtype=bool)
         used[uses] = used[0] = True
         number = used.cumsum() - 1
@@ -100,12 +100,12 @@ class TreeSearch:
 
     @cached_property
     def cuts(self) -> list[Cuts]:
-        """Cuts that part the region, for each feature."""
+        """Cuts that split the region, for each feature."""
         whole = [self.region.whole[span] for span in self.spans]
         return [Cuts.of(*own) for own in zip(self.region.trees.cuts, whole, self.masks, strict=True)]
 
     def run(self, limits: ProofLimits) -> Verdict:
-        """Look at boxes, the most promising first, until all are closed or one has a row that gets the class."""
+        """Examine boxes, the most promising first, until all are closed or one has a row that gets the class."""
         if not self._is_filled(self.region.whole[None])[0]:
             return Verdict(True, None, 0)
         left, bound = self.region.whole[None], np.full(1, np.inf)
@@ -132,7 +132,7 @@ class TreeSearch:
         bounds = self._bounds(reached)
         is_open = (bounds + self.loose[:, None] >= 0).all(axis=0)
         boxes, reached, bounds = boxes[is_open], reached[:, is_open], bounds[:, is_open]
-        # Where every tree has a single leaf left, the score is known, and the box is not cut any further.
+        # If every tree has a single leaf left, the score is known, and the box is not split any further.
         settled = reached.sum(axis=0) == len(self.starts)
         row = self._settled(boxes[settled], bounds[:, settled])
         boxes, reached, bounds = boxes[~settled], reached[:, ~settled], bounds[:, ~settled]
@@ -156,7 +156,7 @@ class TreeSearch:
         return np.asarray(found)
 
     def _bounds(self, reached: Bools) -> Floats:
-        """No row of a box has more than this, for each demand, `demands x boxes`."""
+        """Upper bounds of the scores in boxes, for each demand, `demands x boxes`."""
         found = [np.where(reached, values[:, None], -np.inf) for values in self.values]
         return np.stack([np.maximum.reduceat(f, self.starts, axis=0).sum(axis=0) for f in found])
 
@@ -165,7 +165,7 @@ class TreeSearch:
         return np.asarray(np.logical_or.reduceat(boxes, starts, axis=1).all(axis=1))
 
     def _settled(self, boxes: Bools, score: Floats) -> dict[str, Any] | None:
-        """A row in a box with one score all over, good enough; by the model's own word where rounding decides."""
+        """A row in a box of constant, sufficient score; the model itself is queried where rounding decides."""
         firm = (score + self.firm[:, None] > 0).all(axis=0)
         for box, good in zip(boxes, firm, strict=True):
             row, certain = self.region.point(box)
@@ -179,7 +179,7 @@ class TreeSearch:
         return None
 
     def _wanted(self, reached: Bools, lowest: Places) -> Singles:
-        """What boxes lose without each mask, `boxes x masks`, by the best leaves; the most for one tree is 1."""
+        """The loss of boxes without each mask, `boxes x masks`, by the best leaves; the most for one tree is 1."""
         values = self.values[lowest].T
         best, worst = np.where(reached, values, -np.inf), np.where(reached, values, np.inf)
         most = np.maximum.reduceat(best, self.starts, axis=0)
@@ -195,7 +195,7 @@ class TreeSearch:
         return weight.reshape(len(box), count).astype(np.float32)
 
     def _agreed(self, boxes: Bools, weight: Singles) -> dict[str, Any] | None:
-        """A row in the cells that the best leaves want most, if it really is good."""
+        """A row in the cells that the best leaves prefer, if its score is sufficient."""
         parts = [weight[:, block] @ mask for block, mask in zip(self.blocks, self.masks, strict=True)]
         liking: Singles = np.concatenate(parts, axis=1).round(DIGITS)
         for ways in self.region.several:
@@ -213,7 +213,7 @@ class TreeSearch:
         return None
 
     def _cut(self, boxes: Bools, weight: Singles) -> Bools:
-        """All boxes in halves, first ones first, by the cut that takes most from the better of the two."""
+        """Split all boxes, first halves first, by the cut that lowers the bound of the better half most."""
         worth = [
             self._worth(boxes[:, s], weight[:, b], c)
             for s, b, c in zip(self.spans, self.blocks, self.cuts, strict=True)
@@ -232,7 +232,7 @@ class TreeSearch:
         return halves
 
     def _worth(self, boxes: Bools, weight: Singles, cuts: Cuts) -> Singles:
-        """What cuts of one feature take away from boxes, `boxes x cuts`; negative for those that part nothing."""
+        """How much cuts of one feature lower the bounds of boxes, `boxes x cuts`; negative for cuts without effect."""
         first, second = weight @ cuts.never_in, weight @ cuts.never_out
         worth = np.round(np.minimum(first, second) + 1e-3 * np.maximum(first, second), DIGITS)
         cells = boxes.astype(np.float32)
@@ -241,7 +241,7 @@ class TreeSearch:
 
 
 def _in_best_way(boxes: Bools, ways: CellWays, liking: Singles) -> Bools:
-    """Boxes with only the way left that offers the cells liked most."""
+    """Boxes restricted to the alternative with the most preferred cells."""
     worth = np.zeros((len(boxes), len(ways.boxes)))
     for span in ways.spans:
         inside = boxes[:, None, span] & ways.cells[None, :, span]
@@ -254,12 +254,12 @@ def _in_best_way(boxes: Bools, ways: CellWays, liking: Singles) -> Bools:
 
 
 def by_trees(batch: ProofBatch) -> None:
-    """Refute rows by bounds on the scores of trees, or find what gets the class: over cells, a search for each row."""
-    # How a model reads a level that is not in the schema was not held against it.
+    """Refute rows by bounds on the scores of trees, or find rows that get the class: one search over cells per row."""
+    # How a model reads a level outside the schema was not compared with the trees.
     rows, model, limits = np.flatnonzero(batch.open & batch.known), batch.model.trees, batch.limits
     if model is None or not len(rows):
         return
-    # What is found is asked about once more, with all its checks.
+    # Rows that are found are queried once more, with all checks.
     budget, before = replace(limits, asks=limits.asks - 1), batch.region.before
     try:
         trees = batch.model.cells(batch.task, {n: v[rows] for n, v in before.items()})
@@ -291,7 +291,7 @@ def _verdict(batch: ProofBatch, row: int, model: TreeModel, trees: CellTrees, li
 
 
 def _may_be(task: Task, outcome: Outcomes, row: dict[str, Any]) -> bool:
-    """Whether the user's own model gives a row what is wanted, or rounding decides."""
+    """Whether the user's own model gives a row its target, or rounding decides."""
     table = task.table({f.name: np.asarray([row[f.name]]) for f in task.schema})
     known = task.classifier.decide(table, wanted=lambda _: outcome)
     return bool(outcome.met(known.probabilities, known.choice)[0] or not known.firm[0])

@@ -1,8 +1,8 @@
 """The trees inside models of scikit-learn, XGBoost and LightGBM. A kind of model is one function in `READERS`.
 
-Scikit-learn's forests are public; of its histogram boosting the inside is read, of the other two what they write as
-JSON. Every field must be one that is known, if only as one that answers do not depend on: what else is there may mean
-anything. Whoever reads a model so must compare the sums with the model's own (`trees.read_trees` does).
+Scikit-learn's forests are public; its histogram boosting is read from private attributes, the other two from their
+JSON. Every field must be known, if only as one that predictions do not depend on: an unknown field may mean anything.
+Callers must compare the sums with the model's own (`trees.read_trees` does).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 SINGLE, DOUBLE = 2.0**-24, 2.0**-53
-# Categories differ by codes below this.
+# Codes of categories are below this.
 CODES = 256
 
 HISTOGRAM_NODE = (
@@ -38,7 +38,7 @@ GROWN_NODE = (
     "left_child right_child feature threshold impurity n_node_samples weighted_n_node_samples missing_go_to_left"
 )
 XGBOOST_LEARNER = "attributes feature_names feature_types gradient_booster learner_model_param objective"
-# Of a regressor, those whose score is the answer.
+# Objectives of regressors whose score is the prediction.
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "reg:squarederror", "reg:absoluteerror")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "regression", "regression_l1", "huber")
 XGBOOST_BOOSTER = "cats gbtree_model_param iteration_indptr tree_info trees"
@@ -56,7 +56,7 @@ LIGHTGBM_NODE = (
     "internal_weight internal_count left_child right_child"
 )
 LIGHTGBM_LEAF = "leaf_index leaf_value leaf_weight leaf_count"
-# LightGBM hands all its settings on to prediction; of these it is known that they end with training.
+# LightGBM passes all its settings on to prediction; these are known to affect training only.
 LIGHTGBM_SETTINGS = (
     "verbose verbosity silent seed data_random_seed feature_fraction_seed bagging_seed drop_seed extra_seed "
     "objective_seed deterministic force_col_wise force_row_wise extra_trees path_smooth max_bin min_data_in_bin "
@@ -72,23 +72,23 @@ LIGHTGBM_SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree; see `trees.Questions` for what nodes ask. A leaf has -1 for `left`."""
+    """One tree; see `trees.Questions` for the splits of nodes. A leaf has -1 for `left`."""
 
     column: Places
     most: Floats
     missing_left: Bools
     table: Places
-    """A line of `tables` for categories, else -1."""
+    """The line of `tables` for a split by categories, else -1."""
     tables: Bools
     left: Places
     right: Places
     scores: Floats
-    """`nodes x classes`, 0 but for leaves."""
+    """`nodes x classes`, 0 except for leaves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """The trees of a model, how it sees its input as numbers, and the scores that it makes of it, `n x classes`."""
+    """The trees of a model, the conversion of its input to numbers, and its own scores, `n x classes`."""
 
     trees: list[Tree]
     matrix: Callable[[Any], Floats]
@@ -96,25 +96,25 @@ class Read:
     shares: bool = False
     roundoff: float = DOUBLE
     walk: Callable[[Floats], Floats] | None = None
-    """The same scores for what `matrix` makes of rows, by the library's own walk down its trees, if that is quick."""
+    """The same scores for the output of `matrix`, by the library's own code, if that is fast."""
 
 
 def reader_of(model: Any) -> Callable[[Any], Read] | None:
-    """What reads the trees of a model, or of the last one that it hands its questions on to."""
+    """The function that reads the trees of a model, or of the last model that it delegates to."""
     *_, last = chain(model)
     kind = type(last)
     return READERS.get((kind.__module__.split(".")[0], kind.__name__))
 
 
 def read(model: Any) -> Read:
-    """The trees of a model that `reader_of` knows."""
+    """The trees of a model that has a reader."""
     reader = reader_of(model)
     assert reader is not None
     return reader(model)
 
 
 def refuse_replaced(*models: Any) -> None:
-    """Refuse objects with methods of their own in place of their class's."""
+    """Refuse objects whose methods were replaced on the instance."""
     for model in models:
         for name in vars(model):
             if callable(getattr(type(model), name, None)):
@@ -122,10 +122,10 @@ def refuse_replaced(*models: Any) -> None:
 
 
 def _refuse_others(kind: str, found: Any, known: str) -> None:
-    """Refuse what has a field that is not known: it may mean anything."""
+    """Refuse an object with an unknown field, which may mean anything."""
     unknown = [name for name in found if name not in _words(known)]
     if unknown:
-        raise ValueError(f"{kind} has {some(unknown)}, which is not known")
+        raise ValueError(f"{kind} has {some(unknown)}, which is unknown")
 
 
 @cache
@@ -134,10 +134,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _of_kind(model: Any, *names: str) -> Any:
-    """A part of a model, if it is just what scikit-learn makes."""
+    """A part of a model, if it is of an unmodified scikit-learn class."""
     kind = type(model)
     if kind.__name__ not in names or not kind.__module__.startswith("sklearn."):
-        raise ValueError(f"a part of it is a {kind.__name__}, which is not known")
+        raise ValueError(f"a part of it is a {kind.__name__}, which is unknown")
     refuse_replaced(model)
     return model
 
@@ -151,7 +151,7 @@ def _plain(
     scores: Floats,
     sets: dict[int, Bools] | None = None,
 ) -> Tree:
-    """A tree that asks about numbers, and at the nodes of `sets` about categories: which codes go left."""
+    """A tree that splits by numbers, and at the nodes of `sets` by categories: the codes that go left."""
     left, right = np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64)
     column, most = np.asarray(column, dtype=np.int64), np.asarray(most, dtype=np.float64)
     missing, table = np.asarray(missing_left).astype(bool), np.full(len(left), -1)
@@ -161,15 +161,15 @@ def _plain(
 
 
 def _codes(codes: Any) -> Bools:
-    """A set of categories, as yes and no for each code."""
+    """A set of categories as a mask over codes."""
     found = np.zeros(CODES, dtype=bool)
-    # A category that has no code here is an IndexError, and the model is not read.
+    # A category without a code here raises an IndexError, and the model is not read.
     found[np.asarray(codes, dtype=np.int64)] = True
     return found
 
 
 def _by_code(x: Any, categories: list[list[Any] | None]) -> Any:
-    """A table whose columns of categories are codes: by place in what the model knows of each, -1 for others."""
+    """A table with categories as codes: their index among the categories that the model knows, or -1."""
     if not isinstance(x, pd.DataFrame):
         return dense(x, np.nan)
     columns = [
@@ -180,7 +180,7 @@ def _by_code(x: Any, categories: list[list[Any] | None]) -> Any:
 
 
 def _for_class(values: Floats, place: int, classes: int) -> Floats:
-    """Scores that count for one class only; of two classes the first one's stay 0."""
+    """Scores of one class only; with two classes, those of the first stay 0."""
     scores = np.zeros((len(values), max(classes, 2)))
     scores[:, place if classes > 1 else 1] = values
     return scores
@@ -192,7 +192,7 @@ def _two_columns(raw: Any) -> Floats:
 
 
 def dense(x: Any, absent: float = 0.0) -> Any:
-    """An array of what may be sparse."""
+    """A dense array, from one that may be sparse."""
     if not hasattr(x, "tocoo"):
         return np.asarray(x)
     entries, full = x.tocoo(), np.full(x.shape, absent)
@@ -209,7 +209,7 @@ def _histogram(model: Any) -> Read:
 
 
 def read_histogram(model: Any, place: int = 0, classes: int | None = None) -> Read:
-    """Histogram boosting; of a regressor, `place` and `classes` say for which class its answer is the score."""
+    """Histogram boosting; for a regressor, `place` and `classes` define the class whose score is its prediction."""
     for predictor in (predictor for iteration in model._predictors for predictor in iteration):
         _refuse_others("a node", _of_kind(predictor, "TreePredictor").nodes.dtype.names, HISTOGRAM_NODE)
     known, line = model._bin_mapper.make_known_categories_bitsets()
@@ -233,7 +233,7 @@ def _histogram_tree(predictor: Any, known: Bools, place: Places, k: int, classes
     table = np.full(len(nodes), -1)
     table[asked] = np.arange(len(asked))
     missing = nodes["missing_go_to_left"].astype(bool)
-    # A category that training did not have goes where missing values go.
+    # A category unseen in training goes where missing values go.
     column = nodes["feature_idx"].astype(np.int64)
     is_known = known[place[column[asked]]] if len(asked) else np.empty((0, 256), dtype=bool)
     lines = np.where(is_known, left_sets[nodes["bitset_idx"][asked]], missing[asked][:, None])
@@ -244,7 +244,7 @@ def _histogram_tree(predictor: Any, known: Bools, place: Places, k: int, classes
 
 
 def _bits(sets: Any) -> Bools:
-    """Sets of 8 words of 32 bits as lines of 256 yes and no."""
+    """Sets of 8 words of 32 bits as masks of length 256."""
     words = np.ascontiguousarray(sets, dtype="<u4").reshape(-1, 8)
     return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(bool)
 
@@ -268,7 +268,7 @@ def _single_regressor(model: Any) -> Read:
 
 
 def _mean(model: Any, inner: list[Any]) -> Read:
-    """The mean of what trees say, as the score of a second class."""
+    """The mean of the trees' outputs, as the score of a second class."""
     if model.n_outputs_ != 1:
         raise ValueError(f"it answers {model.n_outputs_} questions at once")
     trees = [_grown(tree, _for_class(tree.value[:, 0, 0] / len(inner), 0, 1)) for tree in inner]
@@ -304,9 +304,9 @@ def _gradient(model: Any) -> Read:
     first = model.init_
     if not (isinstance(first, str) and first == "zero"):
         if getattr(first, "strategy", "") not in ("prior", "mean", "quantile"):
-            raise ValueError("it begins with the answers of another model")
+            raise ValueError("it starts from the predictions of another model")
         _of_kind(first, "DummyClassifier", "DummyRegressor")
-    # The exponential loss has half the log-odds for its score; a regressor's score is its answer.
+    # The score of the exponential loss is half the log-odds; a regressor's score is its prediction.
     is_classifier = hasattr(model, "classes_")
     scale = {"log_loss": 1.0, "exponential": 2.0}[model.loss] if is_classifier else 1.0
     classes = model.estimators_.shape[1]
@@ -328,9 +328,9 @@ def _xgboost(model: Any) -> Read:
     learner = whole["learner"]
     booster, objective = learner["gradient_booster"], learner["objective"]["name"]
     if booster["name"] != "gbtree" or objective not in XGBOOST_OBJECTIVES:
-        raise ValueError(f"{booster['name']} with the objective {objective} is not known")
+        raise ValueError(f"{booster['name']} with the objective {objective} is not supported")
     if not np.isnan(model.missing):
-        raise ValueError("its missing values are marked otherwise than by NaN")
+        raise ValueError("its missing values are not marked by NaN")
     about = learner["learner_model_param"]
     _refuse_others("its learner", learner, XGBOOST_LEARNER)
     _refuse_others("its learner", about, "base_score boost_from_average num_class num_feature num_target")
@@ -341,7 +341,7 @@ def _xgboost(model: Any) -> Read:
         "its booster", booster["model"]["gbtree_model_param"], "num_parallel_tree num_trees size_leaf_vector"
     )
     if int(about.get("num_target", 1)) != 1:
-        raise ValueError("several targets are not known")
+        raise ValueError("several targets are not supported")
     inner, classes = booster["model"], int(about["num_class"]) or 1
     end = len(inner["trees"])
     best = getattr(model, "best_iteration", None)
@@ -349,7 +349,7 @@ def _xgboost(model: Any) -> Read:
         end = inner["iteration_indptr"][best + 1]
     trees = [_xgboost_tree(t, k, classes) for t, k in zip(inner["trees"][:end], inner["tree_info"], strict=False)]
     categories = _xgboost_categories(learner["feature_types"], inner.get("cats"))
-    # What a sparse matrix leaves out is missing to XGBoost.
+    # XGBoost treats the zeros that a sparse matrix leaves out as missing.
     return Read(
         trees,
         lambda x: _by_code(x, categories).astype(np.float32).astype(np.float64),
@@ -359,7 +359,7 @@ def _xgboost(model: Any) -> Read:
 
 
 def _xgboost_categories(kinds: list[str], known: Any) -> list[list[Any] | None]:
-    """The categories that each column was trained on, by their codes; None for numbers."""
+    """The categories that each column was trained on, in the order of their codes; None for numbers."""
     names: list[list[Any] | None] = [None] * len(kinds)
     for i in (i for i, kind in enumerate(kinds) if kind == "c"):
         kept = known["enc"][i]
@@ -367,7 +367,7 @@ def _xgboost_categories(kinds: list[str], known: Any) -> list[list[Any] | None]:
         letters = bytes(kept["values"])
         names[i] = [letters[a:b].decode() for a, b in pairwise(kept["offsets"])]
         if not names[i]:
-            raise ValueError("categories that are not text are not known")
+            raise ValueError("categories that are not text are not supported")
     return names
 
 
@@ -375,14 +375,14 @@ def _xgboost_tree(tree: dict[str, Any], k: int, classes: int) -> Tree:
     _refuse_others("a tree", tree, XGBOOST_TREE)
     _refuse_others("a tree", tree["tree_param"], "num_deleted num_feature num_nodes size_leaf_vector")
     if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
-        raise ValueError("leaves for several classes are not known")
+        raise ValueError("leaves for several classes are not supported")
     if sum(tree["split_type"]) != len(tree.get("categories_nodes", ())):
         raise ValueError("some splits by categories have no set")
     lists = zip(*(tree.get(f"categories_{part}", ()) for part in ("nodes", "segments", "sizes")), strict=True)
-    # What is in the set goes right.
+    # Categories in the set go right.
     sets = {node: ~_codes(tree["categories"][start : start + size]) for node, start, size in lists}
     values = np.asarray(tree["split_conditions"], dtype=np.float32)
-    # Below, not at most: the number just before.
+    # XGBoost compares with <, not <=, so this is the next smaller number.
     most = np.nextafter(values, np.float32(-np.inf)).astype(np.float64)
     scores = _for_class(values.astype(np.float64), k, classes)
     sides = tree["default_left"], tree["left_children"], tree["right_children"]
@@ -396,7 +396,7 @@ def _lightgbm(model: Any) -> Read:
     objective, classes = dump["objective"], dump["num_tree_per_iteration"]
     is_known = objective in LIGHTGBM_OBJECTIVES or objective.startswith("multiclass ")
     if not is_known or dump["average_output"]:
-        raise ValueError(f"the objective {objective} is not known")
+        raise ValueError(f"the objective {objective} is not supported")
     categories = dump["pandas_categorical"] or []
     for tree in dump["tree_info"]:
         _refuse_others("a tree", tree, LIGHTGBM_TREE)
@@ -412,7 +412,7 @@ def _lightgbm_columns(x: Any, categories: list[list[Any]]) -> Floats:
     own = [next(left) if isinstance(kind, pd.CategoricalDtype) else None for kind in kinds]
     full = np.asarray(_by_code(x, own) if kinds else dense(x), dtype=np.float64)
     if np.isnan(full).any():
-        raise ValueError("LightGBM has several ways with missing values, which are not known")
+        raise ValueError("settings for how LightGBM treats missing values are not supported")
     return full
 
 
@@ -424,7 +424,7 @@ def _lightgbm_tree(root: dict[str, Any], k: int, classes: int) -> Tree:
         if is_leaf:
             continue
         if node["decision_type"] not in ("<=", "==") or node["missing_type"] == "Zero":
-            raise ValueError("other splits, and zeros that count as missing, are not known")
+            raise ValueError("other splits, and zeros that count as missing, are not supported")
         if node["decision_type"] == "==":
             sets[i] = _codes([int(code) for code in str(node["threshold"]).split("||")])
         for side, child in ((left, node["left_child"]), (right, node["right_child"])):

@@ -1,4 +1,4 @@
-"""Linear models and multilayer perceptrons of scikit-learn as plain layers: weights, and what stands between them."""
+"""Linear models and multilayer perceptrons of scikit-learn as plain layers: weights and activations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .ensembles import refuse_replaced
 
 Floats = NDArray[np.float64]
 
-# What is a sum of columns before a logistic function or a softmax.
+# Classifiers that are a weighted sum of columns before a logistic function or a softmax.
 LINEAR = frozenset(
     {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "SGDClassifier"}
 )
-# What is a sum of columns and nothing else.
+# Regressors that are a weighted sum of columns.
 LINEAR_REGRESSORS = frozenset(
     {
         "ARDRegression",
@@ -59,28 +59,28 @@ ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Layers one after the other, `inputs x outputs` each, with an activation between them."""
+    """Successive layers, `inputs x outputs` each, with an activation in between."""
 
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
     activation: Callable[[Floats], Floats]
 
     def after_first(self, hidden: Floats) -> Floats:
-        """Scores, `n x classes`, of what the first layer gives."""
+        """Scores, `n x classes`, from the outputs of the first layer."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             hidden = self.activation(hidden) @ weight + bias
-        # Of two classes, models have the score of the second alone; of a regressor, its output is that.
+        # For two classes, models have only the score of the second; for a regressor, that is its output.
         return hidden if hidden.shape[1] > 1 else np.column_stack([np.zeros(len(hidden)), hidden])
 
 
 def is_layered(model: Any) -> bool:
-    """Whether an estimator is one of scikit-learn's that is read here."""
+    """Whether an estimator is of a scikit-learn class that is read here."""
     kind = type(model)
     return kind.__module__.startswith("sklearn.") and kind.__name__ in LINEAR | LINEAR_REGRESSORS | PERCEPTRONS
 
 
 def read_layers(model: Any) -> Layers | None:
-    """The layers of a fitted estimator, or None where it is of another kind."""
+    """The layers of a fitted estimator, or None if it is of another kind."""
     if not is_layered(model):
         return None
     refuse_replaced(model)

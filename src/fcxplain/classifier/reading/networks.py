@@ -1,5 +1,5 @@
-"""A torch module read as numbers: its parts in the order in which a row goes through them, linear layers with ReLUs
-between them, and how far rounding may move what they say.
+"""A torch module read as numbers: its parts in the order of computation, as linear layers with ReLUs in between, and a
+bound on the rounding of their outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SQUEEZES = (torch.squeeze, "squeeze")
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """The module as a list of parts, one after the other, as it computes in evaluation mode."""
+    """The module as a list of successive parts, as it computes in evaluation mode."""
     if is_hooked(module):
         return [module]
     if type(module) is nn.Sequential:
@@ -37,17 +37,17 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Whether something else is done whenever the module is called."""
+    """Whether a call of the module does anything else, such as a hook."""
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
 def _traced(module: nn.Module) -> list[nn.Module] | None:
-    """The parts of a module whose steps each take nothing but what the step before has made; else None."""
+    """The parts of a module in which each step takes only the output of the step before; else None."""
     try:
         with evaluating(module):
             graph = torch.fx.Tracer().trace(module)
     except Exception:
-        # It is the user's code that runs here, with stand-ins for tensors: it may fail in any way.
+        # The user's code runs here with placeholders for tensors, and may fail in any way.
         return None
     nodes = list(graph.nodes)
     if [n.op for n in nodes].count("placeholder") != 1 or nodes[0].op != "placeholder":
@@ -81,19 +81,19 @@ def _step(node: torch.fx.Node, module: nn.Module) -> list[nn.Module] | None:
 
 Floats = NDArray[np.float64]
 
-# What is worked out here is worked out in doubles; no module is taken to be more exact than this.
+# Computations here are in double precision; no module is assumed to be more precise than this.
 FINEST = 8 * float(np.finfo(np.float64).eps)
-# Thresholds nearer to 0 or 1 than this are lost in the rounding of the probabilities.
+# Thresholds closer to 0 or 1 than this are lost in the rounding of the probabilities.
 EXTREME = 1e-6
-# Logits that differ by less may make equal probabilities, which the order of the classes decides.
+# Logits that differ by less may give equal probabilities, and then the order of the classes decides.
 TIE = 1e-9
-# Beside the layers' sums, rows are rounded when they are encoded.
+# In addition to the layers' sums, rows are rounded when they are encoded.
 SPARE = 8
 
 
 @dataclass(frozen=True)
 class Layer:
-    """`weight . x + bias`; the sizes are the same for sums in which nothing cancels (see `ReluNetwork`)."""
+    """`weight . x + bias`; the sizes are those of sums without cancellation (see `ReluNetwork`)."""
 
     weight: Floats
     bias: Floats
@@ -101,7 +101,7 @@ class Layer:
     bias_size: Floats
 
     def then(self, other: Layer) -> Layer:
-        """Both layers as one, with no activation between them."""
+        """Both layers merged into one, without an activation in between."""
         return Layer(
             other.weight @ self.weight,
             other.weight @ self.bias + other.bias,
@@ -112,11 +112,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class ReluNetwork:
-    """Linear layers with a ReLU between each two, from encoded columns to a logit for each class.
+    """Linear layers with ReLUs in between, from encoded columns to one logit per class.
 
     Computed in any order with unit roundoff u, the logits differ from the exact ones by at most `rounding` times
-    the sizes: the same sums over absolute values (Higham, Accuracy and Stability, section 3.1). `slack` is what
-    turning logits into an answer may add to a difference of two of them.
+    the sizes: the same sums over absolute values (Higham, Accuracy and Stability, section 3.1). `slack` is the further
+    error in a difference of two logits when they are turned into a prediction.
     """
 
     layers: tuple[Layer, ...]
@@ -124,13 +124,13 @@ class ReluNetwork:
     slack: float
 
     def logits(self, x: Floats) -> Floats:
-        """The exact logits of encoded rows, but for rounding in double precision."""
+        """The logits of encoded rows, exact up to rounding in double precision."""
         for layer in self.layers[:-1]:
             x = np.maximum(x @ layer.weight.T + layer.bias, 0.0)
         return x @ self.layers[-1].weight.T + self.layers[-1].bias
 
     def sizes(self, towards: Floats) -> tuple[Floats, float]:
-        """How far rounding may carry a sum of logits with these weights: per unit of each input, and anyhow."""
+        """A bound on the rounding of a sum of logits with these weights: per unit of each input, and constant."""
         weights, fixed = np.abs(towards), 0.0
         for layer in reversed(self.layers):
             fixed += float(weights @ layer.bias_size)
@@ -139,9 +139,9 @@ class ReluNetwork:
 
 
 def read_network(module: nn.Module, threshold: float | None, inputs: torch.dtype = torch.float64) -> ReluNetwork | None:
-    """The module as numbers, the threshold put into its last layer; None if some part is not known.
+    """The module as numbers, with the threshold in its last layer; None if some part is unknown.
 
-    `inputs` is the dtype of the encoded rows that it is shown, which may be less exact than its own.
+    `inputs` is the dtype of its encoded input rows, which may be less precise than its own.
     """
     is_squashed, parts = _without_tail(parts_of(module))
     read = [None if _is_relu(part) else _as_layer(part) for part in parts]
@@ -173,12 +173,12 @@ def _is_relu(part: nn.Module) -> bool:
 
 
 def _without_tail(parts: list[nn.Module]) -> tuple[bool | None, list[nn.Module]]:
-    """The parts before those that make probabilities, and whether there are such; None: they are not known.
+    """The parts before those that make probabilities, and whether there are any of these; None if they are unknown.
 
-    A single sigmoid and a softmax keep the order of what they get, but for rounding.
+    A single sigmoid and a softmax keep the order of their inputs, up to rounding.
     """
     if parts and type(parts[-1]) is SecondLogit:
-        # What it gets is a list of numbers, which a flattening has made of one column.
+        # Its input is a list of numbers, flattened from one column.
         is_flat = len(parts) > 1 and type(parts[-2]) is nn.Flatten and parts[-2].start_dim == 0
         return (False if is_flat and _width(parts[:-2]) == 1 else None), parts[:-2]
     if not parts or type(parts[-1]) is not LogProbabilities:
@@ -192,7 +192,7 @@ def _without_tail(parts: list[nn.Module]) -> tuple[bool | None, list[nn.Module]]
 
 
 def _width(parts: list[nn.Module]) -> int:
-    """How many columns come out of the last linear layer."""
+    """The number of outputs of the last linear layer."""
     return next((p.out_features for p in reversed(parts) if type(p) is nn.Linear), 0)
 
 
@@ -221,7 +221,7 @@ def _linear(weight: Floats, bias: Floats) -> Layer:
 
 
 def _composed(read: list[Layer | None]) -> list[Layer]:
-    """Layers with a ReLU, written None, between each two: neighbours become one, and none stands at an end."""
+    """Layers with ReLUs (None) in between: neighbours are merged, and a ReLU at an end gets an identity layer."""
     known = [layer for layer in read if layer is not None]
     if read[0] is None:
         read = [_linear(np.eye(known[0].weight.shape[1]), np.zeros(known[0].weight.shape[1])), *read]

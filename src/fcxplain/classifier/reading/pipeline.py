@@ -1,6 +1,6 @@
-"""What a scikit-learn model does to its input before its last estimator gets it, where that works column by column.
+"""The preprocessing of a scikit-learn model before its last estimator, if it works column by column.
 
-Then a column depends on one feature, and what a model makes of a feature can be looked up value by value.
+Then each column depends on one feature, and can be tabulated value by value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .ensembles import refuse_replaced
 
 Floats = NDArray[np.float64]
 
-# Rows shown to the preprocessing at a time, and the most numbers that it may make of all of them.
+# Rows preprocessed at a time, and the most numbers that the output may have in all.
 SHOWN = 16_384
 MOST_NUMBERS = 2**27
 COLUMN_BY_COLUMN = frozenset(
@@ -49,7 +49,7 @@ Transform = Callable[[Any], Any]
 
 
 def final_step(model: Any) -> tuple[Transform, Any]:
-    """What a model does to its input, and the estimator that gets it; a ValueError where that is not known."""
+    """The preprocessing of a model, and its last estimator; a ValueError if the preprocessing is unknown."""
     first, *further = chain(model)
     refuse_replaced(first)
     if not further:
@@ -59,13 +59,13 @@ def final_step(model: Any) -> tuple[Transform, Any]:
         return then, last
     mixing = [type(step).__name__ for _, step in model.steps[:-1] if not is_column_by_column(step)]
     if mixing:
-        raise ValueError(f"its step {mixing[0]} may make a column of several features")
+        raise ValueError(f"its step {mixing[0]} may combine several features in a column")
     before = model[:-1].transform
     return (lambda x: then(before(x))), last
 
 
 def is_column_by_column(step: Any) -> bool:
-    """Whether each column that a fitted step makes depends on one column of its input at most."""
+    """Whether each output column of a fitted step depends on at most one input column."""
     if step is None or isinstance(step, str):
         return True
     refuse_replaced(step)
@@ -84,7 +84,7 @@ def is_column_by_column(step: Any) -> bool:
 
 
 def _is_elementwise(function: Any) -> bool:
-    """Nothing, one of numpy's functions of one number, or what `train_classifier` begins with."""
+    """Whether a function is None, a numpy function of one number, or the first step in `train_classifier`."""
     from ..training import natural_columns
 
     if isinstance(function, partial):
@@ -98,10 +98,10 @@ def _same(x: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
-    """What a model's last estimator sees of values of features: its columns, each of one feature alone."""
+    """The input of a model's last estimator, tabulated by values of features; each column depends on one feature."""
 
     base: Floats
-    """The columns of the row in which every feature has its first value."""
+    """The columns for the row in which every feature has its first value."""
     values: list[Floats]
     """The same row with each feature at each of its values, `values x columns` by feature."""
     owned: list[NDArray[np.int64]]
@@ -111,7 +111,7 @@ class ColumnValues:
 def column_values(
     table: Callable[[Natural], pd.DataFrame], columns: Callable[[pd.DataFrame], Floats], values: Natural
 ) -> ColumnValues:
-    """Push values of each feature through a model's preprocessing; `table` makes rows of natural columns."""
+    """Apply a model's preprocessing to the values of each feature; `table` makes rows from natural columns."""
     ends = np.cumsum([len(own) for own in values.values()])
     natural = {}
     for (name, own), end in zip(values.items(), ends, strict=True):
@@ -121,9 +121,9 @@ def column_values(
     for start in range(0, len(rows), SHOWN):
         parts.append(_columns(columns, rows.iloc[start : start + SHOWN]))
         if parts[0].shape[1] * len(rows) > MOST_NUMBERS:
-            raise ClassifierError("the model's columns are too many for this many legal values")
+            raise ClassifierError("the model has too many columns for this many legal values")
     x = np.concatenate(parts)
-    # With every feature at its first value, these rows are all the same.
+    # With every feature at its first value, these rows are all equal.
     base, split = x[0], np.split(x, ends[:-1])
     changed = np.stack([((own != base) & ~(np.isnan(own) & np.isnan(base))).any(axis=0) for own in split])
     if (changed.sum(axis=0) > 1).any():

@@ -1,6 +1,4 @@
-"""Tree ensembles as plain numbers: what each node asks of which raw column, what each leaf says, and what scores
-become of it.
-"""
+"""Tree ensembles as plain numbers: the split of each node, the score of each leaf, and their sums."""
 
 from __future__ import annotations
 
@@ -24,18 +22,18 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# Ensembles with more nodes are left alone: bounds would be expensive, and too loose to prove anything.
+# Larger ensembles are not read: bounds would be expensive, and too loose to prove anything.
 MOST_NODES = 2**20
-# The inside of a model differs from version to version: what cannot be read proves nothing.
+# The internals of a model differ between versions: a model that cannot be read proves nothing.
 UNREADABLE = (AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError, ClassifierError)
 
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """What nodes ask of one column each; yes goes left.
+    """The splits of nodes, by one column each; true goes left.
 
-    A number is asked whether it is at most `most`; where `table` is not -1, a category is looked up in that line of
-    `tables`. What is missing goes left where `missing_left`.
+    A number goes left if it is at most `most`; if `table` is not -1, a category is looked up in that line of `tables`.
+    Missing values go left where `missing_left`.
     """
 
     column: Places
@@ -45,7 +43,7 @@ class Questions:
     tables: Bools
 
     def goes_left(self, which: Places, x: Floats) -> Bools:
-        """The answer of values to questions, side by side."""
+        """Whether values go left at splits, elementwise."""
         missing, left = np.isnan(x), x <= self.most[which]
         if len(self.tables):
             coded = self.table[which] >= 0
@@ -61,14 +59,14 @@ class Trees:
 
     questions: Questions
     asked: Places
-    """The question of each node, -1 for a leaf."""
+    """The split of each node, -1 for a leaf."""
     left: Places
     right: Places
     roots: Places
     scores: Floats
 
     def sums(self, x: Floats) -> Floats:
-        """The scores of rows, `n x classes`, by walking down every tree."""
+        """The scores of rows, `n x classes`, by descending every tree."""
         node = np.tile(self.roots, (len(x), 1))
         while True:
             row, tree = np.nonzero(self.asked[node] >= 0)
@@ -82,11 +80,11 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """An ensemble whose scores are `base` and those of its trees: log-odds, or with `shares` probabilities.
+    """An ensemble whose scores are `base` plus those of its trees: log-odds, or with `shares` probabilities.
 
     The scores of a regressor are 0 and its output.
 
-    `columns` makes of rows the columns that trees ask about; each depends on a single feature.
+    `columns` computes the columns of the splits from rows; each depends on a single feature.
     """
 
     trees: Trees
@@ -95,17 +93,17 @@ class TreeModel:
     roundoff: float
     columns: Callable[[pd.DataFrame], Floats]
     raw: Callable[[pd.DataFrame], Floats]
-    """The scores that the model itself gives rows."""
+    """The model's own scores of rows."""
 
     @property
     def slack(self) -> float:
-        """How far rounding can carry a difference of two scores, the model's way of summing and ours together."""
+        """A bound on the rounding of a difference of two scores, for the model's summation and ours together."""
         largest = np.maximum.reduceat(np.abs(self.trees.scores).max(axis=1), self.trees.roots)
         size = float(np.abs(self.base).sum() + largest.sum())
         return (4 * len(self.trees.roots) + 64) * self.roundoff * (1 + size)
 
     def ways(self, outcomes: Outcomes, code: int) -> list[list[Need]]:
-        """What an outcome needs of the sums of its trees, in each of the ways to it."""
+        """What an outcome requires of the sums of the trees, for each of its alternatives."""
         ways = outcomes.ways(code, shares=self.shares, room=64 * self.roundoff)
         return [[self._of_trees(need) for need in way] for way in ways]
 
@@ -116,7 +114,7 @@ class TreeModel:
 
 
 def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel | None, tuple[str, ...]]:
-    """The classifier's trees, or None and what was in the way. `probe` are legal rows to compare answers on."""
+    """The classifier's trees, or None and the reason. `probe` are legal rows on which predictions are compared."""
     asking = classifier.answer if isinstance(classifier, CheckedClassifier) else None
     if not isinstance(asking, Asking) or not len(probe) or reader_of(asking.model) is None:
         return None, ()
@@ -124,7 +122,7 @@ def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel |
     try:
         transform, model = final_step(asking.model)
         if classifier.own is not None and (classifier.parts or _is_unread(asking.model, classifier)):
-            raise ValueError("what its predict decides by is not known")
+            raise ValueError("how its predict decides is unknown")
 
         def shown(rows: pd.DataFrame) -> Any:
             return transform(asking.shown(model_rows(rows, classifier.schema, classifier.encoder)))
@@ -135,7 +133,7 @@ def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel |
 
 
 def agrees(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> bool:
-    """Whether trees that were read before still give rows the model's own scores and probabilities."""
+    """Whether trees that were read earlier still give the model's own scores and probabilities."""
     try:
         _compare_scores(classifier, model, rows, model.raw(rows), model.trees.sums(model.columns(rows)))
     except UNREADABLE:
@@ -144,14 +142,14 @@ def agrees(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) 
 
 
 def _is_unread(model: Any, classifier: CheckedClassifier) -> bool:
-    """Whether some threshold decides that could not be read."""
+    """Whether an unknown threshold decides."""
     return classifier.threshold is None and thresholded(model) is not None
 
 
 def _checked(
     classifier: CheckedClassifier, read: Read, shown: Callable[[pd.DataFrame], Any], probe: pd.DataFrame
 ) -> TreeModel:
-    """The trees with the score that all rows begin with, if they answer as the classifier does."""
+    """The trees with their initial score, if they predict as the classifier does."""
     trees, given = joined(read.trees), shown(probe)
     raw, own = read.raw(given), trees.sums(read.matrix(given))
     if raw.shape != own.shape:
@@ -169,7 +167,7 @@ def _checked(
 
 
 def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) -> None:
-    """Refuse, by a ValueError, trees that answer some rows otherwise than the classifier does."""
+    """Raise a ValueError for trees that predict some rows differently from the classifier."""
     sums = model.trees.sums(model.columns(rows))
     _compare_scores(classifier, model, rows, model.raw(rows), sums)
     if classifier.regression:
@@ -180,7 +178,7 @@ def compare(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame)
         (way,) = model.ways(outcomes, target)
         for need in way:
             if not (sums[places == target] @ need.weights + need.loose >= 0).all():
-                raise ValueError(f"the model answers {classifier.classes[target]!r} where they say otherwise")
+                raise ValueError(f"the model predicts {classifier.classes[target]!r} where they do not")
 
 
 def _compare_scores(
@@ -204,10 +202,10 @@ def _probabilities(scores: Floats, shares: bool) -> Floats:
 
 
 def joined(trees: list[Tree]) -> Trees:
-    """Single trees as one list of nodes, with each distinct question once."""
+    """Single trees as one list of nodes, with each distinct split once."""
     sizes = [len(t.left) for t in trees]
     if not sizes or sum(sizes) > MOST_NODES:
-        raise ValueError(f"there are {sum(sizes):,} nodes, and only up to {MOST_NODES:,} are read")
+        raise ValueError(f"there are {sum(sizes):,} nodes, but at most {MOST_NODES:,} are read")
     starts = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(starts, sizes)
     tables: dict[bytes, int] = {}
