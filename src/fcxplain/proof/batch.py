@@ -56,7 +56,8 @@ class ProofBatch:
         self.whole = self.known & ~np.logical_or.reduce([f.is_missing(before[f.name]) for f in task.schema])
         """Of these, rows without missing values."""
         self.reason = np.full(len(wanted), "", dtype=object)
-        self.possible = np.zeros(len(wanted), dtype=bool)
+        self.possible, self.given_up = np.zeros((2, len(wanted)), dtype=bool)
+        """Rows with a legal row that gets the class; and, where the model may not be asked, rows that may have one."""
         self.witness: dict[str, NDArray[Any]] = {n: v.copy() for n, v in before.items()}
         self.asked, self.calls = np.zeros(len(wanted), dtype=np.int64), 0
         self.notes: list[str] = []
@@ -64,7 +65,7 @@ class ProofBatch:
     @property
     def open(self) -> Bools:
         """Rows about which nothing is known yet."""
-        return np.asarray((self.reason == "") & ~self.possible)
+        return np.asarray((self.reason == "") & ~self.possible & ~self.given_up)
 
     def spend(self, rows: Places, asked: Places, calls: int) -> None:
         """Count queries for some rows, and the rows that the model was shown."""
@@ -78,7 +79,9 @@ class ProofBatch:
     def confirm(self, rows: Places, found: Bools, natural: Natural) -> None:
         """Record rows as possible if their witness passes every check, by the user's own model."""
         rows, natural = rows[found], {n: v[found] for n, v in natural.items()}
-        if not len(rows):
+        if not self.limits.asks:
+            self.given_up[rows] = True
+        if not len(rows) or not self.limits.asks:
             return
         checks = check(self.task, self.rows.iloc[rows], self.task.table(natural), self.wanted[rows])
         passed = checks.passed & checks.firm
