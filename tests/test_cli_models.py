@@ -21,7 +21,7 @@ from rich.console import Console
 from commands import run
 from fcxplain import load_table, train_classifier
 from fcxplain.causal import CausalGraph
-from fcxplain.cli.training import TrainingProgress
+from fcxplain.cli.progress import TrainingProgress
 from fcxplain.datasets.source import Source
 from fcxplain.errors import DataError, FcxError
 from fcxplain.explainer import FCx
@@ -29,7 +29,6 @@ from fcxplain.explanation import read_answers
 from fcxplain.generator.settings import LossWeights
 from fcxplain.generator.training import Callback, Training
 from fcxplain.metrics import METRICS
-from fcxplain.progress import Progress
 from fcxplain.settings import read_settings
 from processes import start, wait
 
@@ -325,14 +324,6 @@ def test_the_bar_shows_the_epoch_and_every_term_and_gives_the_cursor_back(shop: 
     assert all(f"{term} " in shown for term in TERMS if term not in ("imitation", "sums"))
     assert progress.rows > 0
     assert screen.getvalue().count("\x1b[?25h") == screen.getvalue().count("\x1b[?25l") > 0
-
-
-def test_what_comes_before_and_after_a_training_is_counted_too():
-    screen = io.StringIO()
-    with TrainingProgress(Console(file=screen, force_terminal=True, width=90)) as progress:
-        progress.tell(Progress("training the classifier", 3, 12))
-    assert "training the classifier" in screen.getvalue()
-    assert "3 of 12" in screen.getvalue()
 
 
 def test_the_bar_goes_away_when_the_training_fails(shop: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -53,10 +52,19 @@ from .outcome import as_target, checked_probability
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .schema.feature import plain
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
-from .streaming import OnCluster, Partition, SliceReader, Streamed, check_dask, explain_partition, matched, stream
+from .streaming import (
+    OnCluster,
+    Partition,
+    SliceReader,
+    Streamed,
+    WorkerJob,
+    check_engine,
+    explain_partition,
+    matched,
+    stream,
+)
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 from .training_loop import History, Schedule
@@ -750,16 +758,10 @@ class FCx(BaseEstimator):
         own = None if table is None else matched(table, source, self.task_, index)
         mapped = None
         if engine is not None or workers is not None or scheduler is not None or classifier is not None:
-            _check_engine(engine, workers, scheduler)
-            model, named = self._for_workers(classifier)
-            sent: dict[str, Any] = {
-                "model": model,
-                "classifier": named,
-                "identity": self._fingerprint(),
-                "index": index,
-            }
-            sent |= {"strict": strict, "k": k, "options": options, "overrides": None if own is None else _sent(own)}
-            mapped = OnCluster(explain_on_worker, json.dumps(sent, default=_plain), workers, scheduler)
+            check_engine(engine, workers, scheduler)
+            folder, name = self._for_workers(classifier)
+            job = WorkerJob(folder, name, self._fingerprint(), index, strict, k, options, own)
+            mapped = OnCluster(explain_on_worker, job.to_json(), workers, scheduler)
         return stream(
             partial(_part_answers, self, k, own, options),
             source,
@@ -956,17 +958,13 @@ def explain_on_worker(partition: str, *, asked: str) -> str:
 @lru_cache(maxsize=1)
 def _prepared(asked: str) -> tuple[Callable[..., Explanation], SliceReader]:
     """The model, loaded once, and a reader of rows."""
-    given = json.loads(asked)
-    fcx = FCx.load(given["model"], given["classifier"])
-    if fcx._fingerprint() != given["identity"]:
-        problem, remedy = "holds another model here than where the run was started", "Give workers the same folder."
-        raise DataError("a worker", [Fault(given["model"], problem, remedy)])
-    own = None
-    if given["overrides"] is not None:
-        labels, cells = zip(*given["overrides"], strict=True)
-        own = pd.DataFrame(list(cells), index=_labels(labels), dtype=object)
-    reader = SliceReader(fcx.task_, given["index"], strict=given["strict"])
-    return partial(_part_answers, fcx, given["k"], own, given["options"]), reader
+    job = WorkerJob.from_json(asked)
+    fcx = FCx.load(job.model, job.classifier)
+    if fcx._fingerprint() != job.identity:
+        problem, remedy = "holds another model on this worker", "Give workers the folder that the run was started with."
+        raise DataError("a worker", [Fault(job.model, problem, remedy)])
+    reader = SliceReader(fcx.task_, job.index, strict=job.strict)
+    return partial(_part_answers, fcx, job.k, job.overrides, job.options), reader
 
 
 def _part_answers(
@@ -974,44 +972,6 @@ def _part_answers(
 ) -> Explanation:
     here = None if own is None else own[own.index.isin(rows.index)]
     return fcx.explain(rows, k, overrides=here, on_progress=tell, **options)
-
-
-def _sent(own: pd.DataFrame) -> list[tuple[Any, dict[str, Any]]]:
-    """Overrides as plain data; a cell that is empty says nothing."""
-    return list(zip(own.index.tolist(), own.astype(object).where(own.notna(), None).to_dict("records"), strict=True))
-
-
-def _labels(labels: Iterable[Any]) -> pd.Index:
-    """Labels as they were before JSON made lists of tuples."""
-    return pd.Index([tuple(label) if isinstance(label, list) else label for label in labels])
-
-
-def _plain(value: Any) -> Any:
-    """What JSON cannot hold as it is."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    found = plain(value)
-    if found is value:
-        problem = f"is a {type(value).__name__}, which is not sent to workers"
-        raise DataError("engine='dask'", [Fault(str(value), problem, "Give text, numbers, lists or mappings.")])
-    return found
-
-
-def _check_engine(engine: str | None, workers: int | None, scheduler: str | None) -> None:
-    """Refuse an engine that is not known or not installed, and what only the engine needs without it."""
-    if engine != "dask":
-        given = {"workers": workers, "scheduler": scheduler, "classifier": True}
-        name = next(name for name, value in given.items() if value is not None)
-        place, problem = (name, "is for a cluster") if engine is None else (f"engine {engine!r}", "is not known")
-        raise DataError("", [Fault(place, problem, "Pass engine='dask', or leave it out.")])
-    check_dask()
-    if workers is not None and scheduler is not None:
-        fault = Fault("workers", "is for a cluster of this machine, and a scheduler was given", "Leave one out.")
-        raise DataError("", [fault])
-    if workers is not None and workers < 1:
-        raise DataError("", [Fault(f"workers {workers}", "is no number of processes", "Give 1 or more.")])
 
 
 def _remedy(name: str, known: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .errors import DataError, Fault
+from .errors import DataError, Fault, SchemaError
 from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
@@ -69,9 +70,10 @@ class Options:
 
 def with_unreadable(task: Task, rows: pd.DataFrame, answer: Callable[[pd.DataFrame], Explanation]) -> Explanation:
     """Answers for all rows that can be read; the others say what is wrong with them."""
-    table, reasons = task.readable(rows)
-    if not reasons:
+    # Most tables can be read whole, and `answer` reads them anyway.
+    with suppress(SchemaError):
         return answer(rows)
+    table, reasons = task.readable(rows)
     which = np.setdiff1d(np.arange(len(rows)), list(reasons))
     return answer(table.iloc[which]).among(table, which, reasons)
 

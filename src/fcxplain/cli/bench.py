@@ -7,156 +7,22 @@ import sys
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ..files import check_output
 from . import console
-from .console import PICTURES, Json, Seed, err, out, print_json, split, table_of
+from .bench_speed import bench_speed
+from .console import Json, Seed, err, out, print_json, split, table_of
 from .manners import App
 from .progress import working
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..benchmark.plan import Job
     from ..benchmark.results import Result
-    from ..benchmark.speed.dice import Contender
-    from ..benchmark.speed.timing import Timing
-    from ..benchmark.speed.training import Growth
     from ..progress import Progress
-
-Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=console.data_sets)]
-Sample = Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")]
-What = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--what",
-        help="tables, training, growth, explaining, streaming, compare, models, budget, quick; all by default. "
-        "Or large, or memory.",
-        autocompletion=console.speeds,
-    ),
-]
-Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
-UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth, streaming and large.")]
-Compared = Annotated[
-    int | None,
-    typer.Option("--rows", min=1, help="Rows that compare (30 by default), models and budget (300) explain."),
-]
-PicturePath = Annotated[
-    Path | None,
-    typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
-]
-SpeedPage = Annotated[
-    Path | None,
-    typer.Option(
-        "--page", help="Put the tables of models, budget and large in their places on a page, as bench report does."
-    ),
-]
-CurvePath = Annotated[
-    Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
-]
-
-
-def bench_speed(
-    data: Name = "adult",
-    sample: Sample = None,
-    what: What = None,
-    repeat: Repeat = 5,
-    up_to: UpTo = 1_000_000,
-    rows: Compared = None,
-    picture: PicturePath = None,
-    curve: CurvePath = None,
-    page: SpeedPage = None,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Measure speed against the plain work that must be done, and against dice-ml.
-
-    Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
-    all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
-    memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
-    against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
-    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
-    about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
-    queried, with and without a generator. Quick: one pass against the search. Large: from files to a folder with one
-    process and with one and two workers of Dask, 100,000 and a million rows, and with --up-to 10000000 as many in one
-    pass. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
-
-    Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
-    """
-    from ..benchmark.speed.speed import MEASURED, measured
-
-    for path, option in ((picture, "--picture"), (curve, "--curve")):
-        if path is not None:
-            check_output(path, PICTURES, option)
-    chosen = split(what) or list(MEASURED)
-    how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
-    # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
-    with working(f"measuring on {data}", even=False) as work:
-        found = measured(data, chosen, on_progress=work.tell, **how)
-    for path, draw in ((picture, found.draw), (curve, found.draw_budgets)):
-        if path is not None:
-            draw(path)
-            err.print(escape(f"picture in {path}"), highlight=False, soft_wrap=True)
-    if page is not None:
-        found.fill(page)
-    if as_json:
-        return print_json(found.to_dict())
-    tables = [
-        _timings(found.timings),
-        _growth(found.growth, "rows of one epoch"),
-        _growth(found.streaming, "rows explained, file to file"),
-        _contenders(found.contenders),
-        *(_lines(lines) for lines in found.tables().values()),
-    ]
-    for shown in tables:
-        if shown.row_count:
-            out.print(shown)
-    noted = [*((c.name, c.note) for c in found.contenders), *((m.model, m.note) for m in found.models)]
-    for name, note in noted:
-        if note:
-            out.print(escape(f"{name}: {note}"), highlight=False, soft_wrap=True)
-    out.print(f"peak memory of this process: {found.peak / 1e6:,.0f} MB", highlight=False)
-    out.print(escape(f"measured on {found.machine}"), highlight=False, soft_wrap=True)
-    return None
-
-
-def _timings(timings: Sequence[Timing]) -> Table:
-    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "bare work, CPU s", "ratio")
-    for t in timings:
-        floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
-        shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
-    return shown
-
-
-def _growth(sizes: Sequence[Growth], title: str) -> Table:
-    shown = table_of(title, "CPU s", "microseconds a row", "more memory, MB")
-    for g in sizes:
-        memory = f"{g.memory / 1e6:,.0f}"
-        shown.add_row(f"{g.rows:,}", f"{g.seconds:.2f}", f"{1e6 * g.seconds_per_row:.1f}", memory)
-    return shown
-
-
-def _contenders(contenders: Sequence[Contender]) -> Table:
-    shown = table_of("way", "verified", "CPU ms each", "valid, %", "feasible, %", "changes", "fit, CPU s")
-    for c in contenders:
-        each = "" if c.seconds_per_verified is None else f"{1e3 * c.seconds_per_verified:,.1f}"
-        figures = ("" if v is None else f"{v:.1f}" for v in (c.validity, c.feasibility, c.changes, c.fitting))
-        shown.add_row(c.name, "" if c.seconds is None else f"{c.verified} of {c.rows}", each, *figures)
-    return shown
-
-
-def _lines(lines: Sequence[Sequence[str]]) -> Table:
-    """A table whose first line is its head."""
-    shown = table_of(*lines[0])
-    for line in lines[1:]:
-        shown.add_row(*line)
-    return shown
-
 
 bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
 
@@ -498,9 +364,6 @@ def bench_classifiers(
         write_whole(output, markdown(results))
 
 
-bench_app.command("speed")(bench_speed)
-
-
 @bench_app.command("graphs")
 def bench_graphs(
     tables: Annotated[int, typer.Option(min=1, help="Synthetic tables.")] = 20,
@@ -530,3 +393,6 @@ def bench_graphs(
         shown.add_row(cap, *marks, f"{one.seconds:.2f}")
     out.print(shown)
     return None
+
+
+bench_app.command("speed")(bench_speed)

@@ -30,7 +30,7 @@ from .console import (
     print_json,
     split,
 )
-from .progress import working
+from .progress import TrainingProgress, working
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
@@ -357,8 +357,6 @@ def _fitted(
         with working("looking for causes"):
             fcx.fit(task)
         return task, {"generator": False, "seconds": round(time.perf_counter() - start, 3), **marks}
-    from .training import TrainingProgress
-
     try:
         with TrainingProgress(err) as progress:
             held = data.validation[list(task.schema.names)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -17,6 +18,14 @@ from rich.text import Text
 from ..progress import WHY_NOT, Progress
 from ..text import clock_time, counted
 from .console import err, note, out
+
+if TYPE_CHECKING:
+    from ..generator.training import Callback, Training
+else:
+    # The generator needs torch, which most commands do without; every hook is defined here.
+    Callback = object
+
+PREPARING = "preparing: rows that the model refuses, its gradients, the causal graph"
 
 # Where nobody watches, a line so many seconds after the last.
 SILENCE = 30.0
@@ -129,6 +138,58 @@ def working(what: str, total: int | None = None, *, even: bool = True) -> Iterat
         yield work
     finally:
         work.stop()
+
+
+class TrainingProgress(Callback):
+    """Show the epoch, the time left, the loss and its terms, updated with every batch.
+
+    A context manager, so that the display ends whenever the training does. After the training, `rows` is the number of
+    rows in each epoch, and `resumed` the number of epochs that an earlier run had finished.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.rows, self.resumed = console, 0, 0
+        self._work, self._batch = Work(PREPARING, console=console), 0
+
+    def __enter__(self) -> Self:
+        self._work.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._work.stop()
+
+    def on_train_begin(self, training: Training) -> None:
+        """Print how much there is to do, and where a resumed training continues."""
+        self.rows, self.resumed = len(training.train), training.epoch
+        total = training.schedule.epochs
+        if training.epoch:
+            self.console.print(f"resuming after epoch {training.epoch}", highlight=False)
+        if not self.console.is_terminal:
+            line = f"training on {self.rows:,} refused rows, for at most {total:,} epochs"
+            self.console.print(line, highlight=False, soft_wrap=True)
+        self._work.move(training.epoch, total, what="training, epoch")
+
+    def on_epoch_begin(self, training: Training) -> None:
+        """Name the epoch."""
+        self._batch = 0
+        self._work.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
+
+    def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
+        """Advance the bar by one batch and show its terms."""
+        self._batch += 1
+        batches = max(1, round(len(training.train) / training.schedule.batch))
+        if self.console.is_terminal:
+            parts = ", ".join(f"{name} {value:.3g}" for name, value in terms.items() if name != "total")
+            self._work.describe(detail=f"loss {terms['total']:.3g} of {parts}")
+            self._work.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Without a bar, print a line if the last one is long ago."""
+        self._work.move(training.epoch, in_percent=self.console.is_terminal)
+
+    def on_train_end(self, training: Training) -> None:
+        """Clear the line of terms."""
+        self._work.describe(detail="")
 
 
 class _Bar(ProgressColumn):
