@@ -1,4 +1,4 @@
-"""`fcxplain bench`: measurements that the documents quote."""
+"""`fcxplain bench`: the measurements that the documentation quotes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from ..files import check_output
+from ..text import counted
 from . import console
 from .bench_speed import bench_speed
 from .console import Json, Seed, err, out, print_json, split, table_of
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from ..benchmark.results import Result
     from ..progress import Progress
 
-bench_app = App(help="Measurements that the documents quote.", no_args_is_help=True)
+bench_app = App(help="Run the measurements that the documentation quotes.", no_args_is_help=True)
 
 DataSets = Annotated[
     list[str] | None,
     typer.Option(
         "--data",
-        help="Data sets with commas between them; all that are here by default.",
+        help="Comma-separated data sets; by default all whose files are on this machine.",
         autocompletion=console.some_data_sets,
     ),
 ]
@@ -39,45 +40,49 @@ Methods = Annotated[
     typer.Option(
         "--methods",
         "--method",
-        help="Names with commas between them (fcx, fcx-search, fcx-draw, revise, ...), all, or a class of your own as "
-        "package.module:Class; FCx and its variants by default.",
+        help="Comma-separated names (fcx, fcx-search, fcx-draw, revise, ...), all, or your own class as "
+        "package.module:Class; by default FCx and its variants.",
         autocompletion=console.methods,
     ),
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="A seed; 0, 1 and 2 by default.")]
-Rows = Annotated[int | None, typer.Option(min=1, help="A sample of so many rows of each data set.")]
-LimitRows = Annotated[int, typer.Option(min=1, help="Explain at most so many refused test rows, drawn by the seed.")]
+Rows = Annotated[int | None, typer.Option(min=1, help="The number of rows to sample from each data set.")]
+LimitRows = Annotated[
+    int, typer.Option(min=1, help="The maximum number of refused test rows to explain, drawn by the seed.")
+]
 Given = Annotated[
     str,
     typer.Option(
         "--rules",
-        help="What methods are told of the rules: own (those that each can take), none, or all (also as a condition on "
-        "candidates, where a method looks at any).",
+        help="The rules that methods are given: own (those that each can take), none, or all (also as a condition on "
+        "candidates, for methods that check any).",
     ),
 ]
-UseTuned = Annotated[bool, typer.Option("--tuned", help="Run methods with the best settings of bench tune in OUT.")]
+UseTuned = Annotated[bool, typer.Option("--tuned", help="Use the best settings that bench tune has found in OUT.")]
 Box = Annotated[
     str,
     typer.Option(
         "--classifier",
-        help="The kind of black box: paper, balanced, mlp, logistic or boosting.",
+        help="The kind of classifier: paper, balanced, mlp, logistic or boosting.",
         autocompletion=console.classifiers,
     ),
 ]
-Results = Annotated[Path, typer.Option("--out", help="The folder of results; what it has already is not done again.")]
-TimeLimit = Annotated[
-    float | None, typer.Option(help="Stop a run after so many seconds; each run then has a process of its own.")
+Results = Annotated[
+    Path, typer.Option("--out", help="The folder of results; runs that it already holds are not repeated.")
 ]
-Retry = Annotated[bool, typer.Option("--retry", help="Do failed runs again.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(help="The maximum seconds per run; each run then gets its own process.")
+]
+Retry = Annotated[bool, typer.Option("--retry", help="Repeat failed runs.")]
 RESULTS = Path("benchmarks/results")
 
 
-# Figures are to be the same on every machine, and training carries on how a processor rounds.
+# Figures should be the same on every machine, and training amplifies differences in rounding between processors.
 SAME_ROUNDING = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
 
 
 def _round_alike() -> None:
-    """Have torch round as on any other machine; what the environment says already stays, and so does a loaded torch."""
+    """Make torch round the same on every machine, unless the environment says otherwise or torch is already loaded."""
     if "torch" not in sys.modules:
         for name, value in SAME_ROUNDING.items():
             os.environ.setdefault(name, value)
@@ -98,12 +103,12 @@ def bench_run(
     retry: Retry = False,
     as_json: Json = False,
 ) -> None:
-    """Measure methods on data sets, once for each seed; what was cut off goes on when it is started again.
-
-    Each run leaves a line in OUT/DATA.jsonl: its figures, or why there are none. What other code has left there is
-    measured anew.
+    """Measure methods on data sets, once per seed.
 
     Example: fcxplain bench run --data adult,law --methods all --seed 0 --seed 1 --limit-rows 500
+
+    Each run adds one line to OUT/DATA.jsonl: its figures, or why it failed. Results of other versions of the code are
+    measured again. An interrupted benchmark resumes when you run the same command again.
     """
     _round_alike()
     from ..benchmark.plan import METHODS, OURS, plan
@@ -131,9 +136,9 @@ def bench_tune(
         list[str] | None,
         typer.Option("--methods", "--method", help="fcx-u, fcx-b, fcx-draw, fcegan, vcnet; all by default."),
     ] = None,
-    tries: Annotated[int, typer.Option(min=2, help="Settings tried for each method, the same number for all.")] = 20,
+    tries: Annotated[int, typer.Option(min=2, help="The number of settings to try for each method.")] = 20,
     seed: Annotated[list[int] | None, typer.Option("--seed", help="A seed of the runs; 0 by default.")] = None,
-    search_seed: Annotated[int, typer.Option(min=0, help="Of the settings that are drawn.")] = 0,
+    search_seed: Annotated[int, typer.Option(min=0, help="Seed for drawing the settings.")] = 0,
     folder: Results = RESULTS,
     rows: Rows = None,
     limit_rows: LimitRows = 500,
@@ -141,11 +146,11 @@ def bench_tune(
     time_limit: TimeLimit = None,
     as_json: Json = False,
 ) -> None:
-    """Look for settings at random, on validation rows, with the same number of tries for every method.
-
-    The first try of each has its settings as they are. `bench run --tuned` then takes the best.
+    """Tune methods by random search on validation rows, with the same number of tries for each.
 
     Example: fcxplain bench tune --data adult --methods fcegan,vcnet,fcx-u --tries 20
+
+    The first try of each method uses its default settings. `bench run --tuned` then uses the best.
     """
     _round_alike()
     from ..benchmark.results import read_results
@@ -165,9 +170,9 @@ def bench_tune(
     best = best_tries(read_results(folder, {job.data for job in jobs}))
     if as_json:
         return print_json([asdict(one) for one in best])
-    shown = table_of("data", "method", "tries", "success as it was", "best", "changes", "settings")
+    shown = table_of("data", "method", "tries", "default success", "best", "changes", "settings")
     for one in best:
-        settings = ", ".join(f"{name} {value}" for name, value in one.settings.items()) or "as they were"
+        settings = ", ".join(f"{name} {value}" for name, value in one.settings.items()) or "default"
         before = "" if one.before is None else f"{one.before:.1f}"
         cells = (one.data, one.method, str(one.tries), before, f"{one.success:.1f}", f"{one.changes:.2f}", settings)
         shown.add_row(*map(escape, cells))
@@ -180,11 +185,11 @@ def bench_check(
     results: Annotated[Path, typer.Option(help="The folder of results.")] = RESULTS,
     data: DataSets = None,
     runs: Annotated[
-        int, typer.Option(min=1, help="How many runs are made again, the quickest of as many methods.")
+        int, typer.Option(min=1, help="The number of runs to repeat: the quickest of as many methods.")
     ] = 3,
     as_json: Json = False,
 ) -> None:
-    """Make a few runs again, and say whether this machine gives the same figures, and how far apart if not.
+    """Repeat a few runs, and say whether this machine reproduces the figures or how far off it is.
 
     Example: fcxplain bench check --data adult --runs 5
     """
@@ -192,7 +197,7 @@ def bench_check(
     from ..benchmark.check import check
     from ..benchmark.results import read_results
 
-    with working("making runs again", runs) as work:
+    with working("repeating runs", runs) as work:
         found = list(check(read_results(results, split(data) or None), runs, work.tell))
     if as_json:
         return print_json([asdict(one) | {"same": one.same} for one in found])
@@ -222,12 +227,12 @@ def bench_ablation(
     retry: Retry = False,
     as_json: Json = False,
 ) -> None:
-    """Make the paper's six studies: vary one thing of FCx as published, and leave the rest as it is.
-
-    The method is the paper's with binary rules and its authors' weights, fcx-b-authors (for the loss curves also
-    fcx-u-authors), unless another is named.
+    """Run the paper's six ablation studies: vary one setting of FCx as published, and keep the rest.
 
     Example: fcxplain bench ablation --study components --data adult --seed 0
+
+    The default method is the paper's with binary rules and its authors' weights, fcx-b-authors (for the loss curves
+    also fcx-u-authors).
     """
     _round_alike()
     from ..benchmark.studies import STUDIES, plan_studies
@@ -247,23 +252,27 @@ def bench_ablation(
 @bench_app.command("report")
 def bench_report(
     results: Annotated[Path, typer.Option(help="The folder of results.")] = RESULTS,
-    folder: Annotated[Path, typer.Option("--out", help="Where to write.")] = Path("docs/reproduction"),
+    folder: Annotated[Path, typer.Option("--out", help="The folder to write to.")] = Path("docs/reproduction"),
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="Of these data sets only.", autocompletion=console.some_data_sets),
+        typer.Option(
+            "--data", help="Comma-separated data sets; all by default.", autocompletion=console.some_data_sets
+        ),
     ] = None,
-    pictures: Annotated[bool, typer.Option(help="Draw pictures; they need matplotlib.")] = True,
+    pictures: Annotated[bool, typer.Option(help="Draw plots; needs matplotlib.")] = True,
     pages: Annotated[
         list[Path] | None,
-        typer.Option("--page", help="A page of yours with places for tables: `<!-- success -->` ... `<!-- end -->`."),
+        typer.Option(
+            "--page", help="A Markdown page of yours with places for tables: `<!-- success -->` ... `<!-- end -->`."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write results as Markdown, CSV and pictures, with the paper's figures beside ours.
-
-    Lines of different code are refused: they do not compare.
+    """Write results as Markdown, CSV and plots, with the paper's figures next to ours.
 
     Example: fcxplain bench report --results benchmarks/results --out docs/reproduction
+
+    Results from different versions of the code are refused, since they cannot be compared.
     """
     from ..benchmark.report.report import write_report
     from ..benchmark.results import read_results
@@ -278,7 +287,7 @@ def bench_report(
 
 
 def _data_here() -> list[str]:
-    """The data sets whose files are here."""
+    """The data sets whose files are on this machine."""
     from ..datasets import DATASETS
     from ..datasets.download import whereabouts
 
@@ -286,7 +295,7 @@ def _data_here() -> list[str]:
 
 
 def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, as_json: bool) -> None:
-    """Do jobs, telling on standard error what is being done, and on standard output what came of it."""
+    """Run jobs, with progress on standard error and results on standard output."""
     from ..benchmark.runner import RUNNING, run
 
     new: list[Result] = []
@@ -302,10 +311,10 @@ def _run(jobs: list[Job], folder: Path, time_limit: float | None, retry: bool, a
             for result in run(jobs, folder, show, time_limit=time_limit, retry=retry):
                 new.append(result)
                 if not as_json:
-                    work.say(_told(result))
+                    work.say(_line(result))
         except KeyboardInterrupt:
-            told = f"{len(new)} new result{'s' * (len(new) != 1)} kept, and the same command goes on from there"
-            raise KeyboardInterrupt(told) from None
+            kept = f"{counted(len(new), 'new result')} kept; run the same command again to resume"
+            raise KeyboardInterrupt(kept) from None
     _end(jobs, new, folder, as_json)
 
 
@@ -314,17 +323,17 @@ def _end(jobs: list[Job], new: list[Result], folder: Path, as_json: bool) -> Non
         print_json([result.to_dict() for result in new])
     failed = sum(result.failure is not None for result in new)
     there = len(jobs) - len(new)
-    said = f"{len(new)} of {len(jobs)} runs made, {failed} of them failed; {there} were there already. In {folder}"
+    said = f"{len(new)} of {len(jobs)} runs done, {failed} of them failed; {there} were done before. In {folder}"
     err.print(escape(said), highlight=False, soft_wrap=True)
 
 
-def _told(result: Result) -> str:
+def _line(result: Result) -> str:
     """A result in one line."""
     if result.failure:
         return f"{result.job}: failed, {result.failure}"
     names = ("validity_soft", "validity", "feasibility_soft", "feasibility", "success")
     found = [f"{name} {result.figures[name]:.1f}" for name in names if name in result.figures]
-    return f"{result.job}: {', '.join(found)}{' (measured already)' if result.copied_from else ''}"
+    return f"{result.job}: {', '.join(found)}{' (copied from an equal run)' if result.copied_from else ''}"
 
 
 @bench_app.command("classifiers")
@@ -332,14 +341,18 @@ def bench_classifiers(
     data: DataSets = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Kinds of classifier; all by default.", autocompletion=console.some_classifiers),
+        typer.Option(
+            "--kind",
+            help="Comma-separated kinds of classifier; all by default.",
+            autocompletion=console.some_classifiers,
+        ),
     ] = None,
     rows: Rows = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the table as Markdown.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Train every kind of classifier on every data set and score it on the test part.
+    """Train each kind of classifier on each data set, and score it on the test part.
 
     Example: fcxplain bench classifiers --data adult --data law --out classifiers.md
     """
@@ -366,9 +379,9 @@ def bench_classifiers(
 
 @bench_app.command("graphs")
 def bench_graphs(
-    tables: Annotated[int, typer.Option(min=1, help="Synthetic tables.")] = 20,
-    rows: Annotated[int, typer.Option(min=100, help="Rows of each.")] = 100_000,
-    features: Annotated[int, typer.Option(min=3, help="Features of each, a third of them categories.")] = 10,
+    tables: Annotated[int, typer.Option(min=1, help="The number of synthetic tables.")] = 20,
+    rows: Annotated[int, typer.Option(min=100, help="Rows per table.")] = 100_000,
+    features: Annotated[int, typer.Option(min=3, help="Features per table, a third of them categorical.")] = 10,
     alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.01,
     seed: Seed = 0,
     as_json: Json = False,
@@ -386,7 +399,7 @@ def bench_graphs(
         )
     if as_json:
         return print_json([asdict(one) for one in found])
-    shown = table_of("effective rows", "precision", "recall", "F1", "F1 of arrows", "CPU s a table")
+    shown = table_of("effective rows", "precision", "recall", "F1", "F1 of arrows", "CPU s per table")
     for one in found:
         cap = f"{one.n_effective:,}"
         marks = (f"{v:.3f}" for v in (one.precision, one.recall, one.f1, one.arrow_f1))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..benchmark.speed.timing import Timing
     from ..benchmark.speed.training import Growth
 
-Name = Annotated[str, typer.Option("--data", help="A data set's name.", autocompletion=console.data_sets)]
-Sample = Annotated[str | None, typer.Option(help="Which sample of it, e.g. all (folktables).")]
+Name = Annotated[str, typer.Option("--data", help="The name of a data set.", autocompletion=console.data_sets)]
+Sample = Annotated[str | None, typer.Option(help="The sample of the data set, e.g. all (folktables).")]
 What = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,24 +32,24 @@ What = Annotated[
         autocompletion=console.speeds,
     ),
 ]
-Repeat = Annotated[int, typer.Option(min=1, help="Turns; the best of each counts.")]
-UpTo = Annotated[int, typer.Option(min=1_000, help="The most rows of growth, streaming and large.")]
+Repeat = Annotated[int, typer.Option(min=1, help="The number of repetitions; the best counts.")]
+UpTo = Annotated[int, typer.Option(min=1_000, help="The maximum number of rows in growth, streaming and large.")]
 Compared = Annotated[
     int | None,
-    typer.Option("--rows", min=1, help="Rows that compare (30 by default), models and budget (300) explain."),
+    typer.Option("--rows", min=1, help="Rows explained by compare (30 by default), models and budget (300)."),
 ]
 PicturePath = Annotated[
     Path | None,
-    typer.Option("--picture", help="Draw the cost of a row in growth and streaming, as .svg, .png or .pdf."),
+    typer.Option("--picture", help="Plot the cost per row in growth and streaming (.svg, .png or .pdf)."),
 ]
 SpeedPage = Annotated[
     Path | None,
     typer.Option(
-        "--page", help="Put the tables of models, budget and large in their places on a page, as bench report does."
+        "--page", help="Fill in the tables of models, budget and large on a Markdown page, as bench report does."
     ),
 ]
 CurvePath = Annotated[
-    Path | None, typer.Option("--curve", help="Draw answers against the budget, as .svg, .png or .pdf.")
+    Path | None, typer.Option("--curve", help="Plot the quality of answers against the budget (.svg, .png or .pdf).")
 ]
 
 
@@ -66,19 +66,34 @@ def bench_speed(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure speed against the plain work that must be done, and against dice-ml.
-
-    Tables: encoding, decoding and repairing every row, against plain numpy and pandas. Training: FCx as published,
-    all terms and each alone, against the bare network. Growth: one epoch on 10,000 to a million rows, with the
-    memory that it takes. Explaining: by each preference, in a batch and one row at a time, and with a single draw
-    against the bare work. Streaming: file to file, 1,000 to a million rows. Compare: CPU seconds per verified answer
-    of the bare work, of ours and of dice-ml (if it is installed) for the same rows. Models: those of six kinds, queried
-    about every candidate and as they are read or imitated. Budget: how good answers are by how often the model may be
-    queried, with and without a generator. Quick: one pass against the search. Large: from files to a folder with one
-    process and with one and two workers of Dask, 100,000 and a million rows, and with --up-to 10000000 as many in one
-    pass. Memory: a fit of one epoch with nothing beside it. CPU seconds of one thread.
+    """Measure speed against a plain baseline, and against dice-ml.
 
     Example: fcxplain bench speed --what streaming --json --picture speed-rows.svg
+
+    All times are CPU seconds of one thread.
+
+    tables: encode, decode and repair every row, against plain numpy and pandas.
+
+    training: FCx as published, with all terms and with each alone, against the network without terms.
+
+    growth: one epoch on 10,000 to a million rows, with its memory.
+
+    explaining: each preference, in a batch and row by row, and a single draw against its baseline.
+
+    streaming: file to file, 1,000 to a million rows.
+
+    compare: CPU seconds per verified answer of the baseline, of FCx and of dice-ml (if installed) on the same rows.
+
+    models: six kinds of model, queried about every candidate, and read or imitated.
+
+    budget: quality of answers by the number of model queries allowed, with and without a generator.
+
+    quick: one pass against the full search.
+
+    large: files to a folder with one process and with one and two Dask workers, 100,000 and a million rows; with
+    --up-to 10000000 also ten million in one pass.
+
+    memory: one epoch of a fit, on its own.
     """
     from ..benchmark.speed.speed import MEASURED, measured
 
@@ -87,7 +102,7 @@ def bench_speed(
             check_output(path, PICTURES, option)
     chosen = split(what) or list(MEASURED)
     how: dict[str, Any] = {"sample": sample, "repeat": repeat, "up_to": up_to, "rows": rows, "seed": seed}
-    # A million rows take longer than a thousand, so that the pace so far says nothing of what is left.
+    # A million rows take longer than a thousand, so the pace so far does not predict the time left.
     with working(f"measuring on {data}", even=False) as work:
         found = measured(data, chosen, on_progress=work.tell, **how)
     for path, draw in ((picture, found.draw), (curve, found.draw_budgets)):
@@ -123,7 +138,7 @@ def _show(found: Speed) -> None:
 
 
 def _timings(timings: Sequence[Timing]) -> Table:
-    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "bare work, CPU s", "ratio")
+    shown = table_of("job", "rows", "CPU s", "rows per CPU s", "baseline, CPU s", "ratio")
     for t in timings:
         floor, ratio = ("", "") if t.floor is None else (f"{t.floor:.3f}", f"{t.ratio:.2f}")
         shown.add_row(t.job, f"{t.rows:,}", f"{t.seconds:.3f}", f"{t.rows_per_second:,.0f}", floor, ratio)
@@ -131,7 +146,7 @@ def _timings(timings: Sequence[Timing]) -> Table:
 
 
 def _growth(sizes: Sequence[Growth], title: str) -> Table:
-    shown = table_of(title, "CPU s", "microseconds a row", "more memory, MB")
+    shown = table_of(title, "CPU s", "microseconds per row", "more memory, MB")
     for g in sizes:
         memory = f"{g.memory / 1e6:,.0f}"
         shown.add_row(f"{g.rows:,}", f"{g.seconds:.2f}", f"{1e6 * g.seconds_per_row:.1f}", memory)
@@ -139,7 +154,7 @@ def _growth(sizes: Sequence[Growth], title: str) -> Table:
 
 
 def _contenders(contenders: Sequence[Contender]) -> Table:
-    shown = table_of("way", "verified", "CPU ms each", "valid, %", "feasible, %", "changes", "fit, CPU s")
+    shown = table_of("method", "verified", "CPU ms each", "valid, %", "feasible, %", "changes", "fit, CPU s")
     for c in contenders:
         each = "" if c.seconds_per_verified is None else f"{1e3 * c.seconds_per_verified:,.1f}"
         figures = ("" if v is None else f"{v:.1f}" for v in (c.validity, c.feasibility, c.changes, c.fitting))
@@ -148,7 +163,7 @@ def _contenders(contenders: Sequence[Contender]) -> Table:
 
 
 def _lines(lines: Sequence[Sequence[str]]) -> Table:
-    """A table whose first line is its head."""
+    """A table whose first line is its header."""
     shown = table_of(*lines[0])
     for line in lines[1:]:
         shown.add_row(*line)
