@@ -201,7 +201,7 @@ def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
     assert told["compare"][0]["seconds_per_verified"] is None
     speed.draw(tmp_path / "rows.svg")
     drawn = (tmp_path / "rows.svg").read_text(encoding="utf-8")
-    assert all(words in drawn for words in (EPOCHS, FILES, "1,000", "10,000", "CPU microseconds a row"))
+    assert all(words in drawn for words in (EPOCHS, FILES, "1,000", "10,000", "CPU microseconds per row"))
 
 
 def test_runs_past_one_process_are_held_against_one_process():

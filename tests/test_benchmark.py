@@ -704,7 +704,7 @@ def test_the_command_line_runs_resumes_and_reports(tmp_path: Path):
     assert "1 of 2: adult, test_benchmark:Keeps, unary, seed 0" in done.stderr
     assert len(read_results(results)) == 2
     again = command(*asked, "--out", str(results), "--json")
-    assert (json.loads(again.stdout), "2 were there already" in again.stderr) == ([], True)
+    assert (json.loads(again.stdout), "2 were done before" in again.stderr) == ([], True)
     told = command("report", "--results", str(results), "--out", str(docs), "--json")
     assert {Path(path).name for path in json.loads(told.stdout)} == {
         "methods.md",

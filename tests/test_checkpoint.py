@@ -142,7 +142,7 @@ def test_the_checkpoint_of_another_fit_is_refused_by_name_and_left_alone(tmp_pat
     cut_off(tmp_path / "c", after=1)
     run = training()
     before = everything(run)
-    with pytest.raises(FormatError, match=rf"{tmp_path / 'c'}: this checkpoint belongs to another fit"):
+    with pytest.raises(FormatError, match=rf"{tmp_path / 'c'}: belongs to another fit"):
         resume(run, tmp_path / "c", "b")
     with pytest.raises(FormatError, match="belongs to another fit"):
         training(callbacks=(Checkpoint(tmp_path / "c", identity="b"),)).run()

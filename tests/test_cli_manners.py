@@ -84,10 +84,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table().to_csv(folder / "loans.csv", index=False, sep=";")
     done = run(*FIT, "--ignore", "opened", "--ignore", "number", "--out", "model", folder=folder)
     assert done.code == 0, done.err
-    assert (
-        "1 rule is suggested by this data, for you to accept or not: see fcxplain rules suggest --data loans.csv"
-        in done.err
-    )
+    assert "The data suggests 1 rule for you to accept or reject: fcxplain rules suggest --data loans.csv" in done.err
     assert not FCx.load(folder / "model").task_.rules, "what is suggested is not applied"
     return folder
 
@@ -331,11 +328,11 @@ def test_one_event_tells_a_bar_all_that_it_shows(capsys: pytest.CaptureFixture[s
     clock = Clock()
     work = Work("loading", console=Console(file=io.StringIO()), clock=clock)
     work.tell(Progress("going through what is there", 40, 100))
-    work.tell(Progress("explaining", 40, 100, "going on after row 40"))
+    work.tell(Progress("explaining", 40, 100, "resuming after row 40"))
     clock.now = 10.0
     work.tell(Progress("explaining", 50, 100))
     assert (work.what, work.state()) == ("explaining", "50 of 100, 0:50 left")
-    assert capsys.readouterr().err == "note: going on after row 40\n"
+    assert capsys.readouterr().err == "note: resuming after row 40\n"
     work.tell(Progress("writing", 3))
     assert work.state() == "3 of 100"
 
@@ -424,10 +421,10 @@ def test_fit_shows_what_it_guessed_and_how_to_correct_it(bank: Path, tmp_path: P
     assert re.search(r"age +integer +\d+ to \d+ by 1 \(bounds guessed\) +no", done.err)
     assert re.search(r"home +categorical +2 levels: 'own', 'rent' \(levels +yes *\n +guessed\)", done.err)
     assert "column 'number' is left out, since it has 160 different values in 160 rows" in done.err
-    assert re.search(r"label loan status: in default \(\d+\), paid back \(\d+\); wanted: paid back", done.err)
+    assert re.search(r"label loan status: in default \(\d+\), paid back \(\d+\); target: paid back", done.err)
     assert "Dropped 8 of 160 rows with missing values (home 8)" in done.err
-    assert "Missing is an empty cell, or one of ?, NA" in done.err
-    assert f"correct it there, and fit with --schema {tmp_path / 's.toml'}" in done.err
+    assert "A cell counts as missing if it is empty or one of ?, NA" in done.err
+    assert f"edit it there, and fit with --schema {tmp_path / 's.toml'}" in done.err
     schema = Schema.from_toml(tmp_path / "s.toml")
     assert schema.immutable == ("age",)
     assert [feature.guessed for feature in schema] == [("low", "high"), ("low", "high"), ("levels",)]
@@ -538,7 +535,7 @@ def test_ctrl_c_ends_a_fit_with_one_line_and_no_model(bank: Path, tmp_path: Path
     fit = (*FIT[:-1], 10_000, "--ignore", "opened", "--out", tmp_path / "m")
     code, told = interrupted(bank, *fit, said=said, when=(tmp_path / "m.checkpoint" / "manifest.json").exists)
     assert code == STOPPED
-    assert told[-1].startswith("stopped: what is done is kept in")
+    assert told[-1].startswith("stopped: finished epochs are kept in")
     assert not any("Traceback" in line for line in told)
     assert [path.name for path in tmp_path.iterdir()] == ["m.checkpoint"]
 
@@ -575,7 +572,9 @@ def test_ctrl_c_between_files_says_how_many_rows_are_kept(slow: Path, tmp_path: 
     explain = ("explain", "m", "rows.parquet", "--classifier", "slow_model:model", *few, "--out", target)
     second = tmp_path / "answers.parquet.parts" / "part-000001.parquet"
     code, told = interrupted(slow, *explain, said=said, when=second.exists)
-    kept = re.fullmatch(r"stopped: the answers to (\d+) rows are kept in (.*); the same command goes on.*", told[-1])
+    kept = re.fullmatch(
+        r"stopped: the answers to (\d+) rows are kept in (.*); run the same command again to resume.*", told[-1]
+    )
     assert code == STOPPED
     assert kept is not None, told
     assert int(kept[1]) == 4 * len(list(Path(kept[2]).glob("part-*.parquet"))) >= 8
@@ -590,7 +589,7 @@ def test_ctrl_c_ends_a_benchmark_with_whole_lines(tmp_path: Path, said: Path):
     asked = ("bench", "run", "--data", "adult", "--methods", "fcx-u", *small, "--out", tmp_path / "results")
     code, told = interrupted(tmp_path, *asked, said=said, when=second_run)
     assert code == STOPPED
-    assert told[-1] == "stopped: 1 new result kept, and the same command goes on from there"
+    assert told[-1] == "stopped: 1 new result kept; run the same command again to resume"
     assert told[-2].startswith("2 of 2")
     lines = (tmp_path / "results" / "adult.jsonl").read_text().splitlines(keepends=True)
     assert len(lines) == 1

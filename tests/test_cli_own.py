@@ -158,7 +158,7 @@ def test_three_classes_without_a_target_are_refused_before_anything_is_shown(tmp
 
 def test_classes_are_only_for_a_model_of_ones_own(desk: Path, tmp_path: Path):
     done = run("fit", *OWN, "--classes", "no,yes", "--out", tmp_path / "m", folder=desk)
-    assert (done.code, "--classes no,yes: is for a model of your own" in done.words) == (2, True)
+    assert (done.code, "--classes no,yes: is for your own model" in done.words) == (2, True)
 
 
 def test_the_next_step_works_as_it_is_printed(desk: Path, tmp_path: Path):
@@ -166,7 +166,7 @@ def test_the_next_step_works_as_it_is_printed(desk: Path, tmp_path: Path):
     dropping = run("fit", *SEARCHING, "--id", "customer", "--out", "m", folder=tmp_path).out
     takes_gaps = ["--classifier", "credit_model:model"]
     for folder, said, more in ((desk, told(desk)[0], takes_gaps), (tmp_path, dropping, ["--skip-missing"])):
-        step = re.search(r"go on with: fcxplain (.*)", said)
+        step = re.search(r"next: fcxplain (.*)", said)
         assert step is not None
         words = shlex.split(step[1])
         assert words == ["explain", "m", "credit.csv", *more]
@@ -236,8 +236,8 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
 def test_fit_says_which_classifier_it_trained_and_how_good_it_is(desk: Path, tmp_path: Path):
     fit = ("fit", *SEARCHING, "--id", "customer", "--classifier", "logistic", "--out")
     found = re.search(
-        r"classifier logistic \(logistic regression, trained now\): right for ([\d.]+)% of (\d+) rows kept apart; "
-        r"always saying (\w+) would be right for ([\d.]+)%",
+        r"classifier logistic \(logistic regression, trained now\): ([\d.]+)% accurate on (\d+) test rows; "
+        r"always predicting (\w+) would be ([\d.]+)% accurate",
         run(*fit, tmp_path / "m", folder=desk).err,
     )
     assert found is not None
@@ -251,7 +251,7 @@ def test_fit_says_which_classifier_it_trained_and_how_good_it_is(desk: Path, tmp
 def test_fit_says_how_far_a_model_of_ones_own_agrees_with_the_label(desk: Path):
     held = load_table(desk / "credit.csv", label="decision", index="customer").test
     share = (held["decision"] == "rejected").mean()
-    said = f"(your own): agrees with decision on 100.0% of {len(held)} rows; always saying"
+    said = f"(your own): agrees with decision on 100.0% of {len(held)} rows; always predicting"
     assert f"classifier credit_model:model {said}" in told(desk)[1]
     assert f"would on {max(share, 1 - share):.1%}" in told(desk)[1]
 
@@ -317,11 +317,11 @@ def test_overrides_find_rows_whose_names_begin_with_zeros(desk: Path, tmp_path: 
 
 def test_features_that_rules_freeze_are_not_said_to_change(desk: Path):
     assert re.search(r"city +categorical .* no, by a rule", told(desk)[1])
-    assert "Nobody can change city; for more: --immutable NAME." in told(desk)[1]
+    assert "Immutable: city. To add more: --immutable NAME." in told(desk)[1]
 
 
 def test_without_rules_it_is_said_that_everything_may_change(desk: Path, tmp_path: Path):
-    free = "There are no rules and nothing is frozen, so that answers may change everything"
+    free = "There are no rules and no immutable features, so answers may change anything"
     fitted = run("fit", *SEARCHING, "--id", "customer", "--out", tmp_path / "m", folder=desk)
     assert fitted.err.count(free) == 1
     explained = run("explain", tmp_path / "m", "rows.csv", folder=desk)
@@ -341,10 +341,10 @@ def test_rows_without_an_answer_are_named_and_those_not_looked_into_too(desk: Pa
     listed = re.search(r"\d+ (?:impossible|not_found): [^(]*\(rows? ([^)]*)\)", done.words)
     assert listed is not None
     assert set(listed[1].split(", ")) <= set(hard)
-    assert "were not looked into" not in done.words
+    assert "no reasons were sought" not in done.words
     late = run(*asked, "--seconds", 0.000001, folder=desk)
     assert re.search(r"timed_out: no answer within the budget \(rows C1\d+, ", late.words)
-    assert "For rows that are timed_out, the reasons were not looked into" in late.words
+    assert "For rows that are timed_out, no reasons were sought" in late.words
 
 
 def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_goes_on(
@@ -367,15 +367,15 @@ def test_a_run_from_parquet_to_parquet_that_was_stopped_says_what_is_kept_and_go
         stop_early = False
         late = run(*asked, "--chunk", 10, folder=desk)
     assert (early.code, late.code) == (130, 130)
-    assert "nothing is kept yet, since answers are kept 1,000 rows at a time" in early.words
-    assert f"the answers to 20 rows are kept in {answers}.parts; the same command goes on from there" in late.words
+    assert "nothing is saved yet, since answers are saved 1,000 rows at a time" in early.words
+    assert f"the answers to 20 rows are kept in {answers}.parts; run the same command again to resume" in late.words
     other = run(*asked, folder=desk)
     assert (other.code, "parts of another run" in other.err) == (2, True)
     done = run(*asked, "--chunk", 10, folder=desk)
     assert done.code == 0, done.err
-    assert "note: going on after row 20:" in done.err
+    assert "note: resuming after row 20:" in done.err
     again = run(*asked, "--chunk", 10, folder=desk)
-    assert "going on" not in again.err
+    assert "resuming" not in again.err
 
 
 def test_rows_without_an_answer_are_named_for_a_file_too(desk: Path, tmp_path: Path):
@@ -401,7 +401,7 @@ def test_the_bar_moves_while_reasons_are_looked_for(desk: Path, tmp_path: Path, 
     monkeypatch.setattr(Work, "move", watched)
     asked = ("--classifier", "credit_model:model", "--why-not", "--overrides", tmp_path / "own.csv")
     assert run("explain", "m", "rows.csv", *asked, folder=desk).code == 0
-    reasons = [state for what, state in seen if what.startswith("looking for what stands in the way of ")]
+    reasons = [state for what, state in seen if what.startswith("finding reasons for ")]
     # The time of the search says nothing of what is left now.
     assert reasons
     assert re.fullmatch(r"\d+%", reasons[0])
@@ -424,9 +424,9 @@ def test_a_model_that_is_not_there_is_answered_with_those_that_are(desk: Path, t
 def test_help_is_plain_and_true(tmp_path: Path):
     for words in (("explain",), ("rules",), ("bench", "run"), ()):
         assert "bool" not in run(*words, "--help", folder=tmp_path).out
-    assert f"{SCHEDULE.epochs} times by default" in re.sub(r"[│\s]+", " ", run("fit", "--help", folder=tmp_path).out)
+    assert f"{SCHEDULE.epochs} by default" in re.sub(r"[│\s]+", " ", run("fit", "--help", folder=tmp_path).out)
     done = run("explain", "m", "rows.csv", "-k", 0, folder=tmp_path)
-    assert (done.code, "'-k': 0 is too little; give 1 or more" in done.words) == (2, True)
+    assert (done.code, "'-k': 0 is too small; give 1 or more" in done.words) == (2, True)
 
 
 # Data that means harm
@@ -485,7 +485,7 @@ def test_a_second_fit_of_the_same_model_is_refused_while_the_first_goes_on(desk:
     fit = ("fit", *SEARCHING, *NAMED, "--target", "granted", "--out", tmp_path / "n")
     with only_run(tmp_path / "n"):
         done = run(*fit, folder=desk)
-        assert (done.code, "another run at this moment" in done.words) == (2, True)
+        assert (done.code, "written by another run" in done.words) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -527,4 +527,4 @@ def test_rows_that_are_measured_may_be_called_by_a_column(desk: Path):
     done = run(*asked, "--rows", "rows.csv", "--id", "customer", folder=desk)
     assert done.code == 0, done.err
     alone = run(*asked, "--id", "customer", folder=desk)
-    assert (alone.code, "--index customer: is for rows of your own" in alone.words) == (2, True)
+    assert (alone.code, "--index customer: is for your own rows" in alone.words) == (2, True)

@@ -179,7 +179,7 @@ def test_a_partition_that_kills_every_worker_costs_that_partition(folder: Path, 
     done = run(folder, tmp_path / "answers", cluster)
     waiting.unlink()
     assert done.rows >= 20
-    assert "most likely their memory ran out" in next(iter(done.failed.values()))
+    assert "most likely they ran out of memory" in next(iter(done.failed.values()))
     kept, manifest = content(done.path), json.loads((done.path / "manifest.json").read_text())
     assert manifest["failed"] == done.failed
     assert sorted([*kept, *done.failed]) == sorted(content(folder / "plain"))
@@ -249,7 +249,7 @@ def test_a_client_that_is_killed_loses_nothing_and_a_second_run_is_refused_befor
 ):
     target = tmp_path / "answers"
     with explaining(folder, target, cluster.scheduler_address) as process:
-        with pytest.raises(DataError, match="is being written by another run at this moment"):
+        with pytest.raises(DataError, match="is being written by another run"):
             run(folder, target, cluster, source="rows")
         process.kill()
     (folder / "faults" / "slow").unlink()
@@ -269,7 +269,7 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(folder: Path, cluster: Any, 
     assert process.returncode == 130, said
     last = said.strip().splitlines()[-1]
     assert "rows are kept in" in last, said
-    assert last.endswith("; the same command goes on from there"), said
+    assert last.endswith("; run the same command again to resume"), said
     assert "Dask dashboard: http://" in said
     done = run(folder, target, cluster)
     assert content(done.path) == content(folder / "plain")
@@ -298,8 +298,8 @@ def test_a_scheduler_that_is_killed_ends_the_run_and_one_process_goes_on(folder:
             _, said = process.communicate(timeout=200)
     (folder / "faults" / "slow").unlink()
     assert process.returncode == 2, said
-    assert f"scheduler {where}: does not answer any more" in said
-    assert "What is done is kept" in said
+    assert f"scheduler {where}: no longer responds" in said
+    assert "Finished parts are kept" in said
     seen: list[Progress] = []
     done = loaded(folder).explain_file(folder / "rows", target, on_progress=seen.append, **ASKED)
     assert content(done.path) == content(folder / "plain")
@@ -371,14 +371,14 @@ def test_only_names_of_models_reach_workers(folder: Path, tmp_path: Path):
             fcx.explain_file(folder / "rows", tmp_path / "answers", engine="dask", **ASKED, **more)
 
     fcx = FCx.load(folder / "model", faulty_model.model)
-    refused(fcx, ClassifierError, r"is a Faulty in memory, which is not sent.*module:attribute.*model\.onnx")
+    refused(fcx, ClassifierError, r"is a Faulty in memory, which cannot be sent.*module:attribute.*model\.onnx")
     fresh = FCx(generator=False, oracle="model").fit(fcx.task_)
-    refused(fresh, DataError, r"in memory only, and workers load it from a folder\. Save it first")
+    refused(fresh, DataError, r"in memory only; workers load it from a folder\. Save it first")
     fresh.save(tmp_path / "model")
     refused(fresh, ClassifierError, "workers could not load the model")
     fresh.set_params(seed=1).fit(fcx.task_)
-    refused(fresh, DataError, "holds another model than this one", classifier=MODEL)
-    refused(loaded(folder), DataError, "is for a cluster of this machine", workers=2, scheduler="tcp://127.0.0.1:1")
+    refused(fresh, DataError, "holds a different model", classifier=MODEL)
+    refused(loaded(folder), DataError, "starts processes on this machine", workers=2, scheduler="tcp://127.0.0.1:1")
     with pytest.raises(DataError, match=r"workers: is for a cluster\. Pass engine='dask'"):
         fcx.explain_file(folder / "rows", tmp_path / "answers", workers=2)
     assert not (tmp_path / "answers").exists()
@@ -402,7 +402,7 @@ def test_answers_of_other_options_are_never_overwritten_unasked(folder: Path, tm
     others = {"part-of-it.txt": "mine", ".hidden": "mine too"}
     for name, text in others.items():
         (done.path / name).write_text(text)
-    with pytest.raises(DataError, match=r"is not a folder of ours \('part-of-it.txt'\)"):
+    with pytest.raises(DataError, match=r"is not a folder of answers \('part-of-it.txt'\)"):
         fcx.explain_file(folder / "rows", tmp_path / "answers", overwrite=True, budget=10, chunk=20)
     (done.path / "part-of-it.txt").unlink()
     assert fcx.explain_file(folder / "rows", tmp_path / "answers", overwrite=True, budget=10, chunk=20).rows == 60

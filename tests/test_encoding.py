@@ -129,7 +129,7 @@ def test_nan_in_a_tensor_is_a_clear_error() -> None:
     x = encoder.encode(people())
     x[1, 3] = torch.nan
     x[2, 0] = torch.nan
-    with pytest.raises(DataError, match=r"hold NaN \(2 rows, first at index 1\)"):
+    with pytest.raises(DataError, match=r"contain NaN \(2 rows, first at index 1\)"):
         encoder.decode(x)
 
 

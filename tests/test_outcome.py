@@ -266,7 +266,7 @@ def test_a_faulty_regressor_is_told_what_it_did(answer, said):
 
 def test_a_regressor_needs_a_range():
     model = LinearRegression().fit(table(), points(table()))
-    with pytest.raises(DataError, match="target: is missing: the model answers numbers"):
+    with pytest.raises(DataError, match="target: is missing: the model predicts numbers"):
         Task(table(), model)
     with pytest.raises(DataError, match=r"target 700: is not a range. .* Give a range: "):
         Task(table(), model, target=700)
@@ -387,7 +387,7 @@ def test_a_regressors_certificate_speaks_in_its_own_units():
 
 def test_a_generator_is_left_out_for_ranges_of_each_row_with_a_warning():
     task = Task(table(), points, schema=schema(), target="+5 %")
-    with pytest.warns(FcxWarning, match="no generator is trained: the search alone answers"):
+    with pytest.warns(FcxWarning, match="no generator is trained: the search alone finds"):
         explainer = FCx(seed=0).fit(task)
     assert explainer.explain(table(5, seed=3)).counts.keys() <= {"verified", "already"}
 

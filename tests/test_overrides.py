@@ -219,12 +219,12 @@ def test_every_fault_is_told_at_once_with_its_row_and_column():
     )
     one, two = "row 'row 0', column", "row 'row 1', column"
     assert told[0] == "column 'frezze': is neither a feature nor an override. Did you mean 'freeze'?"
-    starts = [f"{one} 'freeze': no feature 'agee'. Did you mean 'age'?", f"{two} 'freeze': 5 names no features",
+    starts = [f"{one} 'freeze': no feature 'agee'. Did you mean 'age'?", f"{two} 'freeze': 5 does not name features",
               f"{one} 'income': '20-40' cannot be read", f"{two} 'income': no number lies between 3 and 1",
               f"{one} 'rules', line 1, column 7", f"{one} 'rules', line 2, column 1: no feature 'foo'",
               f"{two} 'rules': 3 is not text", f"{one} 'target': 'maybe' is not one of the classes",
               f"{one} 'job': 'job' has no level 'kook'. Did you mean 'cook'?", f"{two} 'job': 'job' is categorical",
-              f"{one} 'difficulty': 'age' gives no feature a number", f"{two} 'difficulty': no feature 'jobb'",
+              f"{one} 'difficulty': 'age' does not assign a number", f"{two} 'difficulty': no feature 'jobb'",
               f"{two} 'difficulty': the difficulty of 'age' is -1"]  # fmt: skip
     assert len(told) == len(starts) + 1
     assert all(fault.startswith(start) for fault, start in zip(told[1:], starts, strict=True)), told
@@ -291,7 +291,7 @@ def test_features_called_like_a_special_column_are_meant_by_a_prefix():
     found = read(rows, task, target=["no"], allow_target=["..5"], allow_allow_target=[7])
     assert [r.text for r in found.rules] == ["allow_target' == 7", "target' <= 5"]
     assert found.targets == ("no", None)
-    with pytest.raises(DataError, match=r"The values of the feature 'target' stand in a column 'allow_target'"):
+    with pytest.raises(DataError, match=r"To limit the feature 'target', name the column 'allow_target'"):
         read(rows, task, target=["..5"])
 
 

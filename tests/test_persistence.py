@@ -166,7 +166,7 @@ def test_every_value_without_a_form_in_json_is_named_with_its_place(tmp_path):
         write(tmp_path / "m", "model", content, {"half": torch.zeros(2, dtype=torch.float16)})
     places = [fault.place for fault in caught.value.faults]
     assert places == ["content.best", "content.list[1]", "content.odd", "content.array", "tensor 'half'"]
-    assert "inf has no form in JSON" in str(caught.value)
+    assert "inf cannot be written as JSON" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,10 +235,10 @@ def make_linked(folder: Path) -> None:
     ("make", "word"),
     [
         (make_notes, "notes.txt"),
-        (make_damaged, "cannot be told to be ours"),
+        (make_damaged, "cannot be identified as ours"),
         (make_foreign, "was not written by fcxplain"),
         (make_mixed, "notes.txt"),
-        (make_linked, "is not a plain file"),
+        (make_linked, "is not a regular file"),
         (lambda folder: write(folder, "checkpoint", OLD, {}), "holds a saved 'checkpoint', not a 'model'"),
         (lambda folder: folder.write_text("a file"), "is a file"),
     ],
@@ -350,30 +350,30 @@ def sparse(folder: Path) -> None:
 
 
 DAMAGE = {
-    "folder missing": (shutil.rmtree, "model: there is no such folder. Check the path"),
+    "folder missing": (shutil.rmtree, "model: does not exist. Check the path"),
     "a file": (lambda f: (shutil.rmtree(f), f.write_text("x")), "is a file; a saved model is a folder"),
     "not ours": (lambda f: (shutil.rmtree(f), make_notes(f)), "is not a saved model: it has no manifest.json"),
     "manifest missing": (lambda f: (f / "manifest.json").unlink(), "it has no manifest.json"),
     "manifest a folder": (lambda f: ((f / "manifest.json").unlink(), (f / "manifest.json").mkdir()), "manifest.json"),
     "manifest a pipe": (lambda f: ((f / "manifest.json").unlink(), os.mkfifo(f / "manifest.json")), "manifest.json"),
-    "manifest a link": (link_manifest, "no manifest.json of its own"),
-    "manifest empty": (raw(""), "manifest.json: is not sound JSON"),
-    "not UTF-8": (raw(b"\xff\xfe{}"), "manifest.json: is not sound JSON"),
-    "not JSON": (raw("format: 1"), "manifest.json: is not sound JSON"),
-    "too deep": (raw("[" * 200_000), "manifest.json: is not sound JSON"),
-    "digits": (raw("9" * 10_000), "manifest.json: is not sound JSON"),
+    "manifest a link": (link_manifest, "it has no manifest.json"),
+    "manifest empty": (raw(""), "manifest.json: is not valid JSON"),
+    "not UTF-8": (raw(b"\xff\xfe{}"), "manifest.json: is not valid JSON"),
+    "not JSON": (raw("format: 1"), "manifest.json: is not valid JSON"),
+    "too deep": (raw("[" * 200_000), "manifest.json: is not valid JSON"),
+    "digits": (raw("9" * 10_000), "manifest.json: is not valid JSON"),
     "NaN": (rewrite("0.1", "NaN"), "NaN is not JSON"),
     "infinity": (rewrite("0.1", "-Infinity"), "-Infinity is not JSON"),
-    "overflow": (rewrite("1e-300", "1e999"), "'1e999' is too large a number"),
-    "twins": (rewrite('"name"', '"empty"'), "appear twice: 'empty'"),
+    "overflow": (rewrite("1e-300", "1e999"), "the number '1e999' is too large"),
+    "twins": (rewrite('"name"', '"empty"'), "duplicate keys: 'empty'"),
     "an array": (raw("[1, 2]"), "was not written by fcxplain"),
-    "huge": (sparse, "67,108,865 bytes, at most 67,108,864"),
+    "huge": (sparse, "67,108,865 bytes, the limit is 67,108,864"),
     "newer": (lambda f: edit(f, lambda m: m.update(format=FORMAT + 1, more=1)), "newer fcxplain .*Upgrade fcxplain"),
-    "older": (lambda f: edit(f, lambda m: m.update(format=0)), "the format 0 is not known"),
-    "odd format": (lambda f: edit(f, lambda m: m.update(format=True)), "the format True is not known"),
+    "older": (lambda f: edit(f, lambda m: m.update(format=0)), "has an unknown format, 0"),
+    "odd format": (lambda f: edit(f, lambda m: m.update(format=True)), "has an unknown format, True"),
     "no format": (lambda f: edit(f, lambda m: m.pop("format")), "was not written by fcxplain"),
-    "other kind": (lambda f: edit(f, lambda m: m.update(kind="surrogate")), "is of the kind 'surrogate', not 'model'"),
-    "keys": (lambda f: edit(f, lambda m: (m.pop("torch"), m.update(x=1))), "(?s)has no 'torch'.*not known: 'x'"),
+    "other kind": (lambda f: edit(f, lambda m: m.update(kind="surrogate")), "is a saved 'surrogate', not a 'model'"),
+    "keys": (lambda f: edit(f, lambda m: (m.pop("torch"), m.update(x=1))), "(?s)has no 'torch'.*unknown keys: 'x'"),
     "types": (
         lambda f: edit(f, lambda m: m.update(content=[], kind=3)),
         "(?s)'kind' must be text.*'content' must be an",
@@ -385,15 +385,15 @@ DAMAGE = {
     ),
     "weights missing": (lambda f: (f / "weights.safetensors").unlink(), "weights.safetensors: is missing"),
     "extra": (lambda f: ((f / "b.pkl").touch(), (f / "a").mkdir()), "do not belong there: 'a', 'b.pkl'"),
-    "weights a link": (lambda f: (shutil.rmtree(f), make_linked(f)), "weights.safetensors: is not a plain file"),
+    "weights a link": (lambda f: (shutil.rmtree(f), make_linked(f)), "weights.safetensors: is not a regular file"),
     "longer": (lambda f: (f / "weights.safetensors").open("ab").write(b"x"), "weights.safetensors: has .* bytes, the"),
-    "swapped": (swap_files, "manifest.json: is not sound JSON"),
+    "swapped": (swap_files, "manifest.json: is not valid JSON"),
     "size": (lambda f: edit(f, lambda m: m["files"]["weights.safetensors"].update(bytes=10**30)), "the manifest says"),
     "hash": (
         lambda f: edit(f, lambda m: m["files"]["weights.safetensors"].update(sha256="0" * 64)),
-        "its sha256 is not",
+        "its sha256 differs",
     ),
-    "entry": (lambda f: edit(f, lambda m: m["files"].update({"weights.safetensors": None})), "does not say what"),
+    "entry": (lambda f: edit(f, lambda m: m["files"].update({"weights.safetensors": None})), "does not describe"),
     "bool": (
         lambda f: edit(f, lambda m: m["files"]["weights.safetensors"].update(bytes=True)),
         "'bytes' must be a whole",
@@ -651,7 +651,7 @@ def test_what_was_put_aside_is_read_where_it_is_and_said_to_be(tmp_path, caplog)
     before = sorted(os.listdir(tmp_path))
     with caplog.at_level(logging.WARNING, "fcxplain"):
         assert read(folder, "model").content == OLD
-    assert "a save was cut off" in caplog.text
+    assert "a save was interrupted" in caplog.text
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -779,7 +779,7 @@ def test_arrays_and_tensors_of_the_same_numbers_are_one_whatever_their_memory():
 
 def test_what_has_no_canonical_form_has_no_fingerprint():
     for part in (object(), {1, 2}, np.array(["a", None], dtype=object), [lambda: 0]):
-        with pytest.raises(TypeError, match="no fingerprint of"):
+        with pytest.raises(TypeError, match="cannot fingerprint"):
             fingerprint(part)
 
 

@@ -260,7 +260,7 @@ def test_directed_edges_are_arrows_and_undirected_ones_plain_lines():
     styles = [type(patch.get_arrowstyle()).__name__ for patch in figure.findobj(FancyArrowPatch)]
     # One plain line is the edge, the other explains it.
     assert sorted(styles) == ["Curve", "Curve", "CurveFilledB", "CurveFilledB"]
-    assert {"a", "b", "c", "d", "joined, direction not known"} <= set(texts(figure))
+    assert {"a", "b", "c", "d", "connected, direction unknown"} <= set(texts(figure))
 
 
 def test_support_is_written_on_the_edge_and_shown_by_width_and_darkness():
@@ -425,7 +425,7 @@ def test_a_long_edge_runs_straight_where_it_can():
 
 def test_graphs_that_no_one_could_read_are_refused_with_a_remedy():
     names = tuple(f"x{i}" for i in range(60))
-    with pytest.raises(DataError, match="too many for a picture"):
+    with pytest.raises(DataError, match="too many to draw"):
         plots.causal_graph(CausalGraph(names, tuple(itertools.combinations(names, 2))))
 
 
@@ -549,9 +549,9 @@ def test_a_study_can_be_drawn_into_axes():
     [
         (
             {"points": numbers().rename(columns={"setting": "settings"}).drop(columns="measure")},
-            "(?s)Did you mean 'settings'.*'measure'.*Needed are",
+            "(?s)Did you mean 'settings'.*'measure'.*The table needs",
         ),
-        ({"points": numbers().assign(mean=float("nan"))}, "has no figures"),
+        ({"points": numbers().assign(mean=float("nan"))}, "has no values"),
         ({"ax": Figure().subplots()}, "one axis for 2 measures"),
         ({"points": numbers().assign(setting=0), "log_x": True}, "setting: is 0"),
     ],

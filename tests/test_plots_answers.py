@@ -151,7 +151,7 @@ def test_a_path_names_each_step_and_its_probability_and_marks_the_threshold():
     ]
     way = steps_of(found)
     assert {f"{p:.3f}" for p in (way.probability, *(s.probability for s in way.steps))} <= set(texts(figure))
-    assert {"threshold 0.5", "the model answers yes", "breaks a rule as it stands"} <= set(texts(figure))
+    assert {"threshold 0.5", "the model predicts yes", "breaks a rule at this step"} <= set(texts(figure))
     assert figure.axes[0].get_xlabel() == "probability of yes"
 
 
@@ -173,7 +173,7 @@ def test_points_are_filled_once_the_model_answers_what_is_wanted():
 
 def test_a_value_outside_its_domain_is_said_and_not_drawn():
     figure = plots.path(answered({"income": 8000.25, "age": 60}))
-    assert "not asked: outside its domain" in texts(figure)
+    assert "not queried: outside its domain" in texts(figure)
     figure.draw_without_rendering()
 
 
@@ -270,7 +270,7 @@ def test_features_that_are_not_there_are_named_all_at_once():
         plots.distribution_shift(answered({"age": 40}), ["agee", "Zorn"])
     with pytest.raises(FcxError, match="one axis for 2 features"):
         plots.distribution_shift(answered({"age": 40}), ["age", "job"], ax=Figure().subplots())
-    with pytest.raises(FcxError, match="names none"):
+    with pytest.raises(FcxError, match="is empty"):
         plots.distribution_shift(answered({"age": 40}), [])
 
 

@@ -342,7 +342,7 @@ def test_a_rule_about_a_gap_is_refused_with_its_reason() -> None:
     fcx = explainer(pipeline(imputed=True), table, accepted, rules="age' >= age")
     answer = fcx.explain(rows)
     assert set(answer.status) == {"impossible"}
-    assert answer.why_not.str.contains("cannot be decided, since age is missing").all()
+    assert answer.why_not.str.contains("cannot be decided because age is missing").all()
 
 
 def test_an_answer_that_fills_a_gap_can_keep_a_rule_about_it() -> None:

@@ -53,23 +53,23 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
     lines.tell(Progress(WHY_NOT, 0.3, 3))
     clock.now = 20
     lines.tell(Progress(WHY_NOT, 0.765, 3))
-    said = ["explain: 2,000 rows", "explain: looking for what stands in the way of 3 rows, 26% done"]
+    said = ["explain: 2,000 rows", "explain: finding reasons for 3 rows, 26% done"]
     assert stream.getvalue().splitlines() == said
 
 
 def test_rows_of_an_earlier_run_say_nothing_of_the_time_left():
     clock, stream = Clock(), io.StringIO()
     lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
-    lines.tell(Progress(EXPLAINING, 4_000, 5_000, "going on after row 4,000"))
+    lines.tell(Progress(EXPLAINING, 4_000, 5_000, "resuming after row 4,000"))
     clock.now = 10
     lines.tell(Progress(EXPLAINING, 4_100, 5_000))
-    said = ["explain: going on after row 4,000", "explain: 4,100 of 5,000 rows, 1:30 left"]
+    said = ["explain: resuming after row 4,000", "explain: 4,100 of 5,000 rows, 1:30 left"]
     assert stream.getvalue().splitlines() == said
 
 
 def test_fit_says_how_far_it_is(fitted: tuple[FCx, list[str]]):
     assert [re.sub(r"\d[\d,:]*", "#", line) for line in fitted[1]] == [
-        "fit: looking at whom the model refuses, at its gradients, and for causes",
+        "fit: preparing: rows that the model refuses, its gradients, the causal graph",
         "fit: # rows, in at most # epochs",
         "fit: # epochs done in #",
     ]
@@ -101,6 +101,6 @@ def test_one_row_is_told_in_the_singular():
     lines.tell(Progress(WHY_NOT, 0.5, 1))
     lines.tell(Progress(EXPLAINING, 1, 1))
     assert [line.partition(": ")[2] for line in stream.getvalue().splitlines()] == [
-        "looking for what stands in the way of 1 row, 50% done",
+        "finding reasons for 1 row, 50% done",
         "1 row done in 0:10",
     ]

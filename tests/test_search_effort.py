@@ -19,7 +19,7 @@ from fcxplain.search.search import CHUNK_ASKING
 from test_search import SCHEMA, refused, table
 from test_search import task as trained
 
-pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
+pytestmark = pytest.mark.filterwarnings("ignore:the classifier predicts the target")
 
 
 def chance(rows: pd.DataFrame) -> np.ndarray:

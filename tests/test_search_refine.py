@@ -19,7 +19,7 @@ from fcxplain.search.propose.last_resort import on_simplex, random_changes, uphi
 from fcxplain.search.propose.single import explore
 from fcxplain.search.steps import StepRunner
 
-pytestmark = pytest.mark.filterwarnings("ignore:the classifier answers the target")
+pytestmark = pytest.mark.filterwarnings("ignore:the classifier predicts the target")
 NAMES = tuple("abcdefgh")
 SCHEMA = Schema(tuple(Feature(n, "integer", low=0, high=100) for n in NAMES))
 LEVELS = ("red", "green", "blue", "grey")

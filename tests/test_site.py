@@ -60,4 +60,4 @@ def test_the_reference_shows_signatures_and_parameters(site: Path):
     for signature in ("Task(", "FCx(", "explain(", "explain_file(", "load_dataset("):
         assert signature in plain
     assert re.search(r"overrides\s+DataFrame or mapping", plain)
-    assert "What holds for single rows" in plain
+    assert "Settings for single rows" in plain

@@ -153,7 +153,7 @@ def test_a_run_that_was_cut_off_goes_on_and_ends_the_same(after, error, source):
     rest, seen = Stops(9, error), []
     found = run(source, explain=rest, on_progress=seen.append)
     assert content(found.path) == expected
-    notes = [f"going on after row {event.done}" for event in seen if event.note]
+    notes = [f"resuming after row {event.done}" for event in seen if event.note]
     assert notes == [event.note.partition(":")[0] for event in seen if event.note] == notes[: after > 0]
     assert rest.asked == 95 - 40 * after
     assert [e.stage for e in seen if not e.note] == [FOUND] * after + [EXPLAINING] * (3 - after)
@@ -216,7 +216,7 @@ def test_damaged_parts_are_made_again(source):
     seen: list[Progress] = []
     assert content(run(source, on_progress=seen.append).path) == expected
     assert [event.done for event in seen if event.stage == FOUND] == [40]
-    assert [event.note.partition(":")[0] for event in seen if event.note] == ["going on"], "it is not the beginning"
+    assert [event.note.partition(":")[0] for event in seen if event.note] == ["resuming"], "it is not the beginning"
     assert not folder.exists()
 
 
@@ -224,7 +224,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(source):
     folder = source.with_name("answers.parquet.parts")
     folder.mkdir()
     (folder / "diary.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"is not a folder of ours \('diary.txt'\)"):
+    with pytest.raises(DataError, match=r"is not a folder of answers \('diary.txt'\)"):
         run(source, overwrite=True)
     assert (folder / "diary.txt").read_text() == "mine"
 
@@ -269,7 +269,7 @@ def test_a_second_run_is_refused_at_once_and_leaves_the_first_alone(source, tmp_
 
     found = run(source, explain=meanwhile)
     assert len(refused) == 9
-    assert all("answers.parquet: is being written by another run at this moment" in told for told in refused)
+    assert all("answers.parquet: is being written by another run" in told for told in refused)
     assert verify(TASK, ROWS, found.path).passed
     assert sorted(p.name for p in tmp_path.iterdir()) == ["answers.parquet", "rows.parquet"]
 
@@ -402,7 +402,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path):
 def test_a_target_that_cannot_be_written_is_told_before_the_work(source, tmp_path):
     nothing = Stops(0, AssertionError("explained"))
     for target in (tmp_path / "no" / "such" / "answers.parquet", tmp_path):
-        with pytest.raises(DataError, match=r"cannot write|is not a folder of ours"):
+        with pytest.raises(DataError, match=r"cannot write|is not a folder of answers"):
             stream(nothing, source, target, task=TASK, identity="a")
     with pytest.raises(DataError, match="chunk 0"):
         run(source, chunk=0)
@@ -412,7 +412,7 @@ def test_labels_of_one_kind_are_asked_for(source):
     def relabelled(rows: pd.DataFrame, tell) -> Explanation:
         return explain(rows if "row 0" in rows.index else rows.set_axis(np.arange(len(rows)), axis=0))
 
-    with pytest.raises(DataError, match="labels of rows must be of one kind"):
+    with pytest.raises(DataError, match="all row labels must have the same type"):
         run(source, explain=relabelled)
 
 

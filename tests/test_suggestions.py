@@ -88,7 +88,7 @@ def test_suggestions_say_what_speaks_for_them():
     found = {s.rule.text: s for s in suggest(people())}
     order = found["credit_used' <= credit_limit'"]
     assert order.words == "credit used must be at most credit limit"
-    assert order.why.startswith("none of the 600 rows that it speaks of breaks it; ")
+    assert order.why.startswith("none of the 600 rows that it applies to breaks it; ")
     assert (order.kind, order.broken) == ("order", 0)
     by_chance = (people()["credit_used"].to_numpy()[:, None] > people()["credit_limit"].to_numpy()).mean()
     assert order.strength == pytest.approx(by_chance, abs=0.01)
@@ -221,7 +221,7 @@ def test_what_comes_from_a_name_says_so_and_claims_no_rows():
     for text, kind in (("age' >= age", "never falls"), ("sex' == sex", "frozen")):
         assert found[text].kind == kind
         assert "the name" in found[text].why
-        assert "rows of one moment cannot show it" in found[text].why
+        assert "a snapshot of rows cannot show it" in found[text].why
         assert (found[text].support, found[text].broken) == (0, 0)
 
 

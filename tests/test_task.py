@@ -156,7 +156,7 @@ def test_a_row_to_explain_with_a_missing_value_is_refused_by_index_and_column():
 
 def test_a_model_that_never_gives_the_target_is_warned_of_with_the_share():
     table = people().drop(columns="loan")
-    with pytest.warns(FcxWarning, match=r"answers the target 1 on 0.00% of 200 training rows"):
+    with pytest.warns(FcxWarning, match=r"predicts the target 1 for 0.00% of 200 training rows"):
         Task(table, lambda rows: np.full((len(rows), 2), [0.9, 0.1]), target=1)
 
 
@@ -357,7 +357,7 @@ def test_classes_in_the_wrong_order_are_noticed_in_a_label_that_nobody_named():
     schema = Schema.infer(table, label="loan")
     with pytest.warns(
         FcxWarning,
-        match=r"on 0% of 200 .* and would on 100% with classes=\('no', 'yes'\); are the classes in the right",
+        match=r"on 0% of 200 .* but would agree on 100% with classes=\('no', 'yes'\); are the classes in the right",
     ):
         Task(table, Numbered(table), schema=schema, classes=("yes", "no"), target="yes")
 
@@ -502,8 +502,8 @@ def test_a_task_says_where_predict_parts_from_the_probabilities(kind, parts):
         warnings.simplefilter("always")
         task = Task(table, model, label="loan", target="yes")
     assert task.classifier.parts == parts
-    assert any("predict answers otherwise than its probabilities on" in str(w.message) for w in caught) == parts
-    assert ("as its own predict says" in repr(task)) == parts
+    assert any("predict disagrees with its probabilities on" in str(w.message) for w in caught) == parts
+    assert ("decided by its predict" in repr(task)) == parts
 
 
 def test_a_threshold_given_decides_in_place_of_predict():

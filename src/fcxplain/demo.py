@@ -1,7 +1,7 @@
-"""What `fcxplain demo` does: the main job on the embedded Adult data, as data to print.
+"""The work of `fcxplain demo`: the whole workflow on the embedded Adult data.
 
-A classifier is trained, people whom it refuses get a checked answer under rules that a person would sign, and those
-for whom there is none are told why, and what it would take.
+It trains a classifier, finds verified answers for people that it refuses, under realistic rules, and says why others
+have none and what it would take.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .rules import in_words
 from .task import Task
 
 DATA, RULES, MODEL = "adult", "actionable", "mlp"
-# People who get an answer, people on the page, and people shown in the terminal.
+# People explained, people on the page, and people shown in the terminal.
 ASKED, ON_PAGE, PEOPLE = 200, 30, 3
-# Of so many who have no way it is asked why not; the few whom the least would help are on the page.
+# People without an answer whose reasons are sought, and those on the page: the ones who need the least relaxation.
 LOOKED_INTO, NEAR = 8, 4
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A classifier, whom it refuses, what they could do, two who cannot and why, and the files that were written."""
+    """The classifier's score, example answers, two people without one and why, and the files written."""
 
     rows: int
     score: Score
@@ -52,21 +52,21 @@ def run(
     *,
     rows: int | None = None,
 ) -> Demo:
-    """Train a classifier on Adult, explain people of the test part, write a page, a file and the model.
+    """Train a classifier on Adult, explain people of the test part, and write the model, the answers and a page.
 
-    rows: at most so many of the data; None: all of them.
-    on_progress: called with what is being done, and how much of how much, or 0 of 0 where nothing is counted.
+    rows: the maximum number of rows; None for all.
+    on_progress: called with each stage, the number done and the total, or 0 of 0 if nothing is counted.
     """
     folder = Path(folder)
     data = load_dataset(DATA, seed=seed, rows=rows).under(RULES)
     classifier = train_classifier(data, MODEL, seed, on_progress=on_progress)
     task = Task(data.train, classifier, schema=data.schema, rules=data.rules[RULES], target=data.target)
-    # The quick start: nothing is trained beside the classifier, and the search does without a generator.
+    # The quick start: nothing but the classifier is trained, and the search works without a generator.
     fcx = FCx(seed=seed, generator=False).fit(task)
     refused = data.test[task.refused(data.test)]
     stage = "explaining people who are refused"
     answer = fcx.explain(refused.iloc[:ASKED], on_progress=lambda event: on_progress(replace(event, stage=stage)))
-    on_progress(Progress("asking why some have no way, and writing the model, the answers and a page", 0, 0))
+    on_progress(Progress("finding reasons, and writing the model, the answers and a page", 0, 0))
     reasons = _reasons(fcx, answer.rows[answer.row_status == str(Status.IMPOSSIBLE)].iloc[:LOOKED_INTO])
     examples = _different(answer)
     wanted = task.schema.class_title(data.target)
@@ -91,7 +91,7 @@ def run(
 
 
 def _different(answer: Explanation) -> list[int]:
-    """The first answers that do not change the same features as one before, those with few changes first."""
+    """The first answers that change different sets of features, fewest changes first."""
     sets: dict[bytes, int] = {}
     for i in np.flatnonzero(answer.checks.passed).tolist():
         sets.setdefault(answer.checks.changed[i].tobytes(), i)
@@ -99,13 +99,13 @@ def _different(answer: Explanation) -> list[int]:
 
 
 def _reasons(fcx: FCx, hopeless: pd.DataFrame) -> list[WhyNot]:
-    """Why there is no way for some people; those whom the least would help first."""
+    """Why some people have no answer, the smallest relaxation first."""
     reasons: list[WhyNot] = list(fcx.explain(hopeless, why_not=True).reasons.values()) if len(hopeless) else []
     return sorted(reasons, key=lambda why: np.inf if why.relaxation is None else why.relaxation.cost)
 
 
 def _page(fcx: FCx, answer: Explanation, examples: list[int], reasons: list[WhyNot]) -> Explanation:
-    """Some people with two ways each where there are, first those shown in the terminal; some without any, and why."""
+    """People with up to two answers each, first those shown in the terminal; and some without one, with reasons."""
     near = {why.row: why for why in reasons[:NEAR]}
     first = [answer.rows.index[answer.place[i]] for i in examples]
     found = answer.rows.index[answer.row_status == str(Status.VERIFIED)].tolist()

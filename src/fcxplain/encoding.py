@@ -1,8 +1,7 @@
-"""TableEncoder: the one way between a table and a tensor, which is an array until a network needs it.
+"""TableEncoder: conversion between tables and tensors (or arrays, where torch is not needed).
 
-Numbers are scaled by the training part's minimum and maximum, categories become one-hot spans. Three views of
-the same rows are owned here: natural values, grid codes (whole numbers, see `schema.feature`) and the encoded
-tensor.
+Numbers are scaled by the minimum and maximum of the training rows, categories become one-hot spans. It converts between
+three views of the same rows: natural values, grid codes (integers, see `schema.feature`) and the encoded tensor.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Grids with more values than this cannot be told apart in single precision.
+# Single precision cannot distinguish the values of grids larger than this.
 SINGLE_PRECISION = 2**21
-# Rows encoded at a time, so that what one feature touches stays in the processor's cache.
+# Rows encoded at a time, so that the data of one feature stays in the processor's cache.
 CHUNK = 16_384
 
 
@@ -48,7 +47,7 @@ class Columns(Mapping[str, "Tensor"]):
         return self._x[..., self._encoder.spans_[name].start] * spread + low
 
     def levels(self, name: str) -> Tensor:
-        """The span of a category, a column per level."""
+        """The span of a category, one column per level."""
         return self._x[..., self._encoder.span(name)]
 
     def __contains__(self, name: object) -> bool:
@@ -75,14 +74,14 @@ class TableEncoder:
     units_ : dict of float
         See `Schema.units`.
     usual_ : dict
-        A usual value of each feature, natural: the median, or the most common level. It stands for a value that has no
-        place in encoded columns and codes: one that is missing, or a level that is not in the schema.
+        A typical value of each feature, natural: the median, or the most common level. It replaces values that cannot
+        be encoded: missing ones, and levels that are not in the schema.
     dtypes_ : dict
-        Of the training columns, or wider ones where these cannot hold every legal value; `decode` restores them.
+        The dtypes of the training columns, or wider ones if these cannot hold every legal value; used by `decode`.
     is_single_ : bool
-        Whether encoded rows are float32; else they are float64, since a grid is too fine.
+        Whether encoded rows are float32; otherwise a grid is too fine, and they are float64.
     dtype_ : torch.dtype
-        That of encoded rows.
+        The dtype of encoded rows.
     """
 
     def fit(self, schema: Schema, train: pd.DataFrame) -> Self:
@@ -118,14 +117,14 @@ class TableEncoder:
         dtypes: Mapping[str, Any],
         usual: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Set the learned state directly, as when a saved model is loaded.
+        """Set the learned state directly, e.g. when a saved model is loaded.
 
         Parameters
         ----------
         schema : Schema
             The features.
         scale, units, dtypes, usual : mapping
-            As in the attributes; without `usual`, the first legal values.
+            See the attributes; `usual` defaults to the first legal values.
 
         Returns
         -------
@@ -146,7 +145,7 @@ class TableEncoder:
 
     @property
     def dtype_(self) -> torch.dtype:
-        """Of encoded tensors; see the attributes."""
+        """The dtype of encoded tensors."""
         import torch
 
         return torch.float32 if self.is_single_ else torch.float64
@@ -180,7 +179,7 @@ class TableEncoder:
         Returns
         -------
         array of bool
-            For each encoded column.
+            One per encoded column.
         """
         self._fitted()
         mask = np.zeros(self.width_, dtype=bool)
@@ -203,7 +202,7 @@ class TableEncoder:
         Raises
         ------
         SchemaError
-            If there is no such feature; the nearest is offered.
+            If there is no such feature; the nearest one is suggested.
         """
         return self.spans_[self._fitted()[name].name]
 
@@ -228,7 +227,7 @@ class TableEncoder:
         return self.encode_natural(self._fitted().checked(table))
 
     def encode_natural(self, natural: Natural) -> Tensor:
-        """Natural columns as a tensor, without any check.
+        """Natural columns as a tensor, without checks.
 
         Parameters
         ----------
@@ -247,7 +246,7 @@ class TableEncoder:
         return x
 
     def encode_array(self, natural: Natural) -> NDArray[Any]:
-        """The same as an array, for which torch is not needed.
+        """Natural columns as an array; does not need torch.
 
         Parameters
         ----------
@@ -283,7 +282,7 @@ class TableEncoder:
                 out[:, start] = (values - low) / spread
 
     def filled(self, natural: Natural) -> dict[str, NDArray[Any]]:
-        """Natural columns with a usual value for each that is missing or no level.
+        """Natural columns with typical values in place of missing values and unknown levels.
 
         Parameters
         ----------
@@ -298,19 +297,19 @@ class TableEncoder:
         return {f.name: self._known(f, natural[f.name]) for f in self._fitted()}
 
     def _known(self, feature: Feature, values: NDArray[Any]) -> NDArray[Any]:
-        """Values, with a usual one for each that is missing or no level."""
+        """Values, with a typical one in place of missing values and unknown levels."""
         others = np.isnan(values) if feature.is_number else values < 0
         return np.where(others, self.usual_[feature.name], values) if others.any() else values
 
     def decode(self, x: Tensor, index: pd.Index | None = None) -> pd.DataFrame:
-        """Legal rows nearest to an encoded tensor: numbers on their grid, the largest column's level.
+        """The legal rows nearest to an encoded tensor: numbers on their grid, the level with the largest column.
 
         Parameters
         ----------
         x : Tensor
             `n x width_`.
         index : Index, optional
-            What the rows are called.
+            The row labels.
 
         Returns
         -------
@@ -353,11 +352,11 @@ class TableEncoder:
         if x.ndim != 2 or x.shape[1] != self.width_:
             shape = " x ".join(map(str, x.shape))
             raise DataError(f"encoded rows are n x {self.width_}, but this tensor is {shape or 'a single number'}")
-        # A sum shows NaN without a copy of the tensor; opposite infinities do too, so look twice.
+        # A sum shows NaN without copying the tensor; opposite infinities give NaN too, so check again.
         if x.sum().isnan() and x.isnan().any():
             rows = x.isnan().any(dim=1).nonzero().flatten()
             count, first = len(rows), int(rows[0])
-            raise DataError("decode", [Fault("encoded rows", "hold NaN", "Was training stable?", count, first)])
+            raise DataError("decode", [Fault("encoded rows", "contain NaN", "Was training stable?", count, first)])
 
     def codes(self, table: pd.DataFrame) -> NDArray[np.int64]:
         """Nearest grid codes of a table.
@@ -380,7 +379,7 @@ class TableEncoder:
         return self.codes_of_natural(self._fitted().checked(table))
 
     def codes_of_natural(self, natural: Natural) -> NDArray[np.int64]:
-        """Nearest grid codes of natural columns, without any check.
+        """Nearest grid codes of natural columns, without checks.
 
         Parameters
         ----------
@@ -402,7 +401,7 @@ class TableEncoder:
         codes : array of int
             `n x features`.
         index : Index, optional
-            What the rows are called.
+            The row labels.
 
         Returns
         -------
@@ -444,15 +443,15 @@ class TableEncoder:
 
     def _fitted(self) -> Schema:
         if not hasattr(self, "schema_"):
-            # Loads scikit-learn, whose error it also is.
+            # Loads scikit-learn, since it is also that library's error.
             from .errors import NotFittedError
 
-            raise NotFittedError("this TableEncoder is not fitted yet; call fit(schema, train) first")
+            raise NotFittedError("this TableEncoder is not fitted yet. Call fit(schema, train) first")
         return self.schema_
 
 
 def _usual(feature: Feature, values: NDArray[Any]) -> float:
-    """The lower median of a number, on its grid, or the most common level; the same after more of it is added."""
+    """The lower median of a number, on its grid, or the most common level; adding it to the data does not change it."""
     if feature.is_category:
         return int(np.bincount(values[values >= 0], minlength=1).argmax())
     codes = np.sort(feature.codes(values[~np.isnan(values)]))

@@ -1,6 +1,6 @@
-"""What can go wrong, as classes and as data, and the checks of settings that are worded in one place.
+"""Errors as classes, faults as data, and checks of settings with uniform messages.
 
-Every fault of one input travels in one error.
+One error carries every fault of an input.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound="FcxError")
 
-# A message lists so many faults; `error.faults` has them all.
+# The maximum number of faults in a message; `error.faults` has them all.
 SHOWN = 50
-# A name of so many letters may be the beginning of the one that is meant.
+# The minimum length of a name that may be the beginning of the intended one.
 SHORTEST = 3
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with an input: where, what, in how many rows, and what to do about it."""
+    """One thing that is wrong with an input: where, what, in how many rows, and the remedy."""
 
     place: str
     problem: str
     remedy: str = ""
     rows: int | None = None
     first: Hashable = None
-    """Index label of the first row concerned, where `rows` is given."""
+    """Label of the first row concerned, if `rows` is given."""
 
     def __post_init__(self) -> None:
-        # An index gives numpy's numbers, which would be shown as np.int64(7).
+        # Labels of an index are numpy numbers, which would print as np.int64(7).
         if hasattr(self.first, "item"):
             object.__setattr__(self, "first", self.first.item())
 
@@ -47,22 +47,22 @@ class Fault:
 
 
 class FcxError(ValueError):
-    """Base of every error that fcxplain raises on purpose, and a `ValueError`, so that either can be caught.
+    """Base class of every error that fcxplain raises on purpose. It is a `ValueError`, so that either can be caught.
 
-    Where people expect another built-in error it is that one too: a `KeyError` for a name that is not there, a
-    `FileNotFoundError` (or the `OSError` that it was) for a file that cannot be read.
+    Where people expect another built-in error, it is that one too: a `KeyError` for an unknown name, a
+    `FileNotFoundError` (or the original `OSError`) for a file that cannot be read.
 
     Parameters
     ----------
     message : str
-        What went wrong.
+        The message.
     faults : iterable of Fault
         Each cause as data: `place`, `problem`, `remedy`, and the rows concerned.
 
     Attributes
     ----------
     faults : tuple of Fault
-        All causes; the text of the error lists the first fifty.
+        All causes; the message lists the first fifty.
 
     Examples
     --------
@@ -79,16 +79,16 @@ class FcxError(ValueError):
         self.message = message
         super().__init__(_listing(message, self.faults))
 
-    # Some of the built-in errors would show something else.
+    # Some of the built-in errors format themselves differently.
     __str__ = Exception.__str__
 
 
 class SchemaError(FcxError):
-    """A schema that makes no sense, or a table that does not fit its schema."""
+    """An invalid schema, or a table that does not fit its schema."""
 
 
 class RuleError(FcxError):
-    """A rule that cannot be read, or rules that cannot be kept together."""
+    """A rule that cannot be read, or rules that contradict each other."""
 
 
 class DataError(FcxError):
@@ -100,7 +100,7 @@ class ClassifierError(FcxError):
 
 
 class TrainingError(FcxError):
-    """A training run that cannot go on."""
+    """Settings that cannot be used, or a training run that failed."""
 
 
 class FormatError(FcxError):
@@ -110,16 +110,16 @@ class FormatError(FcxError):
 if TYPE_CHECKING:
 
     class NotFittedError(FcxError, AttributeError):
-        """Something was asked of an object before it was fitted; scikit-learn's `NotFittedError` too."""
+        """An object was used before it was fitted; also scikit-learn's `NotFittedError`."""
 
 
 def __getattr__(name: str) -> Any:
-    # Made when it is first asked for, since scikit-learn takes long to import.
+    # Created on first use, since importing scikit-learn is slow.
     if name != "NotFittedError":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sklearn.exceptions import NotFittedError as Unfitted
 
-    about = {"__module__": __name__, "__doc__": "Something was asked of an object before it was fitted."}
+    about = {"__module__": __name__, "__doc__": "An object was used before it was fitted."}
     return globals().setdefault(name, type(name, (FcxError, Unfitted), about))
 
 
@@ -127,7 +127,7 @@ _ALSO: dict[tuple[type, type], Any] = {}
 
 
 def also(kind: type[E], builtin: type[Exception]) -> type[E]:
-    """The same kind of error, which is a built-in one too, for those who catch that."""
+    """The same class of error that is also a built-in one, for code that catches that."""
     if (kind, builtin) not in _ALSO:
         about = {"__module__": __name__, "__doc__": kind.__doc__, "__reduce__": _reduced}
         _ALSO[kind, builtin] = type(kind.__name__, (kind, builtin), about)
@@ -144,16 +144,16 @@ def _made_again(kind: type[FcxError], builtin: type[Exception], message: str, fa
 
 
 def reading_error(kind: type[E], cause: Exception) -> type[E]:
-    """The kind of error for a file that could not be read or written: as an `OSError`, the same that it was."""
+    """The class of error for a file that could not be read or written; also the `OSError` that caused it."""
     return also(kind, type(cause)) if isinstance(cause, OSError) else kind
 
 
 class FcxWarning(UserWarning):
-    """Category of every warning that fcxplain gives."""
+    """The category of all warnings of fcxplain."""
 
 
 def raise_all(errors: Sequence[FcxError], context: str) -> None:
-    """Raise what was collected as one error: of the common class if there is one, else `FcxError`."""
+    """Raise collected errors as one: of their common class if there is one, else `FcxError`."""
     if not errors:
         return
     if len(errors) == 1:
@@ -165,14 +165,14 @@ def raise_all(errors: Sequence[FcxError], context: str) -> None:
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Say of parameters that a function had once what they are called now."""
+    """Make a function name the replacement when it gets a parameter by its old name."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for old in names.keys() & kwargs.keys():
                 called = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{called} has no parameter {old!r} any more: use {names[old]}")
+                raise TypeError(f"{called} no longer has a parameter {old!r}: use {names[old]}")
             return function(*args, **kwargs)
 
         return checked
@@ -181,7 +181,7 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:
-    """A question that offers the nearest name, or nothing if none is near."""
+    """A question that suggests the nearest name, or "" if none is near."""
     by_folded = {str(o).casefold(): str(o) for o in options}
     folded = str(name).casefold()[:200]
     begun = [o for o in by_folded if len(folded) >= SHORTEST and o.startswith(folded)]
@@ -190,14 +190,14 @@ def did_you_mean(name: object, options: Iterable[object]) -> str:
 
 
 def some(items: Iterable[object], limit: int = 8) -> str:
-    """The first few items, quoted and cut short, and how many more there are."""
+    """The first few items, quoted and shortened, and how many more there are."""
     listed = list(items)
     more = f" and {len(listed) - limit:,} more" if len(listed) > limit else ""
     return ", ".join(_short(repr(i)) for i in listed[:limit]) + more
 
 
 def unknown(kind: str, given: Iterable[str], known: Collection[str], limit: int = 8) -> list[Fault]:
-    """A fault for each name that is not known, with the nearest that is, or with what there is."""
+    """A fault for each unknown name, with the nearest known one, or a list of all."""
     listed = f"There are {some(known, limit)}."
     absent = [name for name in given if name not in known]
     return [Fault(f"{kind} {name!r}", "is not known", did_you_mean(name, known) or listed) for name in absent]
@@ -230,12 +230,12 @@ def whole(name: str, value: object, low: int) -> list[Fault]:
 
 def between(name: str, value: object, low: float, high: float = math.inf, *, open_low: bool = False) -> list[Fault]:
     """A fault unless the value is a number from `low` (or above it) to `high`."""
-    # A whole number may be too large for a float; comparing them is exact.
+    # An int may be too large for a float; comparing them is exact.
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if is_number and low <= float(value) <= high and not (open_low and value == low):  # type: ignore[arg-type]
         return []
     wanted = f"above {low:g}" if open_low else f"of {low:g} or more"
-    upper = "" if math.isinf(high) else f", {high:g} at most"
+    upper = "" if math.isinf(high) else f", at most {high:g}"
     return [Fault(name, f"is {value!r}", f"Give a number {wanted}{upper}.")]
 
 
@@ -246,7 +246,7 @@ def one_of(name: str, value: object, options: Iterable[object]) -> list[Fault]:
 
 
 def refuse(what: str, *faults: list[Fault]) -> None:
-    """Raise all the faults together, if there are any."""
+    """Raise all faults together, if there are any."""
     found = [fault for some in faults for fault in some]
     if found:
         raise TrainingError(f"{what} cannot be used", found)

@@ -1,8 +1,7 @@
-"""FCx: fit a generator of counterfactuals to a task, explain rows and files with it, save it to a folder."""
+"""FCx: fit a generator of counterfactuals to a task, explain rows and files, save and load."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -53,16 +52,25 @@ from .outcome import as_target, checked_probability
 from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
-from .schema.feature import plain
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
-from .streaming import OnCluster, Partition, SliceReader, Streamed, check_dask, explain_partition, matched, stream
+from .streaming import (
+    OnCluster,
+    Partition,
+    SliceReader,
+    Streamed,
+    WorkerJob,
+    check_engine,
+    explain_partition,
+    matched,
+    stream,
+)
 from .task import Task, refuse_all_but_a_task
 from .text import Glance
 from .training_loop import History, Schedule
 
 if TYPE_CHECKING:
-    # What a generator is made of is loaded where it is trained or asked: it needs torch.
+    # The generator is loaded only where it is trained or used: it needs torch.
     from .classifier import Differentiable
     from .classifier.imitation import ImitatingTrees
     from .generator.cvae import ConditionalVAE
@@ -73,48 +81,49 @@ if TYPE_CHECKING:
 else:
     from sklearn.base import BaseEstimator
 
-# What parameters of `explain` and `explain_file` were called.
+# Former names of parameters of `explain` and `explain_file`.
 RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
 
-# Queries of the user's model for each row that the generator learns from, where it could not be read.
+# Model queries for each row that the generator learns from, if the model could not be read.
 TAUGHT_BY = 8
 
 
 class FCx(BaseEstimator):
-    """Counterfactuals by a conditional variational autoencoder and a search that verifies them, for any classifier.
+    """Verified counterfactuals for any classifier, by a search and a conditional variational autoencoder.
 
-    The generator is trained with the paper's seven terms, and to imitate answers of the search. `explain` searches with
-    its draws among the proposals, and hands out only what the task's own model, rules and schema confirm. An estimator
-    as in scikit-learn: parameters are checked in `fit`, and `get_params`, `set_params` and `clone` work, also inside
-    the parts: `set_params(architecture__latent=5, loss_weights__density=0)`.
+    The generator is trained with the paper's seven loss terms, and to imitate answers of the search. Its draws are
+    candidates of the search. `explain` returns only counterfactuals that the model, the rules and the schema
+    confirm. FCx is a scikit-learn estimator: `fit` checks the parameters, and `get_params`, `set_params` and `clone`
+    work, also on nested settings: `set_params(architecture__latent=5, loss_weights__density=0)`.
 
     Parameters
     ----------
     generator : bool, default=True
-        Whether `fit` trains a generator. Without one `fit` takes a second or two, and `explain` goes by the search
-        alone; what is there for the generator's sake (`architecture` to `hard`, `device`) must then be left as it is.
+        Whether `fit` trains a generator. Without one, `fit` takes a second or two and `explain` uses the search alone;
+        the parameters of the generator (`architecture` to `hard`, `device`) must then keep their defaults.
     architecture : Architecture
         The network.
     loss_weights : LossWeights
-        What each term counts for in training.
+        The weight of each loss term.
     terms : TermSettings
-        The free choices inside the terms.
+        Settings inside the loss terms.
     schedule : Schedule
-        How long and how fast it is trained.
+        Epochs, batch size, learning rate and stopping.
     hard : {"layer", "rules", "hinge"}, default="layer"
-        How rules act in training: the network's outputs are put where the rules allow, and the rest acts as a penalty;
-        any rule is a penalty, with a margin; or the paper's two forms.
+        How rules act in training. "layer" maps the network's outputs into the feasible region and penalises what is
+        left; "rules" makes every rule a penalty with a margin; "hinge" uses the paper's two penalties.
     significance : float, default=0.01
-        Level of the tests of the causal discovery (see `discover`), where the task brings no graph of its own.
+        Significance level for causal discovery (see `discover`), if the task has no graph.
     n_effective : int or None, default=5000
-        The most rows that significance counts on there; None counts all.
+        The maximum sample size that its tests assume; None for all rows.
     search : bool, default=True
-        Whether `explain` searches for verified answers. Without it every draw is handed out, as in the paper.
+        Whether `explain` searches for verified answers. Without it, every draw is returned, as in the paper.
     prefer : {"fewest", "sparse", "balanced", "plausible"}, default="balanced"
-        What answers are to be where `explain` is not told; see there.
+        The default preference of `explain`; see there.
     oracle : {"auto", "model"}, default="auto"
-        What the search queries: the model as it was read or, if it cannot be read, an imitation that `fit` learns from
-        36,000 answers of it at most, and the model itself about the best candidates; or the model itself about all.
+        What the search queries. "auto" uses the model's own trees or weights or, if they cannot be read, an imitation
+        that `fit` learns from at most 36,000 of its answers, and checks the best candidates with the model itself.
+        "model" queries the model itself about every candidate.
     seed : int, default=0
         The same seed gives the same model and the same answers.
     device : str, default="cpu"
@@ -123,17 +132,17 @@ class FCx(BaseEstimator):
     Attributes
     ----------
     task_ : Task
-        What it was fitted to.
+        The task it was fitted to.
     model_ : ConditionalVAE or None
         The generator; None without one.
     history_ : History
-        The losses of every epoch; without a generator there are none.
+        The losses of every epoch; empty without a generator.
     graph_ : CausalGraph
-        The graph that training used, and that answers are held against.
+        The causal graph used in training and in checking answers.
     surrogate_ : Differentiable or None
-        The classifier with gradients; None without a generator.
+        A differentiable copy of the classifier; None without a generator.
     source_ : dict
-        What was saved with it as `source`.
+        The `source` that was saved with it.
 
     Examples
     --------
@@ -178,32 +187,32 @@ class FCx(BaseEstimator):
         weights: Preset = "tuned",
         learning_rate: Rate | None = None,
     ) -> FCx:
-        """The paper's method with the paper's settings for one of its data sets; the rules come from the task.
+        """The paper's method with its settings for one of its data sets; the rules come from the task.
 
         Parameters
         ----------
         constraint : {"unary", "binary"}, default="unary"
-            Which of the paper's two models.
+            One of the paper's two models.
         dataset : str, default="adult"
-            Whose settings.
+            The data set whose settings to use.
         seed : int, default=0
-            Of the training and of the draws.
+            The seed of the training and of the draws.
         weights : {"tuned", "authors"}, default="tuned"
-            The paper does not tell its weights. "tuned": ours, one set for all its data sets. "authors": those of the
-            authors' notebooks, with their units, their mean KL, 50 draws a row and step, weight decay, sum-to-one term,
-            latent size, epochs and learning rate. Their Census model is `train_classifier(data, "balanced")`.
+            The paper does not state its loss weights. "tuned": ours, one set for all data sets. "authors": those of the
+            authors' notebooks, with their units, their mean KL, 50 draws per row and step, weight decay, sum-to-one
+            term, latent size, epochs and learning rate. Their Census model is `train_classifier(data, "balanced")`.
         learning_rate : float or "paper", optional
-            By default that of the authors' code; "paper" takes the ones that the paper names (0.1 and 0.2).
+            By default that of the authors' code; "paper" uses the values in the paper (0.1 and 0.2).
 
         Returns
         -------
         FCx
-            Not fitted yet, without search.
+            Not fitted, without search.
 
         Raises
         ------
         DataError
-            If the constraint, the data set or the weights are not known.
+            If the constraint, the data set or the weights are unknown.
         """
         return cls(**as_published(constraint, dataset, weights, learning_rate), seed=seed)
 
@@ -214,14 +223,14 @@ class FCx(BaseEstimator):
         return self._glance().html()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # In notebooks scikit-learn's own picture would come first.
+        # In notebooks scikit-learn's own diagram would come first.
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _glance(self) -> Glance:
         if faults := self._part_faults():
             return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
         fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "task_") else None
-        answers = f"searched for, {self.prefer} by default" if self.search else "drawn, as published"
+        answers = f"by search, {self.prefer} by default" if self.search else "drawn, as published"
         network = (self.architecture, self.schedule) if self.generator else None
         return glance(network, self.seed, fitted, answers)
 
@@ -233,7 +242,7 @@ class FCx(BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
-            Also those of their parts, as `part__name`.
+            Include nested settings, as `part__name`.
 
         Returns
         -------
@@ -247,7 +256,7 @@ class FCx(BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, or single settings of their parts by `part__name`.
+        """Change parameters, or nested settings by `part__name`.
 
         Parameters
         ----------
@@ -262,9 +271,9 @@ class FCx(BaseEstimator):
         Raises
         ------
         DataError
-            If a name is not known; the nearest is offered.
+            If a name is unknown; the nearest one is suggested.
         TrainingError
-            If a setting of a part cannot work.
+            If a nested setting is invalid.
         """
         known = self.get_params()
         unknown = [p for p in params if p not in known]
@@ -288,27 +297,27 @@ class FCx(BaseEstimator):
         checkpoint: str | Path | None = None,
         progress: bool = False,
     ) -> Self:
-        """Learn from the training rows that do not get the class wanted.
+        """Train the generator on the training rows that do not get the desired outcome.
 
-        Without a generator, only look for causes in the training rows. A fit that fails, or is interrupted, leaves the
-        explainer as it was.
+        Without a generator, only discover a causal graph. A fit that fails or is interrupted leaves the explainer
+        unchanged.
 
         Parameters
         ----------
         task : Task
             The table, the model, the rules and the target.
         *others
-            Refused: rows and labels, as other estimators take them, are part of a `Task`.
+            Not accepted: rows and labels, as other estimators take them, belong in a `Task`.
         validation : DataFrame, optional
-            Rows that say which epoch was best; by default a tenth of the refused training rows.
+            Rows that decide which epoch is best; by default a tenth of the refused training rows.
         callbacks : iterable of Callback
-            Their methods (`on_train_begin`, `on_epoch_end`, ...) are called at their times with the `Training`, whose
-            `epoch`, `schedule` and `history` they may read.
+            Their methods (`on_train_begin`, `on_epoch_end`, ...) are called with the `Training`, whose `epoch`,
+            `schedule` and `history` they may read.
         checkpoint : str or Path, optional
-            A folder for the state of the training. A fit that was cut off goes on from there, and ends exactly where an
-            uninterrupted one does.
+            A folder for the state of the training. An interrupted fit resumes from it, with exactly the result of an
+            uninterrupted one.
         progress : bool, default=False
-            Say on standard error how far it is, in a line every few seconds.
+            Print progress on standard error, one line every few seconds.
 
         Returns
         -------
@@ -318,33 +327,26 @@ class FCx(BaseEstimator):
         Raises
         ------
         TrainingError
-            If a parameter cannot work, alone or without a generator, or the training diverges; each is named.
+            If parameters are invalid (all are listed), or the training diverges.
         DataError
-            If this is no task, or no feature may change.
+            If this is not a task, or no feature may change.
         FormatError
-            If the checkpoint is damaged, or of another fit.
+            If the checkpoint is damaged or belongs to another fit.
         """
         refuse_all_but_a_task(task, *others)
         callbacks = tuple(callbacks)
         self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
         lines = ProgressLines("fit")
-        trained = self.generator and _can_be_learnt(task)
-        if self.generator and not trained:
-            if not self.search:
-                refuse("this task", [Fault("search=False", "leaves nothing to answer by", "Set search=True.")])
-            reason = f"the range wanted, {task.target}, is another for each row, so no generator is trained"
-            remedy = "the search alone answers, and finds what it always finds; only quick=True needs a generator"
-            warnings.warn(f"{reason}: {remedy}", FcxWarning, stacklevel=2)
-        if not trained:
+        if not (self.generator and self._can_learn(task)):
             if progress:
-                lines.say("looking for causes")
+                lines.say("discovering causes")
             refuse_frozen(task)
             self._learnt(task, self._graph(task), self._imitated(task))
             return self
         from .generator.training import TrainingLines
 
         if progress:
-            lines.say("looking at whom the model refuses, at its gradients, and for causes")
+            lines.say("preparing: rows that the model refuses, its gradients, the causal graph")
             callbacks = (*callbacks, TrainingLines(lines))
         surrogate, graph = self._surrogate(task), self._graph(task)
         imitation = self._imitated(task)
@@ -369,22 +371,33 @@ class FCx(BaseEstimator):
         history: History | None = None,
         source: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep what was learnt, all at once and last: a fit that fails, or is interrupted, leaves all as it was."""
+        """Store the result, all at once and last: a fit that fails or is interrupted leaves everything unchanged."""
         self._imitation = imitation
         self.task_, self.graph_, self.surrogate_, self.model_ = task, graph, surrogate, model
         self.history_, self.source_ = history or History(), dict(source or {})
 
+    def _can_learn(self, task: Task) -> bool:
+        """Whether all rows have the same target; warns if a range relative to each row's output rules that out."""
+        if task.classes or task.target.change is None:
+            return True
+        if not self.search:
+            refuse("this task", [Fault("search=False", "leaves no source of answers", "Set search=True.")])
+        reason = f"the target range {task.target} differs from row to row, so no generator is trained"
+        remedy = "the search alone finds the answers; only quick=True needs a generator"
+        warnings.warn(f"{reason}: {remedy}", FcxWarning, stacklevel=3)
+        return False
+
     def _imitated(self, task: Task) -> ImitatingTrees | None:
-        """What is searched in place of a model that cannot be read."""
+        """The imitation that is searched in place of a model that cannot be read."""
         return imitation_of(task, seed=self.seed) if self.search and self.oracle == "auto" else None
 
     def _check(self, given: Mapping[str, object]) -> None:
-        """Refuse parameters that cannot work, all at once, before anything is done; `given` are those of `fit`."""
+        """Refuse invalid parameters, all at once, before any work; `given` are those of `fit`."""
         stray = [] if self.generator else [_needs_generator(name) for name, value in given.items() if value]
         refuse("these parameters", self._faults(), stray, _device_faults(self.device) if self.generator else [])
 
     def _faults(self) -> list[Fault]:
-        """What is wrong with the parameters wherever they are to work."""
+        """What is wrong with the parameters, on any machine."""
         parts = self._part_faults()
         return [
             *one_of("generator", self.generator, (True, False)),
@@ -401,7 +414,7 @@ class FCx(BaseEstimator):
         ]
 
     def _part_faults(self) -> list[Fault]:
-        """Parts that are something else."""
+        """Parts of the wrong type."""
         return [
             Fault(name, f"is a {type(getattr(self, name)).__name__}", f"Give a {part.__name__}.")
             for name, part in PARTS.items()
@@ -409,17 +422,17 @@ class FCx(BaseEstimator):
         ]
 
     def _generator_faults(self) -> list[Fault]:
-        """What was chosen for a generator where there is none."""
+        """Parameters of the generator that were set although there is none."""
         usual: dict[str, Any] = {name: p.default for name, p in signature(type(self)).parameters.items()}
         chosen = (*PARTS, "hard", "device")
         faults = [_needs_generator(name) for name in chosen if getattr(self, name) != usual[name]]
         if not self.search:
             remedy = "Set search=True, or generator=True."
-            faults.append(Fault("search=False", "leaves nothing to answer by without a generator", remedy))
+            faults.append(Fault("search=False", "leaves no source of answers without a generator", remedy))
         return faults
 
     def _gate_faults(self) -> list[Fault]:
-        """What only a network with gates can do."""
+        """Settings that need a network with gates."""
         if self.architecture.gates:
             return []
         needs = {"hard='layer'": self.hard == "layer", "sparsity='gates'": self.terms.sparsity == "gates"}
@@ -427,7 +440,7 @@ class FCx(BaseEstimator):
         return [Fault(name, "needs a network with gates", remedy) for name, wanted in needs.items() if wanted]
 
     def training(self, task: Task, *, validation: pd.DataFrame | None = None) -> Training:
-        """The training run that `fit` makes, ready to begin.
+        """The training run of `fit`, ready to start.
 
         Parameters
         ----------
@@ -439,14 +452,14 @@ class FCx(BaseEstimator):
         Returns
         -------
         Training
-            `run()` does the epochs.
+            Start it with `run()`.
         """
         if not self.generator:
             refuse("this explainer", [_needs_generator("training")])
         return self._training(task, self._surrogate(task), self._graph(task), validation, (), self._imitated(task))
 
     def _surrogate(self, task: Task) -> Differentiable:
-        """The model with gradients or, of one without classes, whether it answers in the range wanted."""
+        """A differentiable copy of the model or, for a regressor, of whether its output is in the target range."""
         from .classifier import differentiable
         from .generator.view import shares_met
 
@@ -482,7 +495,7 @@ class FCx(BaseEstimator):
     def _teacher(
         self, task: Task, surrogate: Differentiable, graph: CausalGraph, imitation: ImitatingTrees | None
     ) -> Callable[[pd.DataFrame], Explanation] | None:
-        """A search that the generator is to learn from, if it is to, and the search asks little of the user's model."""
+        """A search that the generator learns from, if it does and the search needs few queries of the user's model."""
         if not (self.search and self.loss_weights.imitation and self.architecture.gates):
             return None
         search = Search(
@@ -523,7 +536,7 @@ class FCx(BaseEstimator):
         return discover(train, task.schema, significance=self.significance, n_effective=self.n_effective)
 
     def _identity(self, task: Task, graph: CausalGraph, training: Training) -> str:
-        """A fingerprint of all that a training depends on, so that its checkpoint is never taken for another's."""
+        """A fingerprint of everything that a training depends on, so that it never resumes another's checkpoint."""
         rows = [training.train.x, training.train.y_target, training.validation.x, training.validation.y_target]
         rules = [rule.text for rule in task.rules]
         rows += [part.answers for part in (training.train, training.validation) if part.answers is not None]
@@ -553,72 +566,71 @@ class FCx(BaseEstimator):
         on_progress: OnProgress = nobody,
         progress: bool = False,
     ) -> Explanation:
-        """At most `k` verified counterfactuals for each row that does not have the class wanted.
+        """Find up to `k` verified counterfactuals for each row that does not have the desired outcome.
 
-        Rows are neither changed nor reordered; an answer depends on its row, the model, the rules and the seed, never
-        on the rows beside it. A row without an answer says whether that is proved (`impossible`) or not (`not_found`).
-        FCx as published has no search and none of the choices: it draws `k` times, and hands out every draw.
+        An answer depends on its row, the model, the rules and the seed, never on other rows. For a row without an
+        answer, the status says whether that is proved (`impossible`) or not (`not_found`). FCx as published has no
+        search: it draws `k` times per row and returns every draw.
 
         Parameters
         ----------
         rows : DataFrame
-            The rows to explain. For a file of rows there is `explain_file`.
+            The rows to explain. For files, use `explain_file`.
         k : int, default=1
-            How many answers a row gets at most; they differ from each other.
+            The maximum number of answers per row; all are different.
         target : optional
-            What is wanted of these rows, in place of the task's own: a class, a list of classes, or of a regressor a
-            range such as ">= 700"; see `Task`. An override's own target comes before it.
+            The desired outcome, in place of the task's: a class, a list of classes, or for a regressor a range such as
+            ">= 700"; see `Task`. A target in `overrides` takes precedence.
         target_probability : float, optional
-            The probability that it needs at least, in place of the task's own.
+            The minimum probability of the desired outcome, in place of the task's.
         prefer : {"fewest", "sparse", "balanced", "plausible"}, optional
-            What answers are to be: with the fewest changes, however large; with few changes, none of them large;
-            balanced; or like rows that there are. By default what the constructor says.
+            Which answers to prefer: those with the fewest changes, however large; with few and small changes; balanced;
+            or close to real rows. By default that of the constructor.
         budget : Budget, mapping or int, optional
-            What may be spent on each row: how often a model that is no network is queried, 1,000 times by default, or
-            `Budget(calls=..., seconds=...)`. A row that spent it keeps the best answer verified so far.
+            The limit per row: the number of queries of a model that is not a network, 1,000 by default, or
+            `Budget(calls=..., seconds=...)`. A row that exhausts it keeps the best answer verified so far.
         overrides : DataFrame or mapping, optional
-            What holds for single rows: a table with some of the rows' labels as its index and the columns `freeze`,
-            `target`, `rules`, `difficulty`, or a feature's name for what is allowed there. Or a mapping of such
-            labels, e.g. `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
+            Settings for single rows: a table indexed by row labels with the columns `freeze`, `target`, `rules`,
+            `difficulty`, or a feature's name for the values allowed there. Or a mapping by label, e.g.
+            `{"C102632": {"freeze": "job", "income": "2000..3000"}}`.
         why_not : bool or "all", default=False
-            Say of rows without an answer which rules and bounds stand in the way, and what would help. What is fixed is
-            never named, neither immutable features nor frozen ones, unless this is "all".
+            For rows without an answer, find the rules and bounds that block them and the smallest relaxation that would
+            help. Immutable and frozen features are never named unless this is "all".
         cost : CostWeights or mapping, optional
-            What each part of the cost counts for, in place of the preference's.
+            The weight of each part of the cost, in place of the preference's.
         difficulty : mapping, optional
-            What changing a feature costs in comparison with others, 1 by default.
+            The relative cost of changing each feature; 1 by default.
         draws : int, optional
-            Proposals of the generator for each row, 16 by default. With 1, a row whose only draw passes gets it as it
-            is.
+            Candidates that the generator draws for each row; 16 by default. With 1, a row whose only draw passes gets
+            that draw unchanged.
         quick : bool, default=False
-            Answer in one pass, many times as fast as by a search: the draws of a row are ranked by the model as it was
-            read or imitated, and at most two are shown to the model itself. Only rows without a good one are searched.
-            It needs the generator; with `k` above 1 all rows are searched.
+            Answer in one pass, many times faster than a search: the draws of a row are ranked by the model's own trees
+            or weights, or an imitation, and at most two are checked with the model itself. Only rows without a valid
+            draw are searched. Needs the generator; with `k` above 1, all rows are searched.
         best_effort : bool, default=False
-            Give rows without an answer what came nearest, marked as such.
+            Give rows without an answer the nearest candidate, marked `best_effort`.
         strict : bool, default=False
-            Refuse all rows if some cannot be read, listing every fault. By default such rows are `unreadable`, say what
-            is wrong with them, and cost the others nothing.
+            Raise an error if any row cannot be read, listing every fault. By default such rows are `unreadable`, with
+            the reason, and do not affect the others.
         on_progress : callable, optional
-            Called now and then with a `Progress`: how many rows are `done`, of how many in `total`. With `why_not`, a
-            row without an answer is done when its reason is known, and the looking for reasons is a `stage` of its own,
-            which counts the rows without an answer.
+            Called with a `Progress`: the rows `done` and the `total`. With `why_not`, a row without an answer is done
+            when its reason is known; finding reasons is a `stage` of its own, which counts the rows without an answer.
         progress : bool, default=False
-            Say on standard error how far it is, in a line every few seconds.
+            Print progress on standard error, one line every few seconds.
 
         Returns
         -------
         Explanation
-            The answers, each with its certificate, and what became of each row.
+            The answers with their certificates, and the status of each row.
 
         Raises
         ------
         NotFittedError
             Before `fit` or `load`.
         SchemaError
-            If a column is not there or, with `strict`, if a row does not fit the schema; every fault is named.
+            If a column is missing or, with `strict`, a row does not fit the schema; every fault is listed.
         DataError
-            If an option or an override makes no sense.
+            If an option or an override is invalid.
         ClassifierError
             If the model fails on every row.
 
@@ -631,7 +643,7 @@ class FCx(BaseEstimator):
         options = self._options(k, *asked)
         if isinstance(rows, str | Path):
             remedy = 'Use explain_file(rows, "answers.parquet"), or read the file first.'
-            raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is the path of a file, not a table", remedy)])
+            raise DataError("explain", [Fault(f"rows {str(rows)!r}", "is a path, not a table", remedy)])
         if progress:
             on_progress = both(ProgressLines("explain").tell, on_progress)
         own = None if overrides is None else as_table(overrides)
@@ -670,51 +682,50 @@ class FCx(BaseEstimator):
         progress: bool = False,
         **options: Any,
     ) -> Streamed:
-        """Explain the rows of files into files of answers, some rows at a time, in this process or on a cluster.
+        """Explain files of rows into files of answers, in chunks, in this process or on a cluster.
 
-        The answers are those of `explain`. Memory stays constant, however many rows there are, and a run that was cut
-        off goes on where it stopped. A row that cannot be read costs that row alone: it is `unreadable`, and says why.
+        The answers are those of `explain`. Memory use does not grow with the number of rows, and an interrupted run
+        resumes where it stopped. A row that cannot be read is `unreadable`, with the reason; the others are answered.
 
         Parameters
         ----------
         source : str or Path
             A parquet or CSV file of rows, a folder of such files, a glob (`"rows/*.parquet"`), or any of these at an
-            address that fsspec knows (`"s3://..."`). Rows are counted through all files, in the order of their names.
+            fsspec address (`"s3://..."`). Rows are numbered across all files, in the order of their names.
         out : str or Path
-            A folder for the answers (a name without an ending): parquet files and a `manifest.json`, which say the same
-            byte for byte whoever explained them and however the rows were spread over files. Or one parquet file, which
-            is there when all answers are; until then parts lie in the folder `<out>.parts`.
+            A folder for the answers (a name without an extension): parquet files and a `manifest.json`, with the same
+            bytes however the rows are split into files and whoever explains them. Or one parquet file, which is written
+            when all answers are complete; until then the parts are in the folder `<out>.parts`.
         k : int, default=1
-            How many answers a row gets at most.
+            The maximum number of answers per row.
         overrides : DataFrame or mapping, optional
-            What holds for single rows; see `explain`.
+            Settings for single rows; see `explain`.
         index : str, optional
-            The column that rows are called by, such as an identifier. By default the file's own index, or the number of
-            the row.
+            The column with the row labels, such as an identifier. By default the file's own index, or the row number.
         chunk : int, optional
-            Rows that are answered and kept at a time, and in each file of a folder; 20,000, or 1,000 if the model is
-            no network and answers go to one file.
+            Rows that are answered and saved together, and rows per file of a folder; 20,000, or 1,000 if the model is
+            not a network and answers go to one file.
         overwrite : bool, default=False
-            Begin anew, whatever an earlier run has left.
+            Discard what an earlier run has left.
         key : bytes, optional
             Secret bytes for the digest of the file; see `Explanation.to_parquet`.
         strict : bool, default=False
-            Hold every row against the schema before the first is explained, and refuse the file if one does not fit.
+            Check every row against the schema before the first is explained, and refuse the file if one does not fit.
         engine : {"dask"}, optional
             Explain on the workers of a Dask cluster. They load the model from the folder that it was saved to.
         workers : int, optional
-            With Dask, so many processes of this machine; as many as it has cores by default.
+            With Dask, the number of processes on this machine; by default one per core.
         scheduler : str, optional
             With Dask, the address of a cluster's scheduler, e.g. `"tcp://10.0.0.1:8786"`.
         classifier : str or Path, optional
-            With Dask, how workers find a model of your own: an ONNX file, or `module:attribute` of code that they can
+            With Dask, how workers find your own model: an ONNX file, or `module:attribute` of code that they can
             import. By default as it was loaded. A Python object is never sent.
         on_progress : callable, optional
-            Called with a `Progress` of rows that are done, and again after each chunk that is kept. Those that an
-            earlier run has answered are in a stage of their own, and a note says that it goes on with that run. So is
-            the looking for reasons, as in `explain`.
+            Called with a `Progress` for rows that are done, and after each chunk that is saved. Rows that an earlier
+            run has answered form a stage of their own, with a note that the run is resumed. Finding reasons is another,
+            as in `explain`.
         progress : bool, default=False
-            Say on standard error how far it is, in a line every few seconds.
+            Print progress on standard error, one line every few seconds.
         **options
             `target`, `target_probability`, `prefer`, `budget`, `why_not`, `cost`, `difficulty`, `draws`, `quick` and
             `best_effort`, as in `explain`.
@@ -722,18 +733,18 @@ class FCx(BaseEstimator):
         Returns
         -------
         Streamed
-            Where the answers are, how many rows fared how, and which partitions failed; `explanation(task)` reads them.
+            The place of the answers, the rows per status, and failed partitions; `explanation(task)` reads the answers.
 
         Raises
         ------
         NotFittedError
             Before `fit` or `load`.
         FileNotFoundError
-            If there is no such file of rows.
+            If a file of rows does not exist.
         SchemaError
-            If a column is not there or, with `strict`, if a row does not fit the schema.
+            If a column is missing or, with `strict`, a row does not fit the schema.
         DataError
-            If an option or an override makes no sense, the answers cannot be written, or the cluster cannot be used.
+            If an option or an override is invalid, the answers cannot be written, or the cluster cannot be used.
         ClassifierError
             If workers could not load the model.
 
@@ -750,16 +761,10 @@ class FCx(BaseEstimator):
         own = None if table is None else matched(table, source, self.task_, index)
         mapped = None
         if engine is not None or workers is not None or scheduler is not None or classifier is not None:
-            _check_engine(engine, workers, scheduler)
-            model, named = self._for_workers(classifier)
-            sent: dict[str, Any] = {
-                "model": model,
-                "classifier": named,
-                "identity": self._fingerprint(),
-                "index": index,
-            }
-            sent |= {"strict": strict, "k": k, "options": options, "overrides": None if own is None else _sent(own)}
-            mapped = OnCluster(explain_on_worker, json.dumps(sent, default=_plain), workers, scheduler)
+            check_engine(engine, workers, scheduler)
+            folder, name = self._for_workers(classifier)
+            job = WorkerJob(folder, name, self._fingerprint(), index, strict, k, options, own)
+            mapped = OnCluster(explain_on_worker, job.to_json(), workers, scheduler)
         return stream(
             partial(_part_answers, self, k, own, options),
             source,
@@ -782,23 +787,23 @@ class FCx(BaseEstimator):
         return fingerprint(self._settings(), [rule.text for rule in self.task_.rules], model_id(self.task_), weights)
 
     def _for_workers(self, classifier: str | Path | None) -> tuple[str, str | None]:
-        """The folder and the name of the model that workers load; tried here, before any of them starts."""
+        """The folder and the classifier that workers load; loaded here first, before any worker starts."""
         folder, given = self.__dict__.get("_home", (None, None))
         given = given if classifier is None else classifier
         if folder is None:
-            problem, remedy = "is in memory only, and workers load it from a folder", "Save it first: fcx.save(folder)."
+            problem, remedy = "is in memory only; workers load it from a folder", "Save it first: fcx.save(folder)."
             raise DataError("engine='dask'", [Fault("this explainer", problem, remedy)])
-        remedy = 'Name it: classifier="module:attribute" of code that workers can import, or "model.onnx".'
+        remedy = 'Pass classifier="module:attribute" of code that workers can import, or "model.onnx".'
         if not isinstance(given, str | Path | None):
-            problem = f"is a {type(given).__name__} in memory, which is not sent to workers"
+            problem = f"is a {type(given).__name__} in memory, which cannot be sent to workers"
             raise ClassifierError("engine='dask'", [Fault("classifier", problem, remedy)])
         name = str(Path(given).expanduser().absolute()) if given is not None and is_onnx(str(given)) else given
         try:
             again = FCx.load(folder, None if name is None else str(name))
         except ClassifierError as error:
-            raise ClassifierError(f"workers could not load the model. {remedy} It was: {error}") from error
+            raise ClassifierError(f"workers could not load the model. {remedy} The error was: {error}") from error
         if again._fingerprint() != self._fingerprint():
-            problem, remedy = "holds another model than this one", "Save this one again: fcx.save(folder)."
+            problem, remedy = "holds a different model", "Save this one again: fcx.save(folder)."
             raise DataError("engine='dask'", [Fault(str(folder), problem, remedy)])
         return str(folder), None if name is None else str(name)
 
@@ -817,7 +822,7 @@ class FCx(BaseEstimator):
         target_probability: float | None = None,
         **others: Any,
     ) -> Options:
-        """What a fitted explainer is asked for."""
+        """The options of `explain`, checked."""
         if others:
             known = [f.name for f in fields(Options)]
             said = (f"{name!r}. {did_you_mean(name, known)}".rstrip() for name in others)
@@ -832,7 +837,7 @@ class FCx(BaseEstimator):
         return Options(k, chosen, budget, cost, difficulty, n_draws, quick, why_not, best_effort, wanted, least)
 
     def _search(self, options: Options) -> Search:
-        """The search for these options. The last one is kept: it takes longer to make than to answer a single row."""
+        """The search for these options. The last one is reused: building it takes longer than answering one row."""
         state = (self.model_, self.task_, self.surrogate_, self.graph_)
         kept = self.__dict__.get("_kept")
         if kept is None or any(map(is_not, kept[0], state)) or kept[1] != (self.seed, options.key):
@@ -851,7 +856,7 @@ class FCx(BaseEstimator):
                 n_draws=options.draws,
                 quick=options.quick,
                 seed=self.seed,
-                # That of a model without classes knows one range of it, and no more.
+                # A regressor's surrogate knows only the range that it was trained for.
                 surrogate=self.surrogate_ if self.task_.classes else None,
                 graph=self.graph_,
                 oracle=self.oracle,
@@ -864,26 +869,26 @@ class FCx(BaseEstimator):
     # Saving
 
     def save(self, folder: str | Path, *, overwrite: bool = False, source: Mapping[str, Any] | None = None) -> None:
-        """Write everything that `load` needs to a folder, whole or not at all.
+        """Write everything that `load` needs to a folder, completely or not at all.
 
-        The classifier is written only if `train_classifier` made it and it is a network. Up to 50,000 training rows
-        are: do not give the folder to people who may not see them.
+        The classifier is saved only if it is a network made by `train_classifier`. Up to 50,000 training rows are
+        saved: do not give the folder to people who may not see them.
 
         Parameters
         ----------
         folder : str or Path
-            Where to.
+            The folder to write.
         overwrite : bool, default=False
-            Replace a model that is there.
+            Replace an existing model.
         source : mapping, optional
-            Plain data of your own, such as where the table came from; after `load` it is in `source_`.
+            Your own plain data, such as where the table came from; after `load` it is in `source_`.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         FormatError
-            If it cannot be written there.
+            If the folder cannot be written.
         """
         self._fitted()
         params, kept = self.get_params(deep=False), self.source_ if source is None else source
@@ -893,30 +898,30 @@ class FCx(BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path, classifier: Any = None, *, any_classifier: bool = False) -> FCx:
-        """An explainer from a folder. Nothing in it is executed.
+        """Load an explainer from a folder. Nothing in the folder is executed.
 
         Parameters
         ----------
         folder : str or Path
-            What `save` wrote.
+            The folder that `save` wrote.
         classifier : optional
-            The model, if it is your own.
+            Your own model, if the explainer was fitted to one.
         any_classifier : bool, default=False
-            Take a model that answers otherwise than the one fitted to, which is refused by default.
+            Accept a model whose answers differ from those of the fitted one.
 
         Returns
         -------
         FCx
-            As it was when it was saved.
+            The explainer as it was saved.
 
         Raises
         ------
         FileNotFoundError
-            If there is no such folder.
+            If the folder does not exist.
         FormatError
-            If anything was altered, is missing or damaged.
+            If files were altered, are missing or damaged.
         ClassifierError
-            If the model is needed, or is another.
+            If your own model must be given, or is a different one.
 
         Examples
         --------
@@ -926,7 +931,7 @@ class FCx(BaseEstimator):
         found = read_fitted(folder, classifier, any_classifier=any_classifier)
         fcx = cls(**found.params)
         if faults := fcx._faults():
-            raise FormatError(f"{folder}: the manifest has settings that cannot be used. Save the model again", faults)
+            raise FormatError(f"{folder}: the manifest has invalid settings. Save the model again", faults)
         imitation = fcx._imitated(found.task)
         fcx._learnt(found.task, found.graph, imitation, found.surrogate, found.model, found.history, found.source)
         fcx._home = (Path(folder).expanduser().absolute(), classifier)
@@ -937,17 +942,17 @@ class FCx(BaseEstimator):
 
     def _fitted(self) -> None:
         if not hasattr(self, "task_"):
-            raise NotFittedError("this FCx is not fitted yet; call fit(task) first, or FCx.load(folder)")
+            raise NotFittedError("this FCx is not fitted yet. Call fit(task) first, or FCx.load(folder)")
 
 
 # On workers
 
-# A worker explains one partition at a time, however many threads it has.
+# A worker explains one partition at a time, whatever its number of threads.
 _ALONE = Lock()
 
 
 def explain_on_worker(partition: str, *, asked: str) -> str:
-    """Explain a partition in whatever process this is; what it is given and what it returns is JSON."""
+    """Explain a partition in a worker process; arguments and result are JSON."""
     with _ALONE:
         explain, reader = _prepared(asked)
         return explain_partition(Partition.from_json(partition), explain, reader).to_json()
@@ -955,18 +960,14 @@ def explain_on_worker(partition: str, *, asked: str) -> str:
 
 @lru_cache(maxsize=1)
 def _prepared(asked: str) -> tuple[Callable[..., Explanation], SliceReader]:
-    """The model, loaded once, and a reader of rows."""
-    given = json.loads(asked)
-    fcx = FCx.load(given["model"], given["classifier"])
-    if fcx._fingerprint() != given["identity"]:
-        problem, remedy = "holds another model here than where the run was started", "Give workers the same folder."
-        raise DataError("a worker", [Fault(given["model"], problem, remedy)])
-    own = None
-    if given["overrides"] is not None:
-        labels, cells = zip(*given["overrides"], strict=True)
-        own = pd.DataFrame(list(cells), index=_labels(labels), dtype=object)
-    reader = SliceReader(fcx.task_, given["index"], strict=given["strict"])
-    return partial(_part_answers, fcx, given["k"], own, given["options"]), reader
+    """The loaded model's `explain`, and a reader of rows; made once per process."""
+    job = WorkerJob.from_json(asked)
+    fcx = FCx.load(job.model, job.classifier)
+    if fcx._fingerprint() != job.identity:
+        problem, remedy = "holds another model on this worker", "Give workers the folder that the run was started with."
+        raise DataError("a worker", [Fault(job.model, problem, remedy)])
+    reader = SliceReader(fcx.task_, job.index, strict=job.strict)
+    return partial(_part_answers, fcx, job.k, job.overrides, job.options), reader
 
 
 def _part_answers(
@@ -976,53 +977,10 @@ def _part_answers(
     return fcx.explain(rows, k, overrides=here, on_progress=tell, **options)
 
 
-def _sent(own: pd.DataFrame) -> list[tuple[Any, dict[str, Any]]]:
-    """Overrides as plain data; a cell that is empty says nothing."""
-    return list(zip(own.index.tolist(), own.astype(object).where(own.notna(), None).to_dict("records"), strict=True))
-
-
-def _labels(labels: Iterable[Any]) -> pd.Index:
-    """Labels as they were before JSON made lists of tuples."""
-    return pd.Index([tuple(label) if isinstance(label, list) else label for label in labels])
-
-
-def _plain(value: Any) -> Any:
-    """What JSON cannot hold as it is."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    found = plain(value)
-    if found is value:
-        problem = f"is a {type(value).__name__}, which is not sent to workers"
-        raise DataError("engine='dask'", [Fault(str(value), problem, "Give text, numbers, lists or mappings.")])
-    return found
-
-
-def _check_engine(engine: str | None, workers: int | None, scheduler: str | None) -> None:
-    """Refuse an engine that is not known or not installed, and what only the engine needs without it."""
-    if engine != "dask":
-        given = {"workers": workers, "scheduler": scheduler, "classifier": True}
-        name = next(name for name, value in given.items() if value is not None)
-        place, problem = (name, "is for a cluster") if engine is None else (f"engine {engine!r}", "is not known")
-        raise DataError("", [Fault(place, problem, "Pass engine='dask', or leave it out.")])
-    check_dask()
-    if workers is not None and scheduler is not None:
-        fault = Fault("workers", "is for a cluster of this machine, and a scheduler was given", "Leave one out.")
-        raise DataError("", [fault])
-    if workers is not None and workers < 1:
-        raise DataError("", [Fault(f"workers {workers}", "is no number of processes", "Give 1 or more.")])
-
-
 def _remedy(name: str, known: Iterable[str]) -> str:
-    """What a parameter is called that is not known: its new name, or the nearest."""
+    """A hint for an unknown parameter: its new name, or the nearest one."""
     part, mark, inner = name.partition("__")
     return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
-
-
-def _can_be_learnt(task: Task) -> bool:
-    """Whether all rows want the same: a range against each row's own output says nothing of a counterfactual alone."""
-    return bool(task.classes) or task.target.change is None
 
 
 def _needs_generator(name: str) -> Fault:

@@ -1,6 +1,6 @@
-"""Files that are written whole or not at all: to a temporary name beside the target, then renamed.
+"""Files that are written completely or not at all: to a temporary name next to the target, then renamed.
 
-What takes long to make is made by one run at a time.
+A lock lets only one run at a time write a target.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary file to write to, which takes the place of `path` if all goes well, and is gone if not."""
-    target = Path(path).resolve()  # what a link points to is replaced, not the link
+    """A temporary file to write to, which replaces `path` on success and is removed on failure."""
+    target = Path(path).resolve()  # replace the target of a link, not the link
     if not target.parent.is_dir():
-        # Told in the words of the caller: the temporary name would mean nothing to anybody.
+        # Name the caller's path: the temporary name would mean nothing to users.
         fault = Fault(str(path), f"there is no folder {Path(path).parent}", "Create it first.")
         raise also(DataError, FileNotFoundError)("", [fault])
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
@@ -50,7 +50,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def _mode(path: Path) -> int:
-    """Permissions of the file as it is, or those that a new one would get."""
+    """Permissions of the existing file, or those of a new one."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     # The mask can only be read by setting it.
@@ -60,27 +60,27 @@ def _mode(path: Path) -> int:
 
 
 def check_output(path: Path, endings: Sequence[str], option: str = "out") -> None:
-    """Refuse a file that could not be written after minutes of work, or whose ending says no format."""
+    """Refuse, before the work, a file that could not be written or whose extension is not a known format."""
     place, folder = f"{option} {path}", path.resolve().parent
     faults = []
     if path.suffix.lower() not in endings:
         known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
-        faults.append(Fault(place, "has an ending that says no format", f"Choose {known}."))
+        faults.append(Fault(place, "has no known extension", f"Choose {known}."))
     if path.is_dir():
         faults.append(Fault(place, "is a folder", "Name a file."))
     if not folder.is_dir():
         faults.append(Fault(place, f"there is no folder {folder}", "Create it first."))
     elif not os.access(folder, os.W_OK | os.X_OK):
-        faults.append(Fault(place, f"the folder {folder} may not be written to", "Choose another."))
+        faults.append(Fault(place, f"the folder {folder} is not writable", "Choose another."))
     if faults:
         raise DataError("", faults)
 
 
 @contextmanager
 def only_run(target: Path) -> Iterator[None]:
-    """Refuse to begin while another run makes the same file or folder.
+    """Refuse to start while another run writes the same file or folder.
 
-    The lock is the system's, on a file beside the target, and ends with its process however that ends.
+    Uses a lock of the operating system on a file next to the target, which ends with the process.
     """
     place = target.expanduser().absolute()
     path = place.with_name(f".{place.name}.lock")
@@ -89,14 +89,14 @@ def only_run(target: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}") from error
     if file is None:
-        remedy = "Wait for it, or choose another name. What it has done so far is left alone."
-        raise DataError("", [Fault(str(target), "is being written by another run at this moment", remedy)])
+        remedy = "Wait for it, or choose another name. Its work so far is left alone."
+        raise DataError("", [Fault(str(target), "is being written by another run", remedy)])
     try:
         yield
     finally:
         if sys.platform == "win32":
             file.close()
-        # Elsewhere the name goes before the lock does: nobody shall lock a file that is about to go.
+        # Elsewhere the name goes before the lock, so that no run locks a file that is about to be removed.
         with suppress(OSError):
             path.unlink()
         file.close()
@@ -112,12 +112,12 @@ def _locked(path: Path) -> IO[bytes] | None:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
-        # The run that held it has ended since it was opened, and has taken the file away.
+        # The run that held it has ended since the file was opened, and has removed it.
         file.close()
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Lock a file unless another run holds it. Where there are no locks (some network drives), none does."""
+    """Lock a file unless another run holds it. Without lock support (some network drives), none does."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

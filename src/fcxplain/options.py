@@ -1,9 +1,10 @@
-"""What `explain` was asked for, and what a search makes of rows by it: with rules of single rows, and with reasons."""
+"""The options of `explain`, and the search under them: with overrides for single rows, and with reasons."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .errors import DataError, Fault
+from .errors import DataError, Fault, SchemaError
 from .explanation import Explanation, Status, WhyNot, joined
 from .explanation.certificate import labels
 from .overrides import Overrides
@@ -24,13 +25,13 @@ from .task import Task
 
 # Statuses that deserve a reason.
 WITHOUT = (Status.IMPOSSIBLE, Status.NOT_FOUND)
-UNASKED = "What stands in the way was not looked into, since the budget of the row was spent before."
+UNASKED = "No reason was sought: the row's budget was spent before."
 DRAWS = 16
 
 
 @dataclass(frozen=True)
 class Options:
-    """How many answers, how they are chosen, and what may be spent on them; see `FCx.explain`."""
+    """How many answers, how they are chosen, and the budget; see `FCx.explain`."""
 
     k: int = 1
     prefer: str = "balanced"
@@ -46,18 +47,18 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.why_not not in (False, True, "all"):
-            remedy = 'Give True, or "all" for what is fixed as well.'
+            remedy = 'Give True, or "all" to name immutable features too.'
             raise DataError("explain", [Fault("why_not", f"is {self.why_not!r}", remedy)])
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for options that the same search serves."""
+        """Equal for options that can share a search."""
         difficulty = tuple(sorted((self.difficulty or {}).items()))
         wanted = (self.target, self.target_probability)
         return (weights_for(self.prefer, self.cost), difficulty, self.budget, self.draws, self.quick, wanted)
 
     def refuse_without_search(self, prefer: str, overrides: pd.DataFrame | None) -> None:
-        """Refuse what only the search can do, all of it at once; `prefer` is what nobody asked for."""
+        """Refuse all options that only the search supports; `prefer` is the default preference."""
         usual = Options(self.k, prefer)
         given = [f.name for f in fields(Options) if getattr(self, f.name) != getattr(usual, f.name)]
         given += [] if overrides is None else ["overrides"]
@@ -68,16 +69,17 @@ class Options:
 
 
 def with_unreadable(task: Task, rows: pd.DataFrame, answer: Callable[[pd.DataFrame], Explanation]) -> Explanation:
-    """Answers for all rows that can be read; the others say what is wrong with them."""
-    table, reasons = task.readable(rows)
-    if not reasons:
+    """Answers for all rows that can be read; the others get the reasons why not."""
+    # `answer` reads the rows itself; only if some cannot be read is the table read again.
+    with suppress(SchemaError):
         return answer(rows)
+    table, reasons = task.readable(rows)
     which = np.setdiff1d(np.arange(len(rows)), list(reasons))
     return answer(table.iloc[which]).among(table, which, reasons)
 
 
 def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
-    """What the search finds for rows, with reasons where they were asked for."""
+    """Search for answers, with reasons if the options ask for them."""
 
     def answer(some: pd.DataFrame) -> Explanation:
         return _answered(search, some, options, RowCount(len(rows), on_progress, len(rows) - len(some)).tell)
@@ -97,7 +99,7 @@ def _answered(search: Search, rows: pd.DataFrame, options: Options, on_progress:
 def answered_apart(
     search: Search, rows: pd.DataFrame, options: Options, overrides: pd.DataFrame, on_progress: OnProgress
 ) -> Explanation:
-    """The same where single rows have rules, targets or difficulties of their own: those that share them together."""
+    """The same with overrides; rows with equal overrides are searched together."""
     task, parts, done = search.task, [], 0
     own = Overrides.read(overrides, rows, task)
     for place, rules, target, difficulty in own.groups():
@@ -110,7 +112,7 @@ def answered_apart(
 
 
 def _with_reasons(found: Explanation, search: Search, options: Options, on_progress: OnProgress) -> Explanation:
-    """The same answers, and for rows that were proved or seemed to have none, what stands in the way."""
+    """The same answers, with reasons for rows that are impossible or not found."""
     found = replace(found, reasons={**found.reasons, **_not_looked_into(found)})
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
     if not len(place):
@@ -131,14 +133,14 @@ def _with_reasons(found: Explanation, search: Search, options: Options, on_progr
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     spent = replace(found.effort, seconds=found.effort.seconds + wall, cpu_seconds=found.effort.cpu_seconds + cpu)
     status = found.row_status.copy()
-    # The inquiry has more time for a proof than a row's budget leaves the search.
+    # Finding reasons has more time for a proof than a row's budget leaves the search.
     status[place[[reason.status == Status.IMPOSSIBLE for reason in reasons]]] = Status.IMPOSSIBLE
     every_reason = {**found.reasons, **dict(zip(place.tolist(), reasons, strict=True))}
     return replace(found, row_status=status, reasons=dict(sorted(every_reason.items())), effort=spent)
 
 
 def _with_undecided(found: Explanation) -> Explanation:
-    """The same, and for rows without an answer, which rules cannot be decided since a value is missing."""
+    """The same, and for rows without an answer, the rules that are undecided because a value is missing."""
     place = np.flatnonzero(np.isin(found.row_status, [str(s) for s in WITHOUT]))
     if not len(place) or not any(f.missing for f in found.task.schema):
         return found
@@ -150,7 +152,7 @@ def _with_undecided(found: Explanation) -> Explanation:
             gaps = [f.title for f in found.task.schema if f.name in rule.features and f.is_missing(now[f.name])[i]]
             if not gaps:
                 continue
-            said = f"The rule “{in_words(rule)}” cannot be decided, since {' and '.join(gaps)} is missing."
+            said = f"The rule “{in_words(rule)}” cannot be decided because {' and '.join(gaps)} is missing."
             position, status = int(place[i]), str(found.row_status[place[i]])
             known = reasons.get(position) or WhyNot(labels(rows.index[[i]])[0], status, (), None, "")
             reasons[position] = replace(known, words=f"{known.words} {said}".strip())
@@ -158,7 +160,7 @@ def _with_undecided(found: Explanation) -> Explanation:
 
 
 def _not_looked_into(found: Explanation) -> dict[int, WhyNot]:
-    """What is said of rows whose budget was spent."""
+    """The reason given for rows whose budget was spent."""
     late = np.flatnonzero(found.row_status == Status.TIMED_OUT)
     names = labels(found.rows.index[late])
     return {int(i): WhyNot(name, str(Status.TIMED_OUT), (), None, UNASKED) for i, name in zip(late, names, strict=True)}

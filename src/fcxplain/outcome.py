@@ -1,7 +1,7 @@
-"""Outcome: what is wanted of a model's output, whether an output meets it, and how far it is from it.
+"""Outcome: what a model's output should be, whether an output meets it, and how far off it is.
 
-A class; several classes, any of which will do; a class with a probability that it needs at least; or for models without
-classes a range of their output. Search, proofs, checks and pages all ask here.
+An outcome is a class, several acceptable classes, a class with a minimum probability, or for regressors a range of the
+output. Search, proofs, checks and pages all use this module.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Probabilities nearer to 0 than this are all the same to a margin.
+# Margins do not distinguish probabilities nearer to 0 than this.
 CERTAIN = 1e-6
-# Digits of a bound that is worked out from a row's present output.
+# Digits of a bound that is computed from a row's current output.
 DIGITS = 12
-# Digits of a fingerprint that make a whole number.
+# Hexadecimal digits of a fingerprint that fit in an integer.
 HASHED = 15
 
 _NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
 _BOUND = re.compile(rf"\s*(>=|<=|>|<)\s*{_NUMBER}\s*")
 _BETWEEN = re.compile(rf"\s*{_NUMBER}\s*\.\.\s*{_NUMBER}\s*")
 _CHANGE = re.compile(r"\s*([-+])\s*(\d+\.?\d*|\.\d+)\s*%\s*")
-RANGES = 'a range: ">= 700", "<= 0.05", "700..800", or "+10 %" against the present output'
+RANGES = 'a range: ">= 700", "<= 0.05", "700..800", or "+10 %" relative to the current output'
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """An outcome that is more than one class: several classes, any of which will do, or a range of a model's output.
+    """An outcome other than a single class: several acceptable classes, or a range of a model's output.
 
     Attributes
     ----------
     classes : tuple
-        The classes that will do; empty for a range.
+        The acceptable classes; empty for a range.
     low, high : float
-        The bounds of a range, both inside it.
+        The bounds of a range, both included.
     change : float or None
-        A range against the row's present output: 0.1 for a tenth more, -0.1 for a tenth less.
+        A range relative to the row's current output: 0.1 for a tenth more, -0.1 for a tenth less.
     """
 
     classes: tuple[Any, ...] = ()
@@ -68,7 +68,7 @@ class Outcome:
         return f">= {_written(self.low)}" if self.high == math.inf else f"{_written(self.low)}..{_written(self.high)}"
 
     def to_data(self) -> Any:
-        """As it can be given as a target: a list of classes, or the text of a range."""
+        """The outcome as a target: a list of classes, or the text of a range."""
         return list(self.classes) if self.classes else str(self)
 
     def of_row(self, now: float) -> Outcome:
@@ -84,14 +84,14 @@ def _written(bound: float) -> str:
 
 
 def read_range(target: Any) -> Outcome | None:
-    """The range that a text means, if it means one."""
+    """The range described by a text, or None."""
     if isinstance(target, Outcome):
         return None if target.classes else target
     if not isinstance(target, str):
         return None
     if found := _BOUND.fullmatch(target):
         bound = float(found[2])
-        # A strict bound is the next number.
+        # A strict bound is the next float.
         exact = {">": math.nextafter(bound, math.inf), "<": math.nextafter(bound, -math.inf)}.get(found[1], bound)
         return Outcome(low=exact) if ">" in found[1] else Outcome(high=exact)
     if found := _BETWEEN.fullmatch(target):
@@ -103,10 +103,10 @@ def read_range(target: Any) -> Outcome | None:
 
 
 def as_target(target: Any, classes: tuple[Any, ...], remedy: str = "") -> Any:
-    """What a target means: a class by its name, an `Outcome`, or None where it is left open.
+    """A target as a class, an `Outcome`, or None if none is given.
 
-    Text such as '1' finds the class 1, and 'gold, silver' both of them. A model without classes needs a range. `remedy`
-    is what to do about a name that is no class.
+    Text such as '1' finds the class 1, and 'gold, silver' both classes. A regressor needs a range. `remedy` is the
+    advice for a name that is not a class.
     """
     if not classes:
         return _as_range(target)
@@ -124,7 +124,7 @@ def as_target(target: Any, classes: tuple[Any, ...], remedy: str = "") -> Any:
         raise DataError("", unknown)
     accepted = tuple(name for name in classes if name in found.values())
     if len(accepted) == len(classes):
-        fault = Fault(f"target {list(target)!r}", "names every class of the model", "Leave out what is not wanted.")
+        fault = Fault(f"target {list(target)!r}", "names every class of the model", "Leave out the undesired ones.")
         raise DataError("", [fault])
     return plain(accepted[0]) if len(accepted) == 1 else Outcome(tuple(map(plain, accepted)))
 
@@ -133,9 +133,9 @@ def _as_range(target: Any) -> Outcome:
     found = read_range(target)
     if found is not None:
         return found
-    problem = "is missing: the model answers numbers, not classes" if target is None else "is not a range"
+    problem = "is missing: the model predicts numbers, not classes" if target is None else "is not a range"
     place = "target" if target is None else f"target {target!r}"
-    raise DataError("", [Fault(place, problem, f"The model answers numbers. Give {RANGES}.")])
+    raise DataError("", [Fault(place, problem, f"The model predicts numbers. Give {RANGES}.")])
 
 
 def _no_class(target: Any, classes: tuple[Any, ...], remedy: str) -> Fault:
@@ -148,9 +148,9 @@ def _no_class(target: Any, classes: tuple[Any, ...], remedy: str) -> Fault:
 
 @dataclass(frozen=True)
 class Need:
-    """What an outcome needs of a model's scores: wherever it is met, `weights . scores + loose >= 0`.
+    """A condition of an outcome on a model's scores: wherever it is met, `weights . scores + loose >= 0`.
 
-    Where all needs of one way to it have `weights . scores + firm > 0`, it is met; in between, rounding decides.
+    If all conditions of one alternative have `weights . scores + firm > 0`, it is met; in between, rounding decides.
     """
 
     weights: Floats
@@ -160,35 +160,36 @@ class Need:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """The outcomes wanted of rows: `code` says which of `names` each row wants.
+    """The desired outcomes of rows: `code` is the index of each row's outcome in `names`.
 
-    Places of classes come first, so that the code of a class is its place. A model without classes has one output, and
-    its ranges alone.
+    Classes come first, so that the code of a class is its position. A regressor has one output, and ranges only.
     """
 
     code: Codes
     names: tuple[Any, ...]
-    """What is wanted: names of classes, or an `Outcome`."""
+    """The outcomes: names of classes, or an `Outcome`."""
     classes: tuple[Any, ...]
     threshold: float | None = None
-    """With two classes, the probability from which the second is answered."""
+    """With two classes, the probability from which the second is predicted."""
     least: float | None = None
-    """The probability that what is wanted needs at least."""
+    """The minimum probability of the outcome."""
     unit: float = 1.0
-    """What a margin of a model without classes is counted in."""
+    """The unit of a regressor's margins."""
 
     @classmethod
     def of(cls, wanted: Sequence[Any], classes: tuple[Any, ...], **how: Any) -> Outcomes:
-        """The outcomes that rows want, by names of classes or as `Outcome`s."""
+        """Outcomes of rows, given as names of classes or as `Outcome`s."""
         place: dict[Any, int] = {name: i for i, name in enumerate(classes)}
         code = np.array([place.setdefault(name, len(place)) for name in wanted], dtype=np.int64)
         names = tuple(place)
         unknown = [n for n in names[len(classes) :] if not isinstance(n, Outcome) or bool(n.classes) != bool(classes)]
         if unknown:
-            known = f"none of the model's: {some(classes)}" if classes else "no range, and the model has no classes"
-            raise DataError(f"the class wanted, {some(sorted(map(str, unknown)))}, is {known}")
+            known = (
+                f"not one of the classes: {some(classes)}" if classes else "not a range, and the model has no classes"
+            )
+            raise DataError(f"the target {some(sorted(map(str, unknown)))} is {known}")
         made = cls(code, names, classes, **how)
-        # Worked out once for all rows taken of these.
+        # Computed once for all subsets of these rows.
         _ = made._keys, made._lead_bounds if len(classes) <= 2 else made._accepted
         return made
 
@@ -196,51 +197,51 @@ class Outcomes:
         return len(self.code)
 
     def __getitem__(self, which: Any) -> Outcomes:
-        # What is worked out of the names is shared.
+        # What is computed from the names is shared.
         other = object.__new__(Outcomes)
         other.__dict__.update(self.__dict__, code=self.code[which])
         return other
 
     @property
     def wanted(self) -> NDArray[Any]:
-        """What each row wants, by name."""
+        """The outcome of each row, by name."""
         names = np.empty(len(self.names), dtype=object)
         names[:] = self.names
         return np.asarray(names[self.code])
 
     @property
     def places(self) -> Codes:
-        """The place of a class that each row wants: the first, where several will do; 0 for ranges."""
+        """The position of each row's class: the first of several acceptable ones; 0 for ranges."""
         return np.asarray(self._accepted.argmax(axis=1)[self.code]) if self.classes else np.zeros_like(self.code)
 
     @property
     def accepted(self) -> Bools:
-        """Which classes will do for each row, `n x classes`."""
+        """Which classes are acceptable for each row, `n x classes`."""
         return self._accepted[self.code]
 
     @property
     def bounds(self) -> Floats:
-        """Where the second class's probability, or the output, has to lie for each row, `n x 2`."""
+        """The interval of the second class's probability, or of the output, for each row, `n x 2`."""
         return self._bounds[self.code]
 
     @property
     def closed(self) -> Bools:
-        """Whether what lies on the border meets each row's outcome, as far as one can tell without the model."""
+        """Whether a value on the boundary meets each row's outcome, as far as is known without the model."""
         return self._closed[self.code]
 
     @property
     def is_one_sided(self) -> bool:
-        """Whether more of a score is always better, or always worse, for every row; asked of two classes and ranges."""
+        """Whether a higher score is always better or always worse, for every row; for two classes and ranges."""
         return not np.isfinite(self._bounds[self.code]).all(axis=1).any()
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows want single classes, so that all of them share the model's own borders."""
+        """Whether all outcomes are single classes, so that the model's own boundaries apply."""
         return self.least is None and bool((self.code < len(self.classes)).all())
 
     @property
     def keys(self) -> Codes:
-        """A number for each row that depends on what it wants alone, for hashes."""
+        """A number for each row that depends on its outcome alone, for hashes."""
         return self._keys[self.code]
 
     @cached_property
@@ -256,7 +257,7 @@ class Outcomes:
 
     @cached_property
     def _bounds(self) -> Floats:
-        """Where the second class's probability, or the output, has to lie: `names x 2`."""
+        """The interval of the second class's probability, or of the output: `names x 2`."""
         if not self.classes:
             return np.array([(n.low, n.high) for n in self.names], dtype=np.float64).reshape(-1, 2)
         edge, least = 0.5 if self.threshold is None else self.threshold, 0.0 if self.least is None else self.least
@@ -268,7 +269,7 @@ class Outcomes:
         if not self.classes:
             return np.ones(len(self.names), dtype=bool)
         least, edge = self.least or 0.0, 0.5 if self.threshold is None else self.threshold
-        # Of equal classes the first is the answer; from the threshold on, the second.
+        # Of equally likely classes the first is predicted; from the threshold on, the second.
         wins = self._accepted[:, 0 if self.threshold is None else 1]
         return np.asarray(wins | (least > np.where(self._accepted[:, -1], edge, 1 - edge)))
 
@@ -280,16 +281,16 @@ class Outcomes:
         edge = np.clip(self._bounds, CERTAIN, 1 - CERTAIN)
         return np.where(np.isfinite(self._bounds), np.log(edge / (1 - edge)), self._bounds)
 
-    # Of what a model itself says: probabilities, `n x classes`, or its output, `n x 1`
+    # By the model's own output: probabilities, `n x classes`, or numbers, `n x 1`
 
     def score(self, said: Floats) -> Floats:
-        """The probability of what is wanted, or the output."""
+        """The probability of the outcome, or the output."""
         if not self.classes:
             return said[:, 0]
         return np.asarray(np.where(self._accepted[self.code], said, 0.0).sum(axis=1))
 
     def met(self, said: Floats, choice: Codes) -> Bools:
-        """Whether each row gets what it wants; `choice` is the place of the class that is answered."""
+        """Whether each row meets its outcome; `choice` is the position of the predicted class."""
         if not self.classes:
             low, high = self._bounds[self.code].T
             return np.asarray((low <= said[:, 0]) & (said[:, 0] <= high))
@@ -297,7 +298,7 @@ class Outcomes:
         return np.asarray(answered if self.least is None else answered & (self.score(said) >= self.least))
 
     def above(self, said: Floats) -> Floats:
-        """How far each row is above what it needs, in probability or in units of the output; below 0 if it is not."""
+        """How far each row is above what it needs, in probability or in units of the output; negative if below."""
         if said.shape[1] <= 2:
             low, high = self._bounds[self.code].T
             return np.asarray(np.minimum(said[:, -1] - low, high - said[:, -1]))
@@ -307,7 +308,7 @@ class Outcomes:
 
     @property
     def needed(self) -> Floats:
-        """The probability that each row's outcome needs; NaN where that is not all that counts, and for ranges."""
+        """The probability that each row's outcome needs; NaN if that alone does not decide, and for ranges."""
         if not self.classes or (len(self.classes) > 2 and self.least is None):
             return np.full(len(self), np.nan)
         if len(self.classes) > 2:
@@ -316,7 +317,7 @@ class Outcomes:
         return np.where(np.isfinite(low), low, np.where(np.isfinite(high), 1 - high, np.nan))
 
     def gap(self, said: Floats) -> Floats:
-        """How far each row is from where the model's decision about it would be another; see `class_gap`."""
+        """How far each row is from where the model's decision would change; see `class_gap`."""
         if not self.classes:
             return np.asarray(2 * np.abs(self.above(said)))
         gap: Floats = class_gap(said, self.threshold)
@@ -330,13 +331,13 @@ class Outcomes:
         return np.minimum(gap, weight * np.abs(self.score(said) - self.least))
 
     def margin(self, said: Floats) -> Floats:
-        """How far each row is from its outcome, in log-odds or units of the output; above 0 where it is met."""
+        """How far each row is from its outcome, in log-odds or units of the output; positive if it is met."""
         return self.lead(np.log(np.clip(said, CERTAIN, 1.0)) if self.classes else said)
 
-    # Of scores: logarithms of what classes score, `n x classes`, or of an output, `n x 2`, 0 and the output
+    # By scores: log-scores of classes, `n x classes`, or for a regressor 0 and the output, `n x 2`
 
     def lead(self, scores: Floats, built_in: float = 0.0) -> Floats:
-        """`margin`, by scores; `built_in` is how far the border of two classes was moved to 0 in them."""
+        """`margin`, by scores; `built_in` is the shift that moved the boundary of two classes to 0 in them."""
         if scores.shape[1] > 2:
             return self._lead_of_several(scores)
         ahead = scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
@@ -353,9 +354,9 @@ class Outcomes:
         return np.minimum(ahead, odds - _logit(self.least))
 
     def ways(self, code: int, *, shares: bool = False, room: float = 0.0, built_in: float = 0.0) -> list[list[Need]]:
-        """The ways to an outcome, each a list of needs of the scores; where it is met, those of one way are.
+        """The alternatives of an outcome, each a list of conditions on the scores; if it is met, those of one hold.
 
-        `shares`: scores are probabilities. `room`: how far rounding may carry a probability.
+        `shares`: scores are probabilities. `room`: how far rounding may move a probability.
         """
         if len(self.classes) > 2:
             return self._ways_of_several(code, shares=shares, room=room)
@@ -370,7 +371,7 @@ class Outcomes:
         return [needs]
 
     def _at(self, bound: float, room: float, shares: bool) -> float:
-        """The score at a bound, so far beside it."""
+        """The score at this distance from a bound."""
         if not self.classes:
             return bound + room * (1 + abs(bound))
         return 2 * (bound + room) - 1 if shares else _logit(bound + room)
@@ -383,18 +384,18 @@ class Outcomes:
         if self.least is not None and shares:
             together = [Need(accepted.astype(np.float64), room - self.least, -room - self.least)]
         elif self.least is not None:
-            # What the likeliest class wanted needs at least, and what is enough of it, before each of the others.
+            # The lead over each other class that the likeliest acceptable class needs, and the lead that is enough.
             loose = max(0.0, _logit(self.least - room) - math.log(len(own)))
             firm = max(0.0, _logit(self.least + room) + math.log(len(others)))
         return [[*(Need(unit[a] - unit[b], -loose, -firm) for b in others), *together] for a in own]
 
     def all_of(self, code: int) -> Outcomes:
-        """The same rows, all of which want one of the outcomes."""
+        """The same rows, all with one of the outcomes."""
         return replace(self, code=np.full(len(self), code))
 
 
 def class_gap(probabilities: Floats, threshold: float | None) -> Floats:
-    """How far each row is from where another class would be answered."""
+    """How far each row is from where another class would be predicted."""
     if threshold is not None:
         return np.asarray(np.abs(probabilities[:, 1] - threshold))
     best = np.partition(probabilities, -2, axis=1)
@@ -417,12 +418,14 @@ def _logit(probability: float) -> float:
 
 
 def checked_probability(least: Any, classes: Iterable[Any]) -> float | None:
-    """The probability that an outcome needs at least, if that makes sense for the model."""
+    """The minimum probability of an outcome, checked for this model."""
     if least is None:
         return None
     place = f"target_probability={least!r}"
     if not tuple(classes):
-        raise DataError("", [Fault(place, "is for models with classes", "Put what is needed into the target's range.")])
+        raise DataError(
+            "", [Fault(place, "is for models with classes", "Put the requirement into the target's range.")]
+        )
     if isinstance(least, bool) or not isinstance(least, int | float | np.number) or not 0 < least < 1:
         raise DataError("", [Fault(place, "is not a probability", "Give a number between 0 and 1, such as 0.8.")])
     return float(least)

@@ -1,4 +1,4 @@
-"""How far a long work is: the one event that it tells, and lines on standard error for those who ask for them."""
+"""Progress of long work: the one event that reports it, and lines on standard error."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .text import clock_time, counted
 # Seconds between two lines.
 SILENCE = 10.0
 # The stages of explaining: rows that an earlier run has answered, the others, and those that have no answer.
-FOUND, EXPLAINING = "going through the answers that are there", "explaining rows"
-WHY_NOT = "looking for what stands in the way"
+FOUND, EXPLAINING = "reading the answers of an earlier run", "explaining rows"
+WHY_NOT = "finding reasons"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a long work is: `done` of `total`, which is None where nobody knows.
+    """The progress of long work: `done` of `total`, which is None if unknown.
 
-    `stage` is what is being done, for people to read; what comes in another stage has a pace of its own. `note` is
-    something worth knowing that is told once, `detail` what is known now, such as how many rows have which status.
-    Where rows are worked on together, some of one may be done.
+    `stage` names the current work, for people to read; each stage has its own pace. `note` is a message to show once,
+    `detail` the current state, such as the number of rows per status. `done` may include fractions of a row, since rows
+    are worked on together.
     """
 
     stage: str
@@ -34,15 +34,15 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-"""Told now and then how far it is."""
+"""Called with each event."""
 
 
 def nobody(_: Progress) -> None:
-    """Told, and does nothing with it."""
+    """Ignore an event."""
 
 
 def both(first: OnProgress, second: OnProgress) -> OnProgress:
-    """Tell the first, then the second."""
+    """Pass events to the first, then to the second."""
 
     def tell(event: Progress) -> None:
         first(event)
@@ -52,21 +52,21 @@ def both(first: OnProgress, second: OnProgress) -> OnProgress:
 
 
 class RowCount:
-    """Rows explained, counted on after those `before`; told when there are more of them than were told already."""
+    """Counts rows explained, starting at `before`; reports only when the count rises."""
 
     def __init__(self, total: int | None, on_progress: OnProgress, before: int = 0, *, reasons: bool = False) -> None:
         self.before = self.done = before
         self.total, self.on_progress, self.reasons = total, on_progress, reasons
 
     def add(self, rows: int, without: int = 0) -> None:
-        """So many more were searched; those without an answer are not done yet, where `reasons` are to come."""
+        """Add rows that were searched; with `reasons` to follow, those `without` an answer are not done yet."""
         rows -= without * self.reasons
         if rows > 0:
             self.done += rows
             self.on_progress(Progress(EXPLAINING, self.done, self.total))
 
     def tell(self, event: Progress) -> None:
-        """What is done of the rows that come after those before; what is no row explained is passed on as it is."""
+        """Count the rows of an event; events of other stages are passed on."""
         if event.stage == EXPLAINING:
             self.add(self.before + int(event.done) - self.done)
         else:
@@ -74,7 +74,7 @@ class RowCount:
 
 
 class ProgressLines:
-    """A line when the last is some seconds ago, and one when everything is done."""
+    """Prints a line every few seconds, and one when everything is done."""
 
     def __init__(
         self,
@@ -84,36 +84,36 @@ class ProgressLines:
         silence: float = SILENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Looked up now: a notebook puts a stream of its own in the place of standard error.
+        # Looked up now: notebooks replace standard error.
         self.what, self.stream, self.silence = what, stream or sys.stderr, silence
         self._clock = clock
-        self._start = self._told = clock()
+        self._start = self._last = clock()
         self._before, self._done = 0, -1
 
     def say(self, text: str) -> None:
-        """A line, whenever the last was."""
-        self._told = self._clock()
+        """Print a line now."""
+        self._last = self._clock()
         self.stream.write(f"{self.what}: {text}\n")
         self.stream.flush()
 
     def tell(self, event: Progress) -> None:
-        """So many rows are done. What is noted begins anew: rows before it took no time."""
+        """Print an event, if it is time. After a note, the pace is measured from there: rows before it took no time."""
         if event.note:
             self._before = self._before if event.total is None else int(event.done)
             self.say(event.note)
         elif event.stage == WHY_NOT and event.total:
-            if self._clock() - self._told >= self.silence:
-                self.say(f"{WHY_NOT} of {counted(event.total, 'row')}, {event.done / event.total:.0%} done")
+            if self._clock() - self._last >= self.silence:
+                self.say(f"{WHY_NOT} for {counted(event.total, 'row')}, {event.done / event.total:.0%} done")
         elif event.done != self._done:
             self._done = int(event.done)
             self.move(self._done, event.total, "row", event.detail)
 
     def move(self, done: int, total: int | None, unit: str, detail: str = "") -> None:
-        """So much is done of so much; the unit in the singular."""
+        """Print how much is done, if it is time; the unit is singular."""
         passed, detail = self._clock() - self._start, f" ({detail})" if detail else ""
         if total is not None and done >= total:
             self.say(f"{counted(done, unit)} done in {clock_time(passed)}{detail}")
-        elif self._clock() - self._told >= self.silence:
+        elif self._clock() - self._last >= self.silence:
             if total is None or done <= self._before:
                 self.say(counted(done, unit))
             else:

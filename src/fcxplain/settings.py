@@ -1,4 +1,4 @@
-"""Settings written as text, `name=value`, read by the types of an explainer's parameters: what `fit --set` takes."""
+"""Settings as text, `name=value`, parsed by the types of an explainer's parameters: the values of `fit --set`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type
 
 from .errors import DataError, Fault, did_you_mean
 
-# What parameters of FCx were called once, by the names that they had.
+# New names of FCx parameters, by their old names.
 RENAMED = {"weights": "loss_weights", "alpha": "significance"}
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "none"}
 
 
 class HasParams(Protocol):
-    """What has parameters as scikit-learn's estimators do."""
+    """An object with parameters like a scikit-learn estimator."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters."""
 
 
 def read_settings(pairs: Iterable[str], fcx: HasParams) -> dict[str, Any]:
-    """Values by name, each of the type that the explainer's setting has; every mistake is told at once.
+    """Parse settings by the explainer's types; every mistake is reported at once.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def read_settings(pairs: Iterable[str], fcx: HasParams) -> dict[str, Any]:
 
 
 def _kinds(fcx: HasParams) -> dict[str, Any]:
-    """The type of each setting that one text can name: those of the explainer, and those of its parts."""
+    """The type of each setting: those of the explainer, and those of its parts."""
     top, found = get_type_hints(type(fcx).__init__), dict[str, Any]()
     for name, value in fcx.get_params(deep=False).items():
         parts = get_type_hints(type(value)) if is_dataclass(value) else None
@@ -57,7 +57,7 @@ def _kinds(fcx: HasParams) -> dict[str, Any]:
 
 
 def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
-    """The name meant, whether its part was misspelt or left out."""
+    """A hint at the intended name, whether its part is misspelt or missing."""
     part, mark, inner = name.partition("__")
     name = f"{RENAMED.get(part, part)}{mark}{inner}"
     meant = [k for k in kinds if k == name or k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
@@ -65,7 +65,7 @@ def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
 
 
 def _read(text: str) -> Any:
-    """The text as JSON has it, or else as itself."""
+    """The text parsed as JSON, or else as it is."""
     try:
         return json.loads({"None": "null", "none": "null", "True": "true", "False": "false"}.get(text, text))
     except ValueError:
@@ -80,7 +80,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, option) for option in options)
     if origin is tuple:
         return isinstance(value, list) and all(_fits(item, options[0]) for item in value)
-    # A bool is no number here, so the type must be the very one.
+    # A bool does not count as a number, so the type must match exactly.
     return type(value) is kind or (kind is float and type(value) is int)
 
 

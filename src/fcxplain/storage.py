@@ -1,4 +1,4 @@
-"""Files and folders wherever they lie: on this machine, or at any address that fsspec knows (s3://, gs://, memory://)."""
+"""Files and folders on this machine or at any fsspec address (s3://, gs://, memory://)."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .files import replacing
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-# Files of rows in a folder, by their names; what begins with a dot or an underscore is some program's own.
+# Extensions of files of rows in a folder; names that begin with a dot or an underscore are skipped.
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _GLOB = re.compile(r"[*?\[]")
 _PROTOCOL = re.compile(r"^([a-z][a-z0-9+.-]+(?:::[a-z][a-z0-9+.-]+)*)://", re.IGNORECASE)
 
 
 def is_address(name: str | Path) -> bool:
-    """Whether this names something that only fsspec can reach."""
+    """Whether this is an address that needs fsspec."""
     return isinstance(name, str) and _PROTOCOL.match(name) is not None and not name.lower().startswith("file://")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file or a folder; `address` is what people call it, `path` what its system does."""
+    """A file or a folder; `address` is its name for people, `path` its name in the file system."""
 
     address: str
     path: str
     system: FileSystem
     remote: Any = None
-    """fsspec's own file system, for what is not on this machine."""
+    """fsspec's file system, if it is not on this machine."""
 
     @classmethod
     def of(cls, address: str | Path) -> Place:
-        """The place of an address, whether or not there is anything."""
+        """The place at an address, whether or not anything exists there."""
         from pyarrow.fs import FSSpecHandler, LocalFileSystem, PyFileSystem
 
         if not is_address(address):
@@ -61,21 +61,21 @@ class Place:
 
     @property
     def local(self) -> Path | None:
-        """The path on this machine, if it is there."""
+        """The path, if it is on this machine."""
         return Path(self.path) if self.remote is None else None
 
     @property
     def given(self) -> Path | str:
-        """As a person would pass it on: a path on this machine, else the address."""
+        """For messages and results: a path on this machine, else the address."""
         return Path(self.address) if self.remote is None else self.address
 
     @property
     def whole(self) -> str:
-        """What means the same in another process: a whole path on this machine, else the address."""
+        """A name that is valid in other processes: an absolute path on this machine, else the address."""
         return self.path if self.remote is None else self.address
 
     def info(self) -> FileInfo:
-        """What the system says of it: `is_file`, `size`, ..."""
+        """Information from the file system: `is_file`, `size`, ..."""
         return self.system.get_file_info(self.path)
 
     @property
@@ -91,14 +91,14 @@ class Place:
         return bool(self.info().type == FileType.Directory)
 
     def identity(self) -> list[Any]:
-        """What tells a file from a changed one, without reading it."""
+        """Data that changes when the file does, without reading it."""
         if self.remote is not None:
             return [self.address, str(self.remote.ukey(self.path))]
         info = self.info()
         return [self.path, info.size, info.mtime_ns]
 
     def content(self) -> list[Place]:
-        """What lies in a folder, in the order of names."""
+        """The entries of a folder, ordered by name."""
         from pyarrow.fs import FileSelector
 
         found = self.system.get_file_info(FileSelector(self.path, allow_not_found=True))
@@ -110,43 +110,43 @@ class Place:
             return bytes(stream.read())
 
     def write(self, content: bytes) -> None:
-        """Write a file whole or not at all."""
+        """Write a file completely or not at all."""
         with self.writing() as stream:
             stream.write(content)
 
     @contextmanager
     def writing(self) -> Iterator[IO[bytes]]:
-        """A stream to write to, which becomes the file if all goes well."""
+        """A stream to write to, which becomes the file on success."""
         if self.remote is None:
             with replacing(self.path) as temporary, temporary.open("wb") as file:
                 yield file
             return
-        beside = f"{self.path.rpartition('/')[0]}/.{self.name}.{uuid4().hex}"
+        temporary_path = f"{self.path.rpartition('/')[0]}/.{self.name}.{uuid4().hex}"
         try:
-            with self.remote.open(beside, "wb") as file:
+            with self.remote.open(temporary_path, "wb") as file:
                 yield file
-            self.remote.mv(beside, self.path)
+            self.remote.mv(temporary_path, self.path)
         except BaseException:
-            if self.remote.exists(beside):
-                self.remote.rm_file(beside)
+            if self.remote.exists(temporary_path):
+                self.remote.rm_file(temporary_path)
             raise
 
     def make_folder(self) -> None:
-        """Make a folder whose parent is there; one that is there already is left as it is."""
+        """Create a folder in an existing one, unless it exists."""
         if self.remote is None:
             Path(self.path).mkdir(exist_ok=True)
         else:
             self.system.create_dir(self.path, recursive=True)
 
     def remove(self) -> None:
-        """Remove a file, or a folder that is empty."""
+        """Remove a file or an empty folder."""
         if self.is_folder:
             Path(self.path).rmdir() if self.remote is None else self.system.delete_dir(self.path)
         else:
             self.system.delete_file(self.path)
 
     def on_this_machine(self) -> Path:
-        """A file here with the same content; of a remote one a copy that lasts as long as the process."""
+        """A local file with the same content; for a remote one a temporary copy."""
         if self.remote is None:
             return Path(self.path)
         import fsspec
@@ -155,7 +155,7 @@ class Place:
 
 
 def is_several(source: str | Path) -> bool:
-    """Whether this names more than one file, or one that is not on this machine: a folder, a glob or an address."""
+    """Whether this is a folder, a glob or an address, rather than one local file."""
     if is_address(source):
         return True
     place = Place.of(source)
@@ -163,14 +163,14 @@ def is_several(source: str | Path) -> bool:
 
 
 def table_files(source: str | Path) -> list[Place]:
-    """The files that a name means (a file, a folder, a glob), numbers in their names counted as numbers."""
+    """The files of a file name, a folder or a glob, in natural order (part-2 before part-10)."""
     whole = Place.of(source)
     if whole.is_file:
         return [whole]
     if whole.is_folder:
         found = [place for place in _below(whole) if place.path.lower().endswith(TABLES)]
         if not found:
-            remedy = f"Name a folder with files that end in {', '.join(TABLES)}."
+            remedy = f"Give a folder with {', '.join(TABLES)} files."
             raise also(DataError, FileNotFoundError)("", [Fault(str(source), "is a folder without tables", remedy)])
     else:
         found = _matching(whole) if _GLOB.search(whole.path) else []
@@ -194,13 +194,13 @@ def _matching(pattern: Place) -> list[Place]:
         return [Place.of(f"{protocol}://{path.lstrip('/')}") for path in pattern.remote.glob(pattern.path)]
     import glob
 
-    # As it was written, so that messages and labels of files name them so.
+    # As written by the user, so that messages name the files the same way.
     paths = glob.glob(str(Path(pattern.address).expanduser()), recursive=True)
     return [place for place in map(Place.of, paths) if place.is_file]
 
 
 def _natural(place: Place) -> list[Any]:
-    """What sorts part-2 before part-10; texts and numbers take turns, so that they never meet."""
+    """A sort key with part-2 before part-10; text and numbers alternate, so that they are never compared."""
     parts = re.split(r"(\d+)", place.path)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
@@ -210,10 +210,10 @@ def _remote(address: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise DataError("", [Fault(address, "is an address that only fsspec can reach", f"{remedy}.")]) from error
+        raise DataError("", [Fault(address, "is an address that needs fsspec", f"{remedy}.")]) from error
     try:
         found: tuple[Any, str] = url_to_fs(address)
     except (ImportError, ValueError) as error:
-        # fsspec says itself which package it lacks for a protocol.
+        # fsspec itself names the package that a protocol needs.
         raise DataError("", [Fault(address, f"cannot be reached ({error})", "Check the address.")]) from error
     return found

@@ -1,4 +1,4 @@
-"""Task: one problem. A table, a model, rules and the answer wanted, checked together before any work begins."""
+"""Task: a table, a model, rules and a desired outcome, checked together before any work begins."""
 
 from __future__ import annotations
 
@@ -53,89 +53,88 @@ from .schema.schema import named
 from .schema.validation import not_a_table, salvaged
 from .text import Glance, counted
 
-# So many training rows are enough to see what a model usually answers.
+# Training rows that are enough to see what a model usually answers.
 PROBES = 2_000
-# Training rows that are kept with a model, so that density can be measured and neighbours found.
+# Training rows kept with a model, to measure density and to find neighbours.
 SAMPLE = 50_000
-# Training rows with a gap by which it is seen whether a model answers such.
+# Training rows with a missing value that show whether a model accepts them.
 GAPS = 16
-# A model that gives the wanted answer to fewer training rows than this deserves a warning.
+# A model that gives fewer than this share of training rows the desired outcome deserves a warning.
 RARE = 0.001
 
 
 class Task:
-    """The problem that every method solves: a table, a model, rules and the class wanted, checked together.
+    """The problem that every method solves: a table, a model, rules and a desired outcome, checked together.
 
-    What is wrong with the rules, the target and the model is raised together; a table that does not fit its schema is
-    told before, since nothing can be read without it.
+    Faults in the rules, the target and the model are reported together; those of a table that does not fit its schema
+    come first, since nothing can be checked without it.
 
     Parameters
     ----------
     train : DataFrame
-        The training table. Rows with missing values are kept for a model that answers them; for any other they are
-        left out, with a warning that counts them. `Feature.missing` says it feature by feature.
+        The training table. Rows with missing values are kept if the model accepts them; otherwise they are left out,
+        with a warning that counts them. `Feature.missing` sets this per feature.
     classifier : estimator, torch module, ONNX session or path, callable, or Classifier
         The model to explain: a scikit-learn estimator or pipeline on raw columns, a torch module on encoded columns, a
-        callable from table to probabilities, ...; see `as_classifier`. A regressor too: scikit-learn's and its like say
-        that they are one, any other model is taken for one where `target` is a range and nothing names classes.
+        callable from table to probabilities, ...; see `as_classifier`. Regressors too: those with scikit-learn's API
+        say so themselves; any other model counts as one if `target` is a range and no classes are given.
     schema : Schema, str or Path, optional
-        The features, or the path of a schema file; inferred from the table if not given.
+        The features, or the path of a schema file; inferred from the table by default.
     rules : str, Path or iterable of rules
-        Text with one rule per line, a list of lines, the `Path` of a file, or rules read already.
+        Text with one rule per line, a list of lines, the `Path` of a file, or parsed rules.
     target : optional
-        What is wanted: a class, or a list of classes, any of which will do. With two classes it may be left open: then
-        it is the other class, row by row. Of a regressor, a range of its output: ">= 700", "<= 0.05", "700..800", or
-        "+10 %" against the row's present output.
+        The desired outcome: a class, or a list of acceptable classes. With two classes it may be omitted: then it is
+        the other class, row by row. For a regressor, a range of its output: ">= 700", "<= 0.05", "700..800", or "+10 %"
+        relative to the row's current output.
     label : str, optional
-        The column of `train` that holds the true class; it is no feature.
+        The column of `train` with the true class; it is not a feature.
     graph : CausalGraph, matrix, networkx graph or path, optional
         A causal graph over the features, for methods that use one.
     classes : iterable, optional
-        The model's classes in order, where the model cannot tell them itself.
+        The model's classes in order, if the model does not name them itself.
     threshold : float, optional
-        With two classes, the probability from which the second is answered. Without it, a model that has a `predict` of
-        its own decides by that, and no claim is made that it does not confirm; with it, `predict` is not asked.
+        With two classes, the probability from which the second is predicted. Without it, a model with its own `predict`
+        decides by that, and no claim is made that `predict` does not confirm; with it, `predict` is not used.
     target_probability : float, optional
-        The probability that the class wanted, or those that will do together, must have at least, beyond being the
-        answer: a margin of safety.
+        The minimum probability of the desired class, or of all acceptable classes together: a safety margin.
     encoder : TableEncoder, optional
-        One that was fitted already, on these features; its ranges and units are kept. By default one is fitted on
+        An encoder that was fitted on these features; its ranges and units are kept. By default one is fitted on
         `train`.
     ignore : iterable of str
-        Columns of `train` that are no features, such as an identifier.
+        Columns of `train` that are not features, such as an identifier.
     immutable : iterable of str
-        Features that may not change, beside those that the schema says so of.
+        Features that may not change, in addition to those of the schema.
     seed : int, default=0
-        Of the training rows that are looked at and kept.
+        The seed for sampling training rows.
 
     Attributes
     ----------
     train : DataFrame
-        The features of the complete training rows.
+        The features of the training rows that are kept.
     labels : Series or None
         The true classes of these rows.
     schema : Schema
-        The features, complete.
+        The features, with all bounds and levels.
     rules : tuple of Rule
-        The rules, read.
+        The parsed rules.
     classifier : CheckedClassifier
-        The model behind one face.
+        The model behind a uniform interface.
     encoder : TableEncoder
-        Between tables and tensors.
+        Converts between tables and tensors.
     units : dict
-        What one unit of cost is for each number.
+        The size of one unit of cost, per number.
     target : optional
-        The class wanted, an `Outcome` of several classes or a range, or None for the other class.
+        The desired class, an `Outcome` of several classes or a range, or None for the other class.
     target_probability : float or None
-        The probability that it needs at least.
+        Its minimum probability.
 
     Raises
     ------
     SchemaError
         If the table does not fit the schema.
     FcxError
-        If rules cannot be read or contradict each other, the target is no class of the model, or the model does not
-        answer as a classifier should; a `RuleError`, `DataError` or `ClassifierError` where all faults are of one kind.
+        If rules cannot be read or contradict each other, the target is not a class of the model, or the model does not
+        answer as a classifier should; a `RuleError`, `DataError` or `ClassifierError` if all faults are of one kind.
 
     Examples
     --------
@@ -165,9 +164,9 @@ class Task:
     ) -> None:
         self.seed, self.graph = seed, graph
         self.readings: dict[str, Any] = {}
-        """What was read of the model, such as its trees as numbers; tasks relaxed of this one share it."""
+        """What was read of the model, such as its trees as numbers; shared with relaxed tasks."""
         self.on_schema: dict[Schema, Task] = {}
-        """The task on looser features, once they were asked for; tasks relaxed of this one share it."""
+        """This task on looser schemas; shared with relaxed tasks."""
         schema = Schema.from_toml(schema) if isinstance(schema, str | Path) else schema
         named_classes = None if classes is None else tuple(classes)
         whole = without_ignored(_checked_table(train), named(ignore), schema.names if schema else (), label)
@@ -188,21 +187,10 @@ class Task:
             self.rules = _checked_rules(rules, self.schema)
         except RuleError as error:
             faults.append(error)
+        probes = _sample(len(self.train), seed)
         try:
             regression = is_regression(classifier, target, named_classes, self.labels)
-            known = named_classes
-            if known is None and not regression:
-                known = classes_of(self.labels, classifier)
-            probes = _sample(len(self.train), seed)
-            made = as_classifier(
-                classifier,
-                schema=self.schema,
-                encoder=self.encoder,
-                classes=known,
-                threshold=threshold,
-                regression=regression,
-            )
-            self.classifier, apart = made.compared(self.train.iloc[probes])
+            apart = self._adopt(classifier, named_classes, threshold, probes, regression=regression)
             answers = self.classifier.predict(self.train.iloc[probes])
             self.target = checked_target(target, self.classes, self._called_otherwise(target, whole[kept], classifier))
             self.target_probability = checked_probability(target_probability, self.classes)
@@ -212,8 +200,25 @@ class Task:
         raise_all(faults, "this task cannot work")
         self._warn(probes, answers, apart)
 
+    def _adopt(
+        self,
+        model: Any,
+        classes: tuple[Any, ...] | None,
+        threshold: float | None,
+        probes: NDArray[np.int64],
+        *,
+        regression: bool,
+    ) -> int:
+        """Wrap the model; return how many of some training rows its `predict` and its probabilities disagree on."""
+        if classes is None and not regression:
+            classes = classes_of(self.labels, model)
+        how: dict[str, Any] = {"classes": classes, "threshold": threshold, "regression": regression}
+        made = as_classifier(model, schema=self.schema, encoder=self.encoder, **how)
+        self.classifier, apart = made.compared(self.train.iloc[probes])
+        return apart
+
     def _called_otherwise(self, target: Any, whole: pd.DataFrame, model: Any) -> Callable[[tuple[Any, ...]], str]:
-        """What knows a remedy for a target that is a name of some column and not of the model."""
+        """A function that finds a remedy for a target that is a value of some column but not a class of the model."""
 
         def remedy(classes: tuple[Any, ...]) -> str:
             probes, read = _sample(len(self.train), self.seed), names_read(model) or self.schema.names
@@ -234,12 +239,12 @@ class Task:
 
     def _glance(self) -> Glance:
         threshold = self.classifier.threshold
-        from_here_on = "" if threshold is None else f"; {self.classes[1]!r} from a probability of {threshold:g}"
+        decides = "" if threshold is None else f"; {self.classes[1]!r} from a probability of {threshold:g}"
         if self.classifier.parts:
-            from_here_on = "; as its own predict says, whatever the probabilities"
+            decides = "; decided by its predict, not by probabilities"
         facts = (
             ("model", getattr(self.classifier, "name", repr(self.classifier))),
-            ("classes", some(self.classes) + from_here_on if self.classes else "none; it answers numbers"),
+            ("classes", some(self.classes) + decides if self.classes else "none; it predicts numbers"),
             ("target", self.outcome_words),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
         )
@@ -247,12 +252,12 @@ class Task:
 
     @property
     def about(self) -> str:
-        """How many training rows and features there are, and how many of these may change."""
+        """The number of training rows, of features, and of features that may change."""
         return f"{counted(len(self.train), 'row')}, {self.schema.freeze(*self.frozen).summary}"
 
     @property
     def outcome_words(self) -> str:
-        """What is wanted, in words."""
+        """The desired outcome in words."""
         wanted = "the other class" if self.target is None else repr(self.target)
         wanted = str(self.target) if isinstance(self.target, Outcome) else wanted
         least = self.target_probability
@@ -265,114 +270,114 @@ class Task:
 
     @cached_property
     def sample(self) -> NDArray[np.int64]:
-        """At most 50,000 training rows as grid codes, drawn with the seed: what a saved model keeps of them.
+        """Up to 50,000 training rows as grid codes, drawn with the seed: those that a saved model keeps.
 
-        Whatever looks at training rows when it explains looks at these, so that a model that was saved and loaded says
-        the same as before.
+        Everything that uses training rows to explain uses these, so that a saved and loaded model gives the same
+        answers.
         """
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         return self.encoder.codes(self.train.iloc[np.sort(order[:SAMPLE])])
 
     @cached_property
     def class_names(self) -> NDArray[np.object_]:
-        """The classes as an array, to be taken from by their places."""
+        """The classes as an array, indexed by position."""
         names = np.empty(len(self.classes), dtype=object)
         names[:] = self.classes
         return names
 
     def class_places(self, names: NDArray[Any]) -> NDArray[np.int64]:
-        """Classes as places among the classifier's.
+        """Positions of classes among the classifier's.
 
         Parameters
         ----------
         names : array
-            Classes, row by row.
+            One class per row.
 
         Returns
         -------
         array of int
-            Their places.
+            Their positions.
 
         Raises
         ------
         DataError
-            On a class that is none of the model's.
+            If one is not a class of the model.
         """
         if not self.classes:
-            raise DataError(f"{self.classifier.name} answers numbers, and this is for models with classes")
+            raise DataError(f"{self.classifier.name} predicts numbers, and this needs a model with classes")
         return self.outcomes(names).places
 
     def outcomes(self, wanted: NDArray[Any]) -> Outcomes:
-        """What says of outputs of the model whether rows get what they want.
+        """The desired outcomes of rows, which say of the model's output whether they are met.
 
         Parameters
         ----------
         wanted : array
-            What each row wants: classes, or an `Outcome`.
+            The desired outcome of each row: a class, or an `Outcome`.
 
         Returns
         -------
         Outcomes
-            One a row.
+            One per row.
 
         Raises
         ------
         DataError
-            On a class that is none of the model's.
+            If one is not a class of the model.
         """
         model = self.classifier
         how = {"threshold": model.guide, "least": self.target_probability, "unit": model.unit}
         return Outcomes.of(np.asarray(wanted).tolist(), self.classes, **how)
 
     def outcomes_to_try(self, said: NDArray[np.float64]) -> Outcomes:
-        """Outcomes by which a reading of the model can be held against it: each class in turn, or a usual output.
+        """Outcomes for comparing a reading of the model with the model: each class in rotation, or a usual output.
 
         Parameters
         ----------
         said : array of float
-            What the model says of some rows: probabilities, or its output, `n x 1`.
+            The model's output for some rows: probabilities, or numbers, `n x 1`.
 
         Returns
         -------
         Outcomes
-            One a row.
+            One per row.
         """
         if not self.classes:
             return self.outcomes(np.full(len(said), Outcome(low=float(np.median(said))), dtype=object))
         return self.outcomes(self.class_names[np.arange(len(said)) % len(self.classes)])
 
     def outcomes_of(self, found: Predictions) -> Outcomes:
-        """The same for what rows want by what the model decides about them as they are.
+        """The desired outcomes of rows, given the model's decisions about them.
 
         Parameters
         ----------
         found : Predictions
-            What `classifier.decide` says of the rows.
+            The result of `classifier.decide` for the rows.
 
         Returns
         -------
         Outcomes
-            One a row.
+            One per row.
         """
         return self.outcomes(self.wanted(self.classifier.named(found)))
 
     @property
     def dtypes(self) -> dict[str, Any]:
-        """What the model sees each feature in: the training rows' own dtypes, where these can hold the legal values."""
+        """The dtypes that the model sees: those of the training rows, if they can hold all legal values."""
         return self.encoder.dtypes_
 
     @cached_property
     def frozen(self) -> frozenset[str]:
-        """Features that may not change: the schema says so, or a rule."""
+        """Features that may not change, by the schema or by a rule."""
         return frozen_names(self.rules, self.schema)
 
     @cached_property
     def repairer(self) -> Repairer:
-        """The rules, made ready once for every region."""
+        """The rules, prepared once for all regions."""
         return Repairer(self.rules, self.schema, self.units)
 
     def region(self, natural: Natural) -> Region:
-        """What rules, bounds and immutables leave to rows.
+        """The feasible region of rows under rules, bounds and immutable features.
 
         Parameters
         ----------
@@ -382,7 +387,7 @@ class Task:
         Returns
         -------
         Region
-            One region a row.
+            One region per row.
         """
         return Region(self.repairer, natural)
 
@@ -392,9 +397,9 @@ class Task:
         Parameters
         ----------
         count : int
-            How many.
+            The number of rows.
         seed : int
-            Of the draw.
+            The seed of the draw.
 
         Returns
         -------
@@ -404,14 +409,14 @@ class Task:
         return legal_rows(self.schema, count, seed=seed, dtypes=self.dtypes)
 
     def table(self, natural: Natural, index: pd.Index | None = None) -> pd.DataFrame:
-        """Natural columns as a table of the dtypes that the model sees: the training rows' own, where they can be.
+        """Natural columns as a table, in the dtypes that the model sees.
 
         Parameters
         ----------
         natural : mapping of arrays
             Numbers in their own units, categories as level codes.
         index : Index, optional
-            What the rows are called.
+            The row labels.
 
         Returns
         -------
@@ -421,7 +426,7 @@ class Task:
         return self.schema.table(natural, index, self.dtypes)
 
     def readable(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[int, tuple[str, ...]]]:
-        """All rows as far as they can be read, and every reason why some cannot, by their positions.
+        """Read all rows as far as possible, and list why some cannot be read, by position.
 
         Parameters
         ----------
@@ -431,12 +436,12 @@ class Task:
         Returns
         -------
         tuple of DataFrame and dict
-            The table, missing where a value cannot be read, and the reasons.
+            The table, with missing values where one cannot be read, and the reasons.
 
         Raises
         ------
         SchemaError
-            If a column is not there.
+            If a column is missing.
         """
         natural, reasons = salvaged(self.schema.features, rows)
         return self.table(natural, rows.index) if reasons else rows, reasons
@@ -444,7 +449,7 @@ class Task:
     def read(self, rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, NDArray[Any]]]:
         """Rows as the model sees them, and their natural columns.
 
-        A number that the dtype of its training column cannot hold is taken as it is rounded there.
+        A number that the dtype of its training column cannot hold is rounded to that dtype.
 
         Parameters
         ----------
@@ -470,7 +475,7 @@ class Task:
         return table, natural | self.schema.natural(table, short)
 
     def predict(self, rows: pd.DataFrame) -> NDArray[Any]:
-        """The model's answer to each row.
+        """The model's prediction for each row.
 
         Parameters
         ----------
@@ -485,12 +490,12 @@ class Task:
         return self.classifier.predict(rows)
 
     def wanted(self, predicted: NDArray[Any]) -> NDArray[Any]:
-        """What is wanted for rows with these answers: the target, or the other of two classes.
+        """The desired outcome of rows with these predictions: the target, or the other of two classes.
 
         Parameters
         ----------
         predicted : array
-            What `predict` says of the rows.
+            The result of `predict` for the rows.
 
         Returns
         -------
@@ -504,13 +509,13 @@ class Task:
             return found
         if self.target is not None:
             dtype = np.asarray(predicted).dtype
-            # Text of a fixed width would cut a longer name of a class.
+            # Text of fixed width would truncate a longer class name.
             return np.full(len(predicted), self.target, dtype=object if dtype.kind == "U" else dtype)
         first, second = self.classes
         return np.asarray(np.where(np.asarray(predicted) == second, first, second))
 
     def answered(self, rows: pd.DataFrame) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-        """What the model answers to rows as they are, what is wanted for them, and whether they have it.
+        """The model's predictions for rows, their desired outcomes, and whether these are met.
 
         Parameters
         ----------
@@ -520,7 +525,7 @@ class Task:
         Returns
         -------
         tuple of arrays
-            As `predict` and `wanted` say, and a truth for each row.
+            The results of `predict` and `wanted`, and a boolean per row.
         """
         found = self.classifier.decide(rows, wanted=self.outcomes_of)
         predicted = self.classifier.named(found)
@@ -528,24 +533,24 @@ class Task:
         return predicted, wanted, self.outcomes(wanted).met(found.probabilities, found.choice)
 
     def failures(self, natural: Natural, ask: Callable[[NDArray[np.int64]], object]) -> dict[int, str]:
-        """Ask the model about rows, all at once or, where it fails, by halves; what it says of those it fails on alone.
+        """Query the model about all rows, and by halves where it fails, to find the single rows that it fails on.
 
         Parameters
         ----------
         natural : dict of arrays
             The rows, column by column.
         ask : callable
-            Gets positions of rows, asks about them, and keeps the answers.
+            Takes positions of rows, queries the model about them, and stores the answers.
 
         Returns
         -------
         dict of int to str
-            The model's words, by position.
+            The model's error message, by position.
 
         Raises
         ------
         ClassifierError
-            If the model fails on every row, and one of them has nothing that the schema does not know.
+            If the model fails on every row, although one of them has only values that the schema knows.
         """
         known = np.all([f.on_grid(natural[f.name]) for f in self.schema], axis=0)
         left, found = [np.arange(len(known))], dict[int, str]()
@@ -563,7 +568,7 @@ class Task:
         return found
 
     def refused(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
-        """Which rows get another answer than the one wanted, and so deserve an explanation.
+        """Whether each row misses its desired outcome, and so needs an explanation.
 
         Parameters
         ----------
@@ -573,7 +578,7 @@ class Task:
         Returns
         -------
         array of bool
-            For each row.
+            One per row.
         """
         return ~self.answered(rows)[2]
 
@@ -588,7 +593,7 @@ class Task:
         Raises
         ------
         SchemaError
-            Naming each column at fault, and the index of its first row.
+            Names each faulty column, and the index of its first faulty row.
         """
         self.schema.validate(rows)
 
@@ -600,21 +605,21 @@ class Task:
         target: Any = None,
         target_probability: float | None = None,
     ) -> Task:
-        """The same problem with some of its rules, with looser features, or for another outcome.
+        """The same task with other rules, looser features, or another outcome.
 
-        Nothing is fitted or checked anew, and the model is the same: a torch module gets an encoder that lets the wider
-        values pass.
+        Nothing is fitted or checked again, and the model is the same; a torch module gets an encoder that accepts the
+        wider values.
 
         Parameters
         ----------
         rules : iterable of Rule, optional
-            In place of the task's.
+            Rules in place of the task's.
         schema : Schema, optional
             The same features and levels, some of them mutable or with wider bounds.
         target : optional
             Another class, or `Outcome`.
         target_probability : float, optional
-            The probability that it needs at least, in place of the task's.
+            Its minimum probability, in place of the task's.
 
         Returns
         -------
@@ -637,11 +642,11 @@ class Task:
         return other
 
     def _on(self, schema: Schema) -> Task:
-        """The task on looser features: the same one each time, so that what is made of it can be shared."""
+        """The task on looser features; cached, so that what is computed from it can be shared."""
         if schema not in self.on_schema:
             other = copy.copy(self)
             other.schema, other.rules = schema, ()
-            # Codes are counted from a feature's lower bound.
+            # Codes start at a feature's lower bound.
             for fact in ("sample", "frozen", "repairer"):
                 other.__dict__.pop(fact, None)
             other.encoder = _refitted(self.encoder, schema)
@@ -651,28 +656,28 @@ class Task:
         return self.on_schema[schema]
 
     def _warn(self, probes: NDArray[np.int64], answers: NDArray[Any], apart: int) -> None:
-        """Say what looks wrong but may be meant, from the answers to some training rows."""
+        """Warn of what looks wrong but may be intended, given the predictions for some training rows."""
         if apart:
             seen = f"{apart:,} of {len(probes):,} training rows"
-            held = "its predict decides; to decide by probabilities, give threshold= or a callable around predict_proba"
-            _warn(f"the classifier's predict answers otherwise than its probabilities on {seen}: {held}")
+            remedy = "predict decides; to decide by probabilities, give threshold= or a callable around predict_proba"
+            _warn(f"the classifier's predict disagrees with its probabilities on {seen}: {remedy}")
         for name in self.classes if self.target is None else (self.target,):
             share = self._share(name, answers)
             if share < RARE:
                 seen, shown = f"{share:.2%} of {len(probes):,} training rows", _shown(name)
                 model = "classifier" if self.classes else "regressor"
-                _warn(f"the {model} answers the target {shown} on {seen}; counterfactuals may be hard to find")
+                _warn(f"the {model} predicts the target {shown} for {seen}; counterfactuals may be hard to find")
         for rule in self.rules:
             if not any(ref.primed for ref in rule.refs):
                 _warn(f"rule {rule.text!r} (line {rule.line}) {NO_PRIME}")
         found = None if self.labels is None or not self.classes else self._agreement(probes, answers)
         if found is not None and found.is_other:
-            seen = f"{found.given:.0%} of {len(probes):,} training rows (every class counted alike)"
-            better = f"and would on {found.best:.0%} with classes={found.order!r}"
+            seen = f"{found.given:.0%} of {len(probes):,} training rows (averaged over classes)"
+            better = f"but would agree on {found.best:.0%} with classes={found.order!r}"
             _warn(f"the classifier agrees with the labels on {seen}, {better}; are the classes in the right order?")
 
     def _share(self, wanted: Any, answers: NDArray[Any]) -> float:
-        """The share of answers that are as wanted; 1 where that differs from row to row."""
+        """The share of predictions that meet the target; 1 if that differs from row to row."""
         if not isinstance(wanted, Outcome):
             return float(np.mean(answers == wanted))
         if wanted.classes:
@@ -685,10 +690,10 @@ class Task:
 
 
 def refuse_all_but_a_task(given: object, *others: object) -> None:
-    """Refuse what people pass to `fit` who know scikit-learn: rows and labels, without the model."""
+    """Refuse rows and labels, as scikit-learn's `fit` takes them."""
     if others or not isinstance(given, Task):
         passed = " and ".join(f"a {type(one).__name__}" for one in (given, *others))
-        remedy = "Make one of the rows and the fitted model that is to be explained: Task(rows, model, target=...)."
+        remedy = "Make one from the rows and the fitted model to explain: Task(rows, model, target=...)."
         raise DataError("", [Fault("fit", f"takes a Task, not {passed}", remedy)])
 
 
@@ -702,11 +707,11 @@ def _checked_table(train: object) -> pd.DataFrame:
 
 
 def _checked_encoder(given: TableEncoder | None, schema: Schema, train: pd.DataFrame) -> TableEncoder:
-    """The encoder given, if it is for these very features and reads the rows; else one fitted on them."""
+    """The given encoder, if it fits these features and reads the rows; otherwise a new one."""
     if given is None:
         return TableEncoder().fit(schema, train)
     if given.schema_ != schema:
-        raise DataError("", [Fault("encoder", "was fitted on other features than the task's", "Leave it out.")])
+        raise DataError("", [Fault("encoder", "was fitted on other features", "Leave it out.")])
     given.schema_.checked(train)
     return given
 
@@ -717,7 +722,7 @@ def _refitted(encoder: TableEncoder, schema: Schema) -> TableEncoder:
 
 
 def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClassifier:
-    """The classifier itself, or its own module behind an encoder that lets the schema's values pass."""
+    """The classifier itself, or its module behind an encoder that accepts the wider values of the schema."""
     if classifier.module is None or classifier.encoder is None:
         return classifier
     own = classifier.encoder.schema_
@@ -736,7 +741,7 @@ def _reading_wider(classifier: CheckedClassifier, schema: Schema) -> CheckedClas
 
 
 def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tuple[Any, ...] | None) -> Schema:
-    """The schema, in which gaps are kept of features that have some, and where the model answers rows with them."""
+    """The schema, with missing values kept in features where the model accepts them."""
     gaps = schema.missing(train)
     names = [n for n in gaps.columns if schema[n].missing is None and gaps[n].any() and not gaps[n].all()]
     if not names:
@@ -748,7 +753,7 @@ def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tu
         encoder = TableEncoder().fit(known, train[~gaps.drop(columns=names).any(axis=1)])
         model = as_classifier(classifier, schema=known, encoder=encoder, classes=classes)
     except FcxError:
-        # What is wrong is told of the task itself.
+        # The task reports the error itself.
         return schema
     knows = [n for n in names if _answers_gaps(model, known, encoder, some[n], n)]
     return replace(schema, features=tuple(f.replace(missing="kept") if f.name in knows else f for f in schema))
@@ -757,7 +762,7 @@ def _with_gaps(train: pd.DataFrame, schema: Schema, classifier: Any, classes: tu
 def _answers_gaps(
     model: CheckedClassifier, schema: Schema, encoder: TableEncoder, rows: pd.DataFrame, name: str
 ) -> bool:
-    """Whether a model answers rows with a gap in one feature, all others being there."""
+    """Whether a model accepts rows with a missing value in this feature only."""
     natural = schema.natural(rows)
     table = schema.table(encoder.filled(natural) | {name: natural[name]}, dtypes=encoder.dtypes_)
     try:
@@ -775,17 +780,17 @@ def _without_missing(train: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame,
     if rows.any():
         counts = missing.sum()
         where = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
-        way = "a model with an imputer in its pipeline could answer such rows"
-        _warn(f"left out {rows.sum():,} of {len(train):,} training rows with missing values ({where}); {way}")
+        remedy = "a model with an imputer in its pipeline could use these rows"
+        _warn(f"left out {rows.sum():,} of {len(train):,} training rows with missing values ({where}); {remedy}")
     if rows.all():
         raise DataError("every training row has a missing value")
     return train[~rows], ~rows
 
 
 def _check_class_labels(schema: Schema, classes: tuple[Any, ...]) -> None:
-    """Refuse labels of classes that the model does not have."""
+    """Refuse display names for classes that the model does not have."""
     known = [str(name) for name in classes]
-    there = f"The classes are {some(classes)}." if classes else "The model answers numbers, and has no classes."
+    there = f"The classes are {some(classes)}." if classes else "The model predicts numbers and has no classes."
     faults = [
         Fault(f"[classes] {name}", "is not a class of the model", did_you_mean(name, known) or there)
         for name in schema.classes
@@ -796,13 +801,13 @@ def _check_class_labels(schema: Schema, classes: tuple[Any, ...]) -> None:
 
 
 def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
-    """The rules, unless some cannot be read or some contradict each other; then all of that at once."""
+    """The parsed rules. Raises all faults at once: rules that cannot be read, and contradictions."""
     rules, faults = read_rules(source, schema)
     core = contradiction(rules, schema)
     if core:
         said = "; ".join(f"line {r.line}: {in_words(r)}" for r in core)
-        problem = "no legal row can keep it" if len(core) == 1 else "no legal row can keep all of them"
-        conflict = Fault("rules in contradiction", f"{problem} ({said})", "Drop or loosen one of them.")
+        problem = "no legal row can satisfy it" if len(core) == 1 else "no legal row can satisfy all of them"
+        conflict = Fault("contradictory rules", f"{problem} ({said})", "Drop or relax one of them.")
         faults = (*faults, conflict)
     if faults:
         raise RuleError("the rules cannot be used", faults)
@@ -810,7 +815,7 @@ def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
 
 
 def _sample(rows: int, seed: int) -> NDArray[np.int64]:
-    """Places of at most `PROBES` rows."""
+    """Positions of at most `PROBES` rows."""
     return np.sort(np.random.default_rng(seed).permutation(rows)[:PROBES])
 
 

@@ -1,6 +1,6 @@
-"""Things at a glance: a headline, facts and a small table, written once and shown as text or as HTML.
+"""Short summaries of objects: a headline, facts and a small table, shown as text or as HTML.
 
-The HTML needs nothing from outside, takes the colours of the page it stands in, and holds no text that could run.
+The HTML is self-contained, uses the colours of its page, and contains no text that could run.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDEST, LONGEST = 100, 300
-"""Letters that a cell may have in text and in HTML; what is longer is cut."""
+"""The maximum length of a cell in text and in HTML; longer ones are shortened."""
 MANY = 50
-"""So many lines of a table are shown; the rest is counted."""
+"""Rows of a table shown; the rest is counted."""
 FRAME = "font-family:sans-serif;font-size:13px;line-height:1.45;max-width:100%;overflow-x:auto"
 TABLE = "border-collapse:collapse;margin:.4em 0;background:none;color:inherit;font-size:12px"
 CELL = "text-align:left;vertical-align:top;padding:.15em 1.2em .15em 0;border:0;background:none;color:inherit"
@@ -23,13 +23,13 @@ _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a column's name, split at signs and at capitals."""
+    """The words of a column's name, split at punctuation and capitals."""
     return tuple(word.lower() for word in _WORDS.findall(name))
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A small table. `rest` says what it leaves out."""
+    """A small table. `rest` says what is left out."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -52,7 +52,7 @@ class Overview:
 
 @dataclass(frozen=True)
 class Glance:
-    """What one wants to know of a thing: a headline, remarks, facts by name, and tables."""
+    """A summary of an object: a headline, notes, facts by name, and tables."""
 
     headline: str
     notes: tuple[str, ...] = ()
@@ -60,13 +60,13 @@ class Glance:
     grids: tuple[Overview, ...] = ()
 
     def text(self) -> str:
-        """A few lines, the first of which is the headline."""
+        """A few lines, headline first."""
         facts = [f"{cut(name)}: {cut(said)}" for name, said in self.facts]
         tables = [line for grid in self.grids if grid.rows for line in grid.lines()]
         return "\n  ".join([cut(self.headline), *map(cut, self.notes), *facts, *tables])
 
     def html(self) -> str:
-        """The same as a piece of a page."""
+        """The same as an HTML fragment."""
         notes = "".join(f"<div style='{QUIET}'>{escaped(note)}</div>" for note in self.notes)
         facts = "".join(f"<div><b>{escaped(name)}</b>: {escaped(said)}</div>" for name, said in self.facts)
         tables = "".join(grid.html() for grid in self.grids if grid.rows)
@@ -74,28 +74,28 @@ class Glance:
 
 
 def grid(head: Sequence[str], rows: Sequence[tuple[str, ...]], thing: str) -> Overview:
-    """A table of the first rows, which says how many more of these things there are."""
+    """A table of the first rows, which says how many more there are."""
     return Overview(tuple(head), tuple(rows[:MANY]), remainder(len(rows) - MANY, thing))
 
 
 def remainder(count: int, thing: str) -> str:
-    """How many things are not shown, if any."""
+    """The number of things not shown, in words, if any."""
     return f"... and {counted(count, f'more {thing}')}" if count > 0 else ""
 
 
 def counted(count: int, thing: str) -> str:
-    """So many things."""
+    """A number of things, e.g. "3 rows"."""
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 def cut(text: object, longest: int = LONGEST) -> str:
-    """Text in one line that a terminal can show, without its middle if it is too long."""
+    """Printable text on one line, shortened in the middle if it is too long."""
     plain = "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return plain if len(plain) <= longest else f"{plain[: longest - 13]}...{plain[-10:]}"
 
 
 def escaped(text: object) -> str:
-    """Text for the inside of an element, cut where it is too long to be read in passing."""
+    """Text escaped for HTML, shortened if it is too long."""
     return html.escape(cut(text))
 
 

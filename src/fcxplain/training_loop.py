@@ -1,7 +1,7 @@
-"""One training loop for every network here: mini-batches, a step on each, and the weights of the best epoch.
+"""One training loop for every network: mini-batches, a step on each, and the weights of the best epoch.
 
-What differs between trainings is handed in: which rows make up a batch, what a step does, what validation says.
-All randomness comes from a `torch.Generator`: the global random state is neither read nor changed.
+Callers pass in what differs: which rows make up a batch, what a step does, how validation works. All randomness comes
+from a `torch.Generator`: the global random state is neither read nor changed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 from .errors import TrainingError, between, refuse, whole
 
 if TYPE_CHECKING:
-    # Loaded where something is trained, so that schedules and histories are known without it.
+    # Loaded only for training, so that schedules and histories work without torch.
     import torch
     from torch import Tensor, nn
 
-# Batches are not made smaller than this for the sake of more steps.
+# The smallest batch size, however many steps are wanted.
 SMALLEST_BATCH = 64
-# What Adam has for a weight: how many steps it made, one number, and two means in the shape of the weight.
+# Adam's state for a weight: the number of steps, and two means in the shape of the weight.
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 Values = dict[str, float]
-"""Terms of a loss by name; `total` is what is minimised."""
+"""Terms of a loss by name; `total` is minimised."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Means of every term over one epoch: on training rows as they were trained, and on validation rows."""
+    """Means of every term over one epoch: on training rows during training, and on validation rows."""
 
     number: int
     train: Values
@@ -48,7 +48,7 @@ class History:
 
     @property
     def summary(self) -> str:
-        """How it went, in a line."""
+        """A one-line summary."""
         if not self.epochs:
             return "no epochs"
         first, last = self.epochs[0], self.epochs[-1]
@@ -57,7 +57,7 @@ class History:
         return f"{length}, loss {first.train['total']:.4g} -> {last.train['total']:.4g}; on validation rows {best:.4g}"
 
     def add(self, epoch: Epoch) -> None:
-        """Write the next line."""
+        """Append an epoch."""
         self.epochs.append(epoch)
 
     @property
@@ -70,7 +70,7 @@ class History:
         return [getattr(e, part)[term] for e in self.epochs]
 
     def to_list(self) -> list[dict[str, object]]:
-        """Plain data, as it is saved."""
+        """Plain data for saving."""
         return [{"number": e.number, "train": e.train, "validation": e.validation} for e in self.epochs]
 
     @classmethod
@@ -90,20 +90,20 @@ class Schedule:
     Parameters
     ----------
     epochs : int
-        How often training goes through all rows.
+        The number of passes over all rows.
     batch : int
-        About how many rows a step is taken on.
+        The approximate number of rows per step.
     learning_rate, weight_decay : float
-        Of Adam.
+        Settings of Adam.
     clip : float
-        Gradients longer than this are shortened to it.
+        The maximum norm of gradients.
     patience : int, optional
-        So many epochs without a better validation loss end the training; None never does.
+        Stop after this number of epochs without a better validation loss; None never stops early.
     steps : int
-        Where the epochs together have fewer steps, as with few rows, batches become smaller, and epochs and patience
-        more in proportion.
+        The minimum number of steps. With too few rows for that, batches become smaller, and epochs and patience grow in
+        proportion.
     decay : float
-        The last share of the training in which the learning rate falls to 0; with 0 it never falls.
+        The final share of the training in which the learning rate falls to 0; 0 keeps it constant.
     """
 
     epochs: int = 25
@@ -139,7 +139,7 @@ class Schedule:
         Returns
         -------
         Schedule
-            With smaller batches and more epochs where there are few.
+            With smaller batches and more epochs if there are few rows.
         """
         if self.epochs * batch_count(rows, self.batch) >= self.steps:
             return self
@@ -150,10 +150,10 @@ class Schedule:
 
 
 class TrainingLoop:
-    """Epochs of steps on mini-batches, until all are done or `patience` of them brought no better validation loss.
+    """Epochs of steps on mini-batches, until all are done or `patience` epochs brought no better validation loss.
 
-    `batches()` gives the batches of one epoch: places of rows, or anything else that has a length. `step(batch)`
-    trains on one and returns its terms. `validate()` returns the terms that epochs are compared by; without it the
+    `batches()` returns the batches of one epoch: positions of rows, or anything else that has a length. `step(batch)`
+    trains on one and returns its terms. `validate()` returns the terms by which epochs are compared; without it, the
     last epoch is the best. `notify(hook, ...)` is called at `on_train_begin`, `on_epoch_begin`, `on_batch_end` (with
     the terms), `on_epoch_end` and `on_train_end`.
     """
@@ -176,7 +176,7 @@ class TrainingLoop:
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """The number of epochs done."""
         return len(self.history.epochs)
 
     @property
@@ -224,15 +224,15 @@ def minimise(
     schedule: Schedule,
     generator: torch.Generator,
 ) -> list[float]:
-    """Train a module by Adam for all epochs of a schedule, without validation; the mean loss of each epoch.
+    """Train a module with Adam for all epochs of a schedule, without validation; return the mean loss of each epoch.
 
     `rows` are tensors of equal length, and `loss_of_batch(*some_of_each, progress)` is the mean loss of a batch, a
-    scalar; `progress` is the share of the epochs that are done, from 0 to below 1, for weights that rise or fall.
-    Of the schedule, `clip` and `patience` are not used.
+    scalar; `progress` is the share of epochs done, from 0 to below 1, for weights that rise or fall. `clip` and
+    `patience` of the schedule are ignored.
     """
     count = len(rows[0])
     if count < 2:
-        raise TrainingError(f"there are {count} rows to train on, and at least two are needed")
+        raise TrainingError(f"training needs at least two rows, and there are {count}")
     sized = schedule.sized(count)
     optimiser = Adam(module.parameters(), sized.learning_rate, sized.weight_decay)
     share_generator(module, generator)
@@ -251,10 +251,10 @@ def minimise(
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) by torch's own steps, all weights at once on devices for which torch has that.
+    """Adam (Kingma and Ba 2015) with torch's own steps, fused on devices that support it.
 
-    It stands in for `torch.optim.Adam`, with the same state: the first optimiser that torch makes loads its compiler,
-    which takes longer than many a training here.
+    It replaces `torch.optim.Adam`, with the same state: the first optimiser that torch creates loads its compiler,
+    which takes longer than many trainings here.
     """
 
     def __init__(
@@ -271,12 +271,12 @@ class Adam:
         self._state: dict[int, dict[str, Tensor]] = {}
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for parameter in self.param_groups[0]["params"]:
             parameter.grad = None
 
     def step(self) -> None:
-        """One step down the gradients."""
+        """Take one step down the gradients."""
         import torch
         from torch.optim.adam import adam
 
@@ -307,12 +307,12 @@ class Adam:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Its tensors by the place of each weight, and its settings; later steps work in the same tensors."""
+        """Its tensors by the index of each weight, and its settings. Later steps update the same tensors."""
         settings = self.param_groups[0] | {"params": list(range(len(self.param_groups[0]["params"])))}
         return {"state": dict(self._state), "param_groups": [settings]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, whose tensors it takes over."""
+        """Continue from a state, whose tensors it takes over."""
         (settings,), own = state["param_groups"], self.param_groups[0]["params"]
         self.param_groups = [settings | {"params": own}]
         self._state = {
@@ -321,13 +321,13 @@ class Adam:
 
 
 def slow_down(optimiser: Adam, learning_rate: float, done: float, decay: float) -> None:
-    """Set the learning rate for where a training is, from 0 to below 1: in its last share it falls to 0."""
+    """Set the learning rate at `done`, a share of the training; in the final share `decay` it falls to 0."""
     for group in optimiser.param_groups:
         group["lr"] = learning_rate * min(1.0, (1.0 - done) / decay) if decay else learning_rate
 
 
 def descend(optimiser: Adam, loss: Tensor) -> Values:
-    """One step down the gradient of a loss."""
+    """Take one step down the gradient of a loss."""
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimiser.step()
@@ -335,7 +335,7 @@ def descend(optimiser: Adam, loss: Tensor) -> Values:
 
 
 def means(parts: Iterable[tuple[Values, int]]) -> Values:
-    """The mean of each term over rows, from its means over parts of these and how many rows each part has."""
+    """The mean of each term over all rows, from its means over parts and the number of rows in each."""
     sums, rows = dict[str, float](), 0
     for terms, count in parts:
         rows += count
@@ -345,39 +345,39 @@ def means(parts: Iterable[tuple[Values, int]]) -> Values:
 
 
 def shuffled(rows: int, size: int, generator: torch.Generator) -> list[Tensor]:
-    """The places of all rows in random order, in even batches of about this size."""
+    """The positions of all rows in random order, in even batches of about this size."""
     import torch
 
     return even_batches(torch.randperm(rows, generator=generator), size)
 
 
 def even_batches(order: Tensor, size: int) -> list[Tensor]:
-    """Even batches of about this size: a last one of a row or two would upset batch norm and LOF."""
+    """Even batches of about this size; a last batch of one or two rows would disturb batch norm and LOF."""
     return list(order.tensor_split(batch_count(len(order), size)))
 
 
 def batch_count(rows: int, size: int) -> int:
-    """How many even batches of about this size there are."""
+    """The number of even batches of about this size."""
     return max(1, min(round(rows / size), rows // 2))
 
 
 def share_generator(module: nn.Module, generator: torch.Generator) -> None:
-    """Let every layer that draws random numbers draw them from this generator, so that one state holds all of them."""
+    """Make every random layer use this generator, so that one state covers all random numbers."""
     for layer in module.modules():
         if hasattr(layer, "generator"):
             layer.generator = generator  # type: ignore[assignment]
 
 
 def copied(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors that later changes do not reach."""
+    """Copies that later changes do not affect."""
     return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread: sums have one order, so that a seed gives the same weights everywhere.
+    """Run torch on one thread, so that sums have one order and a seed gives the same weights everywhere.
 
-    Networks as small as these also train faster so.
+    Networks as small as these also train faster that way.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. No logic lives here; each file has the commands of one subject."""
+"""The command line: parse, call, print. No logic lives here; each file has the commands of one topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .console import err, out
 from .manners import MANNER, App, Debug, end, listen_to_warnings
 from .rules import rules_app, rules_suggest
 
-EXAMPLE = "Example: fcxplain demo. Then fcxplain COMMAND --help: each has an example of its own."
+EXAMPLE = "Example: fcxplain demo. For more examples: fcxplain COMMAND --help."
 
 app = App(
     help="Feasible counterfactual explanations for tables: what could I change to get the other answer?",
@@ -40,7 +40,7 @@ app.add_typer(bench_app, name="bench")
 
 
 def main() -> None:
-    """Run the command line. However it ends, it says so in a line; --debug shows where."""
+    """Run the command line. Errors are printed in one line; --debug shows the traceback."""
     listen_to_warnings()
     try:
         app()
@@ -50,7 +50,7 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     debug: Debug = False,
 ) -> None:
     """Feasible counterfactual explanations for tables."""

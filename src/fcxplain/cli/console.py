@@ -1,4 +1,4 @@
-"""What every command prints with: the consoles, tables, JSON, and the options that many share."""
+"""Consoles, tables and JSON for all commands, and the options that several share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ METRICS = (
     *("lof", "outliers", "lof_raw", "lof_to_data", "outliers_to_data", "supported"),
     *("diversity", "diversity_pairs", "optimality_gap", "rows_per_second", "calls_per_row"),
 )
-# Endings of the files that commands write.
+# Extensions of the files that commands write.
 PICTURES = (".svg", ".png", ".pdf")
 ANSWERS = (".parquet", ".csv", ".json")
 
@@ -44,7 +44,7 @@ Completer = Callable[[str], list[str]]
 
 
 def one_of(names: Sequence[str]) -> Completer:
-    """Completes one name."""
+    """Complete one name."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -53,7 +53,7 @@ def one_of(names: Sequence[str]) -> Completer:
 
 
 def several_of(names: Sequence[str]) -> Completer:
-    """Completes the last of several names with commas between them."""
+    """Complete the last of several comma-separated names."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -74,52 +74,54 @@ speeds = several_of(SPEEDS)
 metrics = several_of(METRICS)
 
 
-# Control characters (C0 but for tab and line feed, DEL, C1), line separators, and marks that turn text round.
+# Control characters (C0 except tab and line feed, DEL, C1), line separators, and marks that reverse text.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    """The text with the escapes of control characters in their place; lines stay lines."""
+    """The text with control characters shown as escapes; line breaks stay."""
     return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def one_line(value: object) -> str:
-    """A value of a user's table as text without line breaks, so that it cannot pass for a line of ours."""
+    """A value of a user's table as text without line breaks, so that it cannot imitate a line of ours."""
     return visible(str(value).replace("\n", "\\n"))
 
 
 class _Console(Console):
-    """A console that shows control characters; only rich's own reach the terminal."""
+    """A console that shows control characters as escapes; only rich's own reach the terminal."""
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Made visible before its width is measured."""
+        """Escape control characters before the width is measured."""
         return super().render_str(visible(text), **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Whatever did not come as text, such as the parts of a bar."""
+        """Escape them in renderables that are not plain text, such as the parts of a bar."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-# A name such as :key: is a name, not a picture.
+# A name such as :key: must not turn into an emoji.
 out = _Console(emoji=False)
 err = _Console(stderr=True, emoji=False)
 alarm = _Console(stderr=True, emoji=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of all random numbers.")]
 Data = Annotated[
     str,
     typer.Option(
         "--data",
-        help="A data set's name (see `fcxplain datasets`) or a CSV or parquet file.",
+        help="The name of a data set (see `fcxplain datasets`), or a CSV or parquet file.",
         autocompletion=data_sets,
     ),
 ]
 SchemaFile = Annotated[
-    Path | None, typer.Option("--schema", help="Schema of your own table (TOML, see `fcxplain schema`).")
+    Path | None, typer.Option("--schema", help="The schema of your own table (TOML, see `fcxplain schema`).")
 ]
-Label = Annotated[str | None, typer.Option(help="The column of your own table with the answer; it is not a feature.")]
+Label = Annotated[
+    str | None, typer.Option(help="The column of your own table with the true outcome; it is not a feature.")
+]
 Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", help="A column that is not a feature, such as an identifier. May be repeated."),
@@ -129,10 +131,10 @@ Index = Annotated[
     typer.Option(
         "--index",
         "--id",
-        help="The column that the rows are called by, e.g. a customer number; it is not a feature.",
+        help="The column with the row labels, e.g. a customer number; it is not a feature.",
     ),
 ]
-SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values altogether.")]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")]
 
 
 def table_of(*columns: str) -> Table:
@@ -144,28 +146,28 @@ def table_of(*columns: str) -> Table:
 
 
 def print_json(data: Any) -> None:
-    """Data as JSON, on standard output; control characters in JSON's own escapes."""
+    """Print data as JSON on standard output, with control characters escaped."""
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
     typer.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def note(text: str) -> None:
-    """Something worth knowing, on standard error."""
+    """Print a note on standard error."""
     err.print("[cyan]note:[/]", escape(text), highlight=False, soft_wrap=True)
 
 
 def written(*paths: Path | str | None) -> None:
-    """Which files are there now."""
+    """Print which files were written."""
     for path in paths:
         if path is not None:
             out.print(f"written to {escape(str(path))}", highlight=False, soft_wrap=True)
 
 
 def as_given(target: list[str] | None) -> str | list[str] | None:
-    """What is wanted, as it was given: one name or range, several names, or nothing."""
+    """The desired outcome as the library takes it: one name or range, several names, or None."""
     return target[0] if target and len(target) == 1 else target or None
 
 
 def split(given: list[str] | None) -> list[str]:
-    """Names that were given one by one, or several with commas between them."""
+    """Names that were given one by one or comma-separated."""
     return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]

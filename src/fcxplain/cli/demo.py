@@ -1,4 +1,4 @@
-"""`fcxplain demo`: the main job on embedded data."""
+"""`fcxplain demo`: the whole workflow on embedded data."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ def demo(
     output: Annotated[Path, typer.Option("--out", help="The folder for the model, the page and the answers.")] = Path(
         "fcxplain-demo"
     ),
-    rows: Annotated[int | None, typer.Option(min=100, help="At most so many rows of the data; quicker.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=100, help="The maximum number of rows to use; fewer are quicker.")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Open the page that answers when it is done.")] = False,
-    port: Annotated[int, typer.Option(help="With --serve, the port; 0 takes a free one.")] = 8000,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the interactive page afterwards.")] = False,
+    port: Annotated[int, typer.Option(help="With --serve, the port; 0 picks a free one.")] = 8000,
 ) -> None:
-    """Do the main job on the embedded Adult data.
-
-    Trains a classifier, gives people who are refused an answer that was checked under rules that a person
-    would sign, shows what some of them could change and why others cannot, and writes the model, a page and a file of
-    all answers.
+    """Run the whole workflow on the embedded Adult data.
 
     Example: fcxplain demo --out fcxplain-demo
+
+    Trains a classifier, explains people that it refuses under realistic rules, shows what some of them could change and
+    why others have no answer, and writes the model, a page and a file of all answers.
     """
     from ..demo import DATA, run
 
@@ -50,7 +51,7 @@ def demo(
 
 
 def _check_folder(output: Path) -> None:
-    """Refuse now what could not be written after minutes of work."""
+    """Refuse a folder that could not be written, before minutes of work."""
     from ..errors import DataError, Fault
 
     if output.exists() and not output.is_dir():
@@ -72,12 +73,12 @@ def _data(found: Demo) -> dict[str, Any]:
 
 def _print(found: Demo) -> None:
     marks, counts = found.score, found.counts
-    out.print(f"[bold]Adult[/] (UCI, 1994 census): {found.rows:,} people, of whom {marks.rows:,} are kept for testing.")
+    out.print(f"[bold]Adult[/] (UCI, 1994 census): {found.rows:,} people, {marks.rows:,} of them held out for testing.")
     out.print(
-        f"A classifier is right for [bold]{marks.accuracy:.1%}[/] of these. For [bold]{found.refused:,}[/] it does not "
-        f"expect an income {escape(found.wanted)}."
+        f"A classifier is right about [bold]{marks.accuracy:.1%}[/] of these. For [bold]{found.refused:,}[/] of them "
+        f"it does not predict an income {escape(found.wanted)}."
     )
-    out.print(f"\nWhat could they change within five years? The rules ({len(found.rules)} in all) say, among others:")
+    out.print(f"\nWhat could they change within five years? Some of the {len(found.rules)} rules:")
     for words in found.rules[1:5]:
         out.print(f"  - {escape(words)}", highlight=False)
     asked = sum(counts.values())
@@ -92,7 +93,7 @@ def _print(found: Demo) -> None:
 
 
 COUNTED = {
-    "verified": "have a way that was checked with the classifier itself",
+    "verified": "have an answer that was checked with the classifier itself",
     "impossible": "have none, which is proved",
     "not_found": "have none that was found",
 }
@@ -113,7 +114,7 @@ def _print_person(person: Certificate) -> None:
 def _print_files(found: Demo) -> None:
     out.print(f"\nA page to read: {escape(str(found.page))}", highlight=False, soft_wrap=True)
     out.print(f"All answers, with certificates: {escape(str(found.answers))}", highlight=False, soft_wrap=True)
-    out.print(f"The model: {escape(str(found.model))}. Go on with:", highlight=False, soft_wrap=True)
+    out.print(f"The model: {escape(str(found.model))}. Next, try:", highlight=False, soft_wrap=True)
     model, answers = escape(str(found.model)), escape(str(found.answers))
     for command in (
         f"verify {model} adult {answers}",

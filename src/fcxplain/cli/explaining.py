@@ -1,4 +1,4 @@
-"""`fcxplain explain`: what each row of a table could change, on the screen, in a file, or as a page."""
+"""`fcxplain explain`: what each row of a table could change, on screen, in a file, or as a page."""
 
 from __future__ import annotations
 
@@ -25,24 +25,26 @@ if TYPE_CHECKING:
     from ..streaming import Streamed
     from ..task import Task
 
-# Answers, and rows without one, that are shown when they go to no file.
+# Answers, and rows without one, shown on screen.
 SHOWN = 5
-# Rows without an answer that are named for each status.
+# Rows without an answer listed for each status.
 NAMED = 8
 WITHOUT = ("impossible", "not_found", "timed_out", "unreadable")
 STATUSES = {
-    "verified": "everything that was checked holds",
-    "best_effort": "an answer of which something does not hold",
-    "already": "has what is wanted as it is",
-    "not_found": "no answer was found",
+    "verified": "passed every check",
+    "best_effort": "an answer that fails a check",
+    "already": "has the desired outcome as it is",
+    "not_found": "no answer was found; one may exist",
     "impossible": "proved to have no answer",
     "timed_out": "no answer within the budget",
-    "unreadable": "does not fit the schema, or the model refuses it",
+    "unreadable": "does not fit the schema, or the model fails on it",
 }
 
 
-def print_answers(answer: Explanation, output: Path | None, html: Path | None, *, asked_why: bool) -> None:
-    """The first answers, why rows have none, and how many rows fared how."""
+def _print_answers(
+    answer: Explanation, output: Path | None, html: Path | None, letters: Path | None, *, asked_why: bool
+) -> None:
+    """Print the first answers, why rows have none, and the number of rows per status."""
     count = len(answer.answers)
     if output is None and count:
         _print_table(answer, min(count, SHOWN))
@@ -50,22 +52,24 @@ def print_answers(answer: Explanation, output: Path | None, html: Path | None, *
         out.print(f"... and {count - SHOWN:,} more; write all of them to a file with --out\n", highlight=False)
     _print_reasons(answer)
     out.print(f"{len(answer):,} rows, {count:,} answers by {escape(answer.method)}:", highlight=False)
-    print_counts(answer.counts, answer.notes, _without_answer(answer))
+    _print_counts(answer.counts, answer.notes, _without_answer(answer))
     _print_cut_short(answer)
     if asked_why and answer.counts.get("timed_out"):
-        told = "For rows that are timed_out, the reasons were not looked into: their budget was spent."
-        out.print(f"{told} Give them more with --budget or --seconds.", highlight=False, soft_wrap=True)
+        why = "For rows that are timed_out, no reasons were sought: their budget was spent."
+        out.print(f"{why} Raise it with --budget or --seconds.", highlight=False, soft_wrap=True)
     written(output, html)
+    if letters is not None:
+        out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
 
 
 def _without_answer(answer: Explanation) -> dict[str, str]:
-    """The first rows of each status that means no answer, by name."""
+    """The labels of the first rows without an answer, by status."""
     first = {s: answer.rows.index[answer.row_status == s][:NAMED].tolist() for s in WITHOUT}
     return _named(first, answer.counts)
 
 
-def without_answer_in(found: Streamed, task: Task) -> dict[str, str]:
-    """The first rows of each status that means no answer, by name, read from a file of answers."""
+def _without_answer_in(found: Streamed, task: Task) -> dict[str, str]:
+    """The same, read from a file of answers."""
     return _named({s: found.first_rows(task, s, NAMED) for s in WITHOUT if s in found.counts}, found.counts)
 
 
@@ -78,30 +82,30 @@ def _named(first: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> 
     return found
 
 
-def print_counts(counts: dict[str, int], notes: tuple[str, ...], which: Mapping[str, str] | None = None) -> None:
-    """How many rows have which status, and `which` they are, as far as that is told."""
+def _print_counts(counts: dict[str, int], notes: tuple[str, ...], which: Mapping[str, str]) -> None:
+    """Print the number of rows per status, with their labels in `which`."""
     from ..explanation.wording import marked
 
     for status, rows in sorted(counts.items()):
-        told = f"{STATUSES[status]}{escape((which or {}).get(status, ''))}"
-        out.print(f"  {rows:>7,}  [bold]{marked(status)}[/]: {told}", highlight=False, soft_wrap=True)
+        meaning = f"{STATUSES[status]}{escape(which.get(status, ''))}"
+        out.print(f"  {rows:>7,}  [bold]{marked(status)}[/]: {meaning}", highlight=False, soft_wrap=True)
     for line in notes:
         out.print(escape(line), highlight=False)
 
 
 def _print_cut_short(answer: Explanation) -> None:
-    """How many answers might be better with a larger budget."""
+    """Print how many answers might be better with a larger budget."""
     if answer.cut_short is None:
         return
     count = int((answer.cut_short & (answer.row_status == "verified")).sum())
     if count:
-        told = "their budget ended before the search did; with more (--budget, --seconds) there may be better ones"
-        out.print(f"{count:,} of the verified answers are the best so far: {told}", highlight=False, soft_wrap=True)
+        why = "the budget ended before the search did; a larger one (--budget, --seconds) may give better answers"
+        out.print(f"{count:,} of the verified answers are the best so far: {why}", highlight=False, soft_wrap=True)
 
 
 def _print_reasons(answer: Explanation) -> None:
-    """Why the first rows without an answer have none."""
-    # Of those that are timed_out it is said once for all that nobody looked.
+    """Print why the first rows without an answer have none."""
+    # Rows that are timed_out share one line.
     reasons = [reason for reason in answer.reasons.values() if reason.status != "timed_out"]
     for reason in reasons[:SHOWN]:
         head = f"[bold]row {escape(one_line(reason.row))}[/], {escape(reason.status)}:"
@@ -111,7 +115,7 @@ def _print_reasons(answer: Explanation) -> None:
 
 
 def _print_table(answer: Explanation, count: int) -> None:
-    """The first answers, a change a line."""
+    """Print the first answers, one change per line."""
     from ..explanation.wording import change_line, marked, short_scores
 
     table = table_of("row", "what changes", "probability" if answer.task.classes else "output", "status")
@@ -138,42 +142,41 @@ Output = Annotated[
     str | None,
     typer.Option(
         "--out",
-        help="Write answers (.parquet, .csv, .json), or a folder of parquet files (a name without an ending).",
+        help="Write the answers to a file (.parquet, .csv, .json) or to a folder of parquet files (no extension).",
     ),
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(help="dask: explain with several processes of this machine, or with a cluster (--scheduler)."),
+    typer.Option(help="dask: explain with several processes on this machine, or on a cluster (--scheduler)."),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="With --engine dask: so many processes [one for each core].")]
+Workers = Annotated[int | None, typer.Option(min=1, help="With --engine dask: the number of processes [one per core].")]
 Scheduler = Annotated[
     str | None, typer.Option(help="With --engine dask: the address of a cluster, e.g. tcp://10.0.0.1:8786.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Begin anew, whatever an earlier run has left.")]
-Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to send on (.html).")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Start again, and discard what an earlier run has left.")]
+Page = Annotated[Path | None, typer.Option("--html", help="Write a page to read and to share (.html).")]
 Letters = Annotated[
-    Path | None, typer.Option(help="Write a letter for each person into this folder, in plain words, to print (.html).")
+    Path | None,
+    typer.Option(help="Write one letter per person to this folder, in plain words, ready to print (.html)."),
 ]
 Language = Annotated[str, typer.Option(help="The language of the letters: en, de, or a file with your own texts.")]
-Group = Annotated[
-    str | None, typer.Option(help="On the page, tell apart how the rows with each value of this feature fare.")
-]
+Group = Annotated[str | None, typer.Option(help="On the page, compare results between the values of this feature.")]
 Target = Annotated[
     list[str] | None,
     typer.Option(
-        help="What is wanted, in place of what the model was fitted for: a class; several, repeated or with commas; of "
-        "a regressor a range, such as '>= 700'. The threshold belongs to the model: it is set by fit."
+        help="The desired outcome, in place of the one given to fit: a class; several classes, repeated or "
+        "comma-separated; for a regressor a range such as '>= 700'. The threshold is part of the model: set it in fit."
     ),
 ]
 AtLeast = Annotated[
     float | None,
-    typer.Option(help="The probability that it must have at least, e.g. 0.8, in place of what fit was told."),
+    typer.Option(help="The minimum probability of the desired outcome, e.g. 0.8, in place of the one given to fit."),
 ]
-Many = Annotated[int, typer.Option("-k", min=1, help="Answers for each row.")]
+Many = Annotated[int, typer.Option("-k", min=1, help="The maximum number of answers per row.")]
 Prefer = Annotated[
     str | None,
     typer.Option(
-        help="fewest (changes), sparse (few, none large), balanced, or plausible (like rows that there are).",
+        help="fewest (changes), sparse (few and small changes), balanced, or plausible (close to real rows).",
         autocompletion=console.preferences,
     ),
 ]
@@ -181,7 +184,7 @@ WhyNot = Annotated[
     bool,
     typer.Option(
         "--why-not",
-        help="Say what stands in the way of rows without an answer. "
+        help="Say what blocks rows without an answer, and what would help. "
         "Unless the model is a network, this takes several times as long as the search.",
     ),
 ]
@@ -189,50 +192,53 @@ WhyNotAll = Annotated[
     bool,
     typer.Option(
         "--why-not-all",
-        help="As --why-not, and name what is fixed too: for those who examine a model, not for those whom it refused.",
+        help="Like --why-not, but name immutable features too: for people who audit a model, not for those it refused.",
     ),
 ]
 OverridesFile = Annotated[
     Path | None,
     typer.Option(
-        help="What holds for single rows: a file with a column `row` (what the row is called: its number, or by "
-        "--index) and freeze, target, rules, ..."
+        help="Settings for single rows: a file with a column `row` (the row's number, or its label under --index) and "
+        "columns such as freeze, target, rules."
     ),
 ]
 KeyFile = Annotated[
     Path | None,
     typer.Option(
         "--key",
-        help="A file with 16 secret bytes or more (openssl rand -out FILE 32). The digest in the parquet file is "
-        "then one that only who has the key can make.",
+        help="A file with at least 16 secret bytes (openssl rand -out FILE 32). Only holders of the key can then make "
+        "a valid digest for the parquet file.",
     ),
 ]
 Calls = Annotated[
     int | None,
     typer.Option(
-        "--budget", "--calls", min=1, help="Queries to the model for a row, at most; a network is not limited."
+        "--budget", "--calls", min=1, help="The maximum number of model queries per row. Networks are not limited."
     ),
 ]
-Seconds = Annotated[float | None, typer.Option(help="Search no longer than this for a row.")]
-Draws = Annotated[int, typer.Option(min=0, help="Proposals of the network for each row.")]
+Seconds = Annotated[float | None, typer.Option(help="The maximum search time per row, in seconds.")]
+Draws = Annotated[int, typer.Option(min=0, help="The number of candidates that the generator draws per row.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="One pass: the best draw of a row is its answer; others are searched.")
+    bool,
+    typer.Option(
+        "--quick", help="Answer in one pass with the best draw of the generator; search only rows without a valid draw."
+    ),
 ]
 Chunk = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="From files to parquet: keep answers after so many rows, from where a run that was stopped goes on "
-        "[20,000; 1,000 if the model is no network and --out is one file].",
+        help="From files to parquet: the rows after which answers are saved, and where an interrupted run resumes "
+        "[20,000; 1,000 if the model is not a network and --out is one file].",
     ),
 ]
 BestEffort = Annotated[
-    bool, typer.Option("--best-effort", help="Give rows without an answer what came nearest, marked as such.")
+    bool, typer.Option("--best-effort", help="Give rows without an answer the nearest candidate, marked best_effort.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse all rows if one cannot be read.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop if any row cannot be read.")]
 AllVerified = Annotated[
     bool,
-    typer.Option("--all-verified", help="End with code 1 unless each row that needs an answer has a verified one."),
+    typer.Option("--all-verified", help="Exit with code 1 unless every row that needs an answer has a verified one."),
 ]
 
 
@@ -269,18 +275,21 @@ def explain(
     all_verified: AllVerified = False,
     as_json: Json = False,
 ) -> None:
-    """Say for each row what could change for the model to give the answer wanted.
-
-    Every answer is checked with the classifier itself, the rules and the schema, and only those that pass are handed
-    out; rows without one say whether that is proved. Parquet files of any size are explained into another, or into a
-    folder, in constant memory, and a run goes on where it was cut off; with --engine dask by many processes or
-    machines, to the same bytes. What cannot be read of several files is told, and the command ends with code 1. A model
-    fitted --as-published hands out every draw, and marks those that fail a check best_effort. Columns that are no
-    features are ignored.
+    """Find what each row could change so that the model gives the desired outcome.
 
     Example: fcxplain explain model rows.csv --why-not --html report.html --out answers.parquet
 
     Example: fcxplain explain model 'rows/*.parquet' --out answers/ --engine dask --workers 4
+
+    Every answer is checked with the classifier itself, the rules and the schema; only answers that pass are returned.
+    For a row without one, the status says whether that is proved (impossible) or not (not_found). Columns that are not
+    features are ignored.
+
+    From parquet to parquet, or to a folder, files of any size are explained in constant memory, and an interrupted run
+    resumes where it stopped. With --engine dask, many processes or machines share the work and write the same bytes. If
+    some of several files cannot be read, the others are explained and the command exits with code 1.
+
+    A model fitted with --as-published returns every draw, and marks those that fail a check best_effort.
     """
     from ..datasets.source import Source
     from ..explainer import FCx
@@ -290,11 +299,10 @@ def explain(
     _check_letters(letters, language)
     with working("loading the model"):
         fcx = FCx.load(model, classifier)
-    source = Source.remembered(fcx.source_)
     if group is not None:
-        # What is no feature is told before the work.
+        # A name that is not a feature is refused before the work starts.
         _ = fcx.task_.schema[group]
-    _warn_of_freedom(fcx, source)
+    _warn_of_freedom(fcx, Source.remembered(fcx.source_))
     why = "all" if why_not_all else why_not
     asked: dict[str, Any] = {"k": k, "prefer": prefer, "why_not": why, "best_effort": best_effort, "strict": strict}
     asked |= {"overrides": given_overrides(overrides), "budget": _budget(budget, seconds)} | _drawn(draws, quick)
@@ -306,39 +314,43 @@ def explain(
         if html is not None:
             found.explanation(fcx.task_).to_html(html, group=group)
         return _finish(found, fcx, html, as_json, all_verified=all_verified)
-    if chunk is not None:
-        note("--chunk is for a parquet file that is explained into another; here all rows are explained together.")
-    if any(given is not None for given in spread.values()):
-        raise DataError("", [Fault("--engine", "needs a place for the answers", "Name a folder: --out answers/.")])
+    _check_in_memory(chunk, spread)
     with working("loading the rows"):
         table = rows_named(rows, fcx, index, skip_missing=skip_missing, strict=strict)
     with working(EXPLAINING, len(table)) as work:
         answer = fcx.explain(table, on_progress=work.tell, **asked)
     file = None if output is None else Path(output)
-    _write(answer, file, html, group, secret)
-    if letters is not None:
-        answer.letters(letters, language=language)
+    with working("writing"):
+        _write(answer, file, html, group, secret)
+        if letters is not None:
+            answer.letters(letters, language=language)
     if as_json:
         print_json(answer.to_dict() if file is None else _counted(answer, file))
     else:
-        print_answers(answer, file, html, asked_why=bool(why))
-        if letters is not None:
-            out.print(f"{counted(len(answer), 'letter')} in {escape(str(letters))}", highlight=False, soft_wrap=True)
+        _print_answers(answer, file, html, letters, asked_why=bool(why))
     return _end(answer.counts, all_verified=all_verified)
 
 
+def _check_in_memory(chunk: int | None, spread: Mapping[str, object]) -> None:
+    """Refuse an engine for rows that are explained in memory, and note that --chunk has no effect on them."""
+    if chunk is not None:
+        note("--chunk has no effect: it is for explaining parquet files into parquet.")
+    if any(given is not None for given in spread.values()):
+        raise DataError("", [Fault("--engine", "needs a folder for the answers", "Name one: --out answers/.")])
+
+
 def _warn_of_freedom(fcx: FCx, source: Source | None) -> None:
-    """Say that answers may change everything, where nobody said what may not."""
+    """Note that answers may change every feature if neither rules nor immutable features were given."""
     from .guide import FREE, suggesting
 
     if fcx.task_.rules or fcx.task_.schema.immutable:
         return
     command = "fcxplain rules suggest" if source is None else suggesting(source)
-    note(f"{FREE} Rules to choose from: {command}; then fit again with --rules.")
+    note(f"{FREE} For suggestions, run {command}; then fit again with --rules.")
 
 
 def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: bool, engine: bool) -> bool:
-    """Whether rows go from files to files, some at a time: always to a folder, from several files, with an engine."""
+    """Whether files are explained into files, in chunks: always to a folder, from several files, and with an engine."""
     from ..storage import is_several
     from .models import is_built_in
 
@@ -346,7 +358,9 @@ def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: 
         return False
     if not (engine or _is_folder(output) or (not is_built_in(rows) and is_several(rows))):
         return html is None and not skip_missing and _is_parquet(rows)
-    faults = [Fault("--skip-missing", "is for rows that are read whole", "Leave it out.")] if skip_missing else []
+    faults = (
+        [Fault("--skip-missing", "is for one file that is read into memory", "Leave it out.")] if skip_missing else []
+    )
     if is_built_in(rows):
         faults.append(Fault(f"rows {rows!r}", "is a data set", "Name files of rows, or write to answers.parquet."))
     if faults:
@@ -361,7 +375,7 @@ def _is_folder(output: str) -> bool:
 
 
 def _checked(output: str | None, html: Path | None, group: str | None, key: Path | None) -> bytes | None:
-    """The secret bytes, if a file of them is named; what could not be written is refused before the work."""
+    """The secret bytes, if a key file is given. Refuses output files that could not be written, before the work."""
     file = None if output is None or _is_folder(output) else Path(output)
     for path, endings, option in ((file, ANSWERS, "--out"), (html, (".html", ".htm"), "--html")):
         if path is not None:
@@ -376,7 +390,7 @@ def _checked(output: str | None, html: Path | None, group: str | None, key: Path
 
 
 def _check_letters(folder: Path | None, language: str) -> None:
-    """Refuse what could not be written before the work."""
+    """Refuse a folder or a language that cannot be used, before the work."""
     from ..explanation.page.letter import words_in
 
     words_in(language)
@@ -385,27 +399,26 @@ def _check_letters(folder: Path | None, language: str) -> None:
 
 
 def _write(answer: Explanation, output: Path | None, html: Path | None, group: str | None, key: bytes | None) -> None:
-    with working("writing"):
-        match None if output is None else output.suffix.lower():
-            case ".parquet":
-                answer.to_parquet(str(output), key=key)
-            case ".json":
-                answer.to_json(output)
-            case ".csv":
-                answer.to_csv(str(output))
-        if html is not None:
-            answer.to_html(html, group=group)
+    match None if output is None else output.suffix.lower():
+        case ".parquet":
+            answer.to_parquet(str(output), key=key)
+        case ".json":
+            answer.to_json(output)
+        case ".csv":
+            answer.to_csv(str(output))
+    if html is not None:
+        answer.to_html(html, group=group)
 
 
 def given_overrides(path: Path | None) -> Any:
-    """The overrides in a file, if one is named."""
+    """The overrides in a file, if one is given."""
     from ..overrides import read_overrides
 
     return None if path is None else read_overrides(path)
 
 
 def read_key(path: Path | None) -> bytes | None:
-    """The secret bytes of a file, if one is named."""
+    """The secret bytes of a key file, if one is given."""
     from ..explanation.files.digest import checked_key
 
     try:
@@ -421,7 +434,7 @@ def _budget(calls: int | None, seconds: float | None) -> dict[str, Any] | None:
 
 
 def _drawn(draws: int, quick: bool) -> dict[str, Any]:
-    """What FCx as published refuses is passed on only if it is asked for."""
+    """Options that FCx as published refuses, only where they differ from the default."""
     return ({"draws": draws} if draws != 16 else {}) | ({"quick": True} if quick else {})
 
 
@@ -434,32 +447,32 @@ def _streamed(fcx: FCx, rows: str, output: str, asked: dict[str, Any]) -> Stream
         try:
             return fcx.explain_file(rows, output, on_progress=work.tell, **asked)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(kept_so_far(fcx, output, asked["chunk"])) from None
+            raise KeyboardInterrupt(_kept_so_far(fcx, output, asked["chunk"])) from None
 
 
-def kept_so_far(fcx: FCx, output: str | Path, chunk: int | None) -> str:
-    """What to say of the parts of a run that was stopped."""
+def _kept_so_far(fcx: FCx, output: str | Path, chunk: int | None) -> str:
+    """What an interrupted run has saved."""
     from ..streaming import chunk_for, folder_of, is_folder, kept_rows
 
     rows = kept_rows(output)
     if rows:
         place = folder_of(output)
-        return f"the answers to {counted(rows, 'row')} are kept in {place}; the same command goes on from there"
+        return f"the answers to {counted(rows, 'row')} are kept in {place}; run the same command again to resume"
     size = counted(chunk_for(fcx.task_, stays=is_folder(output)) if chunk is None else chunk, "row")
-    return f"nothing is kept yet, since answers are kept {size} at a time; fewer with --chunk"
+    return f"nothing is saved yet, since answers are saved {size} at a time; --chunk sets the number"
 
 
 def _finish(found: Streamed, fcx: FCx, html: Path | None, as_json: bool, *, all_verified: bool) -> None:
     if as_json:
-        told = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
-        print_json(told | {"failed": dict(found.failed), "out": str(found.path)})
+        summary = {"rows": found.rows, "counts": dict(found.counts), "notes": list(found.notes)}
+        print_json(summary | {"failed": dict(found.failed), "out": str(found.path)})
     else:
         out.print(f"{found.rows:,} rows in {found.effort.seconds:,.1f} s of work:", highlight=False)
-        print_counts(dict(found.counts), found.notes, without_answer_in(found, fcx.task_))
+        _print_counts(dict(found.counts), found.notes, _without_answer_in(found, fcx.task_))
         for what, reason in found.failed.items():
             out.print(f"[bold red]failed:[/] {escape(f'{what}: {reason}')}", highlight=False, soft_wrap=True)
         if found.failed:
-            out.print("Mend it, and the same command explains what failed alone.", highlight=False)
+            out.print("After a fix, the same command explains only the rows that failed.", highlight=False)
         written(found.path, html)
     if found.failed:
         raise typer.Exit(1)
@@ -472,5 +485,5 @@ def _end(counts: dict[str, int], *, all_verified: bool) -> None:
 
 
 def _counted(answer: Explanation, output: Path) -> dict[str, Any]:
-    told = {"rows": len(answer), "answers": len(answer.answers), "counts": answer.counts}
-    return {"method": answer.method, **told, "notes": list(answer.notes), "out": str(output)}
+    summary = {"rows": len(answer), "answers": len(answer.answers), "counts": answer.counts}
+    return {"method": answer.method, **summary, "notes": list(answer.notes), "out": str(output)}

@@ -30,7 +30,7 @@ from .console import (
     print_json,
     split,
 )
-from .progress import working
+from .progress import TrainingProgress, working
 
 if TYPE_CHECKING:
     from ..causal import CausalGraph
@@ -47,33 +47,33 @@ Output = Annotated[Path, typer.Option("--out", help="The folder to save the mode
 Rules = Annotated[
     str | None,
     typer.Option(
-        help="A rule file, or the name of the data set's own rules (unary, binary, actionable).",
+        help="A rule file, or the name of a built-in rule set (unary, binary, actionable).",
         autocompletion=console.rules,
     ),
 ]
 Target = Annotated[
     list[str] | None,
     typer.Option(
-        help="The class wanted; the other of two by default, and to be given with three classes or more. Repeated, or "
-        "with commas: any of them will do. Of a regressor a range: '>= 700', '<= 0.05', '700..800', '+10 %'."
+        help="The desired class; with two classes the other one by default, required with three or more. Repeat it, or "
+        "use commas, to accept any of several. For a regressor a range: '>= 700', '<= 0.05', '700..800', '+10 %'."
     ),
 ]
 AtLeast = Annotated[
     float | None,
-    typer.Option(help="The probability that the class wanted must have at least, e.g. 0.8: a margin of safety."),
+    typer.Option(help="The minimum probability of the desired class, e.g. 0.8: a safety margin."),
 ]
 WriteSchema = Annotated[
-    Path | None, typer.Option("--write-schema", help="Write the schema that was guessed (.toml), to correct it.")
+    Path | None, typer.Option("--write-schema", help="Write the inferred schema (.toml), for editing.")
 ]
 Immutable = Annotated[
     list[str] | None,
-    typer.Option("--immutable", "--freeze", help="A feature that nobody can change. May be repeated."),
+    typer.Option("--immutable", "--freeze", help="A feature that cannot change. May be repeated."),
 ]
 ToExplain = Annotated[
     str,
     typer.Option(
         "--classifier",
-        help="What to explain: paper, mlp, logistic, boosting (trained now), model.onnx, module:attribute.",
+        help="The model to explain: paper, mlp, logistic or boosting (trained now), model.onnx, or module:attribute.",
         autocompletion=console.classifiers,
     ),
 ]
@@ -81,46 +81,50 @@ Classes = Annotated[
     list[str] | None,
     typer.Option(
         "--classes",
-        help="What your own model's classes are called, in its order: no,yes for a model that answers 0 and 1.",
+        help="Names for your own model's classes, in its order: no,yes for a model that answers 0 and 1.",
     ),
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Of two classes, the second is the answer from this probability on; 0.5 by default."),
+    typer.Option(help="With two classes, the probability from which the second is predicted; 0.5 by default."),
 ]
 AsPublished = Annotated[
-    bool, typer.Option("--as-published", help="FCx as the paper has it: one draw per row, no search, no promise.")
+    bool, typer.Option("--as-published", help="FCx as in the paper: one draw per row, no search, no guarantee.")
 ]
 Constrained = Annotated[
     str | None,
     typer.Option(
         "--constraint",
-        help="With --as-published: the settings for unary or binary rules; by --rules if not given.",
+        help="With --as-published: the settings for unary or binary rules; taken from --rules by default.",
         autocompletion=console.rules,
     ),
 ]
 NoGenerator = Annotated[
-    bool, typer.Option("--no-generator", help="Train nothing: quick, and answers are found by the search alone.")
+    bool,
+    typer.Option(
+        "--no-generator", help="Do not train a generator: fitting is quick, and the search alone finds answers."
+    ),
 ]
-MostRows = Annotated[int | None, typer.Option(min=1, help="At most so many rows of the data.")]
+MostRows = Annotated[int | None, typer.Option(min=1, help="The maximum number of rows to use.")]
 Epochs = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="How often every row is seen at most: 8 times by default, more often if there are few rows. "
-        "It ends sooner where nothing gets better.",
+        help="The maximum number of epochs: 8 by default, more for small tables. "
+        "Training stops early when it no longer improves.",
     ),
 ]
-LearningRate = Annotated[float | None, typer.Option(help="Size of the steps.")]
+LearningRate = Annotated[float | None, typer.Option(help="The learning rate.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Any other setting, e.g. architecture__latent=5. May be repeated.")
 ]
 GraphFile = Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot); discovered if not given.")]
 CheckpointFolder = Annotated[
-    Path | None, typer.Option(help="Where the training's state is kept; <out>.checkpoint until it is done.")
+    Path | None,
+    typer.Option(help="The folder for the state of the training; by default <out>.checkpoint, removed at the end."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a model of that name.")]
-Picture = Annotated[Path | None, typer.Option(help="Draw the loss over the epochs (.svg, .png or .pdf).")]
+Picture = Annotated[Path | None, typer.Option(help="Plot the loss by epoch (.svg, .png or .pdf).")]
 
 
 def fit(
@@ -152,10 +156,7 @@ def fit(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn to explain a classifier's answers, and save what was learnt.
-
-    Of a table of your own it shows first what each column was taken for, and how to correct that. A fit that was cut
-    off goes on where it was when it is started again.
+    """Fit an explainer to a table, a classifier and rules, and save it.
 
     Example: fcxplain fit --data adult --rules binary --out model
 
@@ -165,6 +166,9 @@ def fit(
 
     Example: fcxplain fit --data loans.csv --label approved --index customer --classifier my_code:model
     --classes no,yes --target yes --rules my.rules --out model
+
+    For your own table, it first shows the type inferred for each column, and how to correct it. An interrupted fit
+    resumes when you run the same command again.
     """
     from ..datasets.source import Source
     from ..outcome import Outcome
@@ -188,9 +192,9 @@ def fit(
         loaded = _loaded(source, own, wanted, ignore or [], immutable or []).under(rules)
         asked = replace(_asked(loaded, rules, wanted, classes, threshold, graph), at_least=at_least)
         _introduce(loaded, source, asked, write_schema)
-        task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _beside(output))
+        task, done = _fitted(fcx, loaded, source, own, asked, checkpoint or _checkpoint_next_to(output))
         fcx.save(output, overwrite=overwrite, source=source.to_dict())
-        _tidy(fcx, None if checkpoint else _beside(output), history)
+        _tidy(fcx, None if checkpoint else _checkpoint_next_to(output), history)
         named = task.target.to_data() if isinstance(task.target, Outcome) else task.target
         done |= {"model": str(output), "label": loaded.label, "target": named, "classes": task.classes}
         _tell(done | {"classifier": classifier}, next_step(source, output, loaded.notes), as_json)
@@ -198,7 +202,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to hold: rules, what is wanted, the model's classes, from where on it answers the second, and a graph."""
+    """The rules, the desired outcome, the model's classes and threshold, and a causal graph."""
 
     rules: tuple[Rule, ...]
     target: Any
@@ -216,7 +220,7 @@ def _asked(
     threshold: float | None,
     graph: Path | None,
 ) -> _Asked:
-    """What was asked for, read before any work begins, so that mistakes are told at once."""
+    """Read the options before any work begins, so that mistakes are reported at once."""
     from ..causal import as_graph
     from ..datasets.source import rules_named
     from ..rules import parse_rules
@@ -228,9 +232,9 @@ def _asked(
 
 
 def _check_options(constraint: str | None, as_published: bool, history: Path | None, write_schema: Path | None) -> None:
-    """Refuse what does not go together, and names that nothing could be written to."""
+    """Refuse options that exclude each other, and files that cannot be written."""
     if constraint is not None and not as_published:
-        fault = Fault(f"--constraint {constraint}", "is only for FCx --as-published", "Add that, or drop it.")
+        fault = Fault(f"--constraint {constraint}", "needs --as-published", "Add that, or leave this out.")
         raise DataError("", [fault])
     for path, endings, option in ((history, PICTURES, "--history"), (write_schema, (".toml",), "--write-schema")):
         if path is not None:
@@ -238,31 +242,31 @@ def _check_options(constraint: str | None, as_published: bool, history: Path | N
 
 
 def _refuse_training(given: dict[str, Any]) -> None:
-    """Refuse options that are about a training where there is none."""
-    problem, remedy = "is for training a generator, and --no-generator trains none", "Leave one of the two out."
+    """Refuse options for training together with --no-generator."""
+    problem, remedy = "is for training a generator, and --no-generator trains none", "Leave out one of the two."
     if faults := [Fault(name, problem, remedy) for name, value in given.items() if value]:
         raise DataError("", faults)
 
 
 def _own_classifier(name: str, classes: list[str] | None) -> Any:
-    """A classifier of one's own; None for one that is to be trained, whose classes are called as the label's are."""
+    """The user's own classifier, or None for one to be trained, whose class names are those of the label."""
     from ..classifier import KINDS
     from ..classifier.named import named_classifier
 
     if name not in KINDS:
         return named_classifier(name)
     if classes:
-        problem = f"is for a model of your own; {name} is trained on the label, and calls its classes the same"
+        problem = f"is for your own model; {name} is trained on the label and uses its class names"
         raise DataError("", [Fault(f"--classes {','.join(classes)}", problem, "Leave it out.")])
     return None
 
 
 def _loaded(source: Source, own: Any, target: Any, ignore: list[str], immutable: list[str]) -> Dataset:
-    """The table in its parts."""
+    """Load the table, split into its parts."""
     from ..classifier.labels import checked_target
     from ..outcome import read_range
 
-    # The classes of a model of one's own may be called otherwise than those of the label.
+    # A user's own model may name its classes differently from the label.
     wanted = target if own is None and isinstance(target, str) and "," not in target else None
     wanted = target if read_range(target) is not None else wanted
     with working(f"loading {source.data}") as work:
@@ -273,10 +277,10 @@ def _loaded(source: Source, own: Any, target: Any, ignore: list[str], immutable:
 
 
 def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: list[str]) -> None:
-    """What was asked for on the command line, in the explainer."""
+    """Apply the settings of the command line to the explainer."""
     from ..settings import read_settings
 
-    # Who names the epochs means them: they are not made more for the sake of a small table.
+    # An explicit number of epochs is not raised for a small table.
     steps = None if epochs is None else 0
     given = {"schedule__epochs": epochs, "schedule__steps": steps, "schedule__learning_rate": learning_rate}
     given = {name: value for name, value in given.items() if value is not None}
@@ -284,7 +288,7 @@ def _set(fcx: FCx, epochs: int | None, learning_rate: float | None, settings: li
 
 
 def _made(source: Source, constraint: str, as_published: bool) -> FCx:
-    """FCx, or the paper's settings for the data; a table of one's own gets those of the paper's first data set."""
+    """FCx, or the paper's settings for the data set; other tables get those of the paper's first data set."""
     from ..datasets import DEFAULT_DATASET
     from ..explainer import FCx
 
@@ -295,7 +299,7 @@ def _made(source: Source, constraint: str, as_published: bool) -> FCx:
 
 
 def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) -> None:
-    """Show what there is to learn from before anything is learnt; a schema that is to be kept is written."""
+    """Show the table before the work begins, and write its schema if `kept` names a file."""
     from .guide import show_freedom, show_own_table
 
     if kept is not None:
@@ -303,18 +307,18 @@ def _introduce(data: Dataset, source: Source, asked: _Asked, kept: Path | None) 
     if err.quiet:
         return
     if source.is_built_in:
-        for told in data.notes:
-            note(told)
+        for line in data.notes:
+            note(line)
     else:
         show_own_table(data, source, asked.target, asked.rules, kept)
     show_freedom(data, asked.rules, source)
 
 
 def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
-    """The problem, with a classifier that was trained or is one's own."""
+    """The task, with a classifier that was trained or is the user's own."""
     from ..task import Task
 
-    with working(f"getting the classifier {source.classifier} ready"):
+    with working(f"preparing the classifier {source.classifier}"):
         how: dict[str, Any] = {"rules": asked.rules, "label": data.label, "graph": asked.graph}
         how |= {"target": data.target if asked.target is None else asked.target, "classes": asked.classes}
         how |= {"threshold": asked.threshold, "target_probability": asked.at_least}
@@ -324,7 +328,7 @@ def _task(data: Dataset, source: Source, model: Any, asked: _Asked) -> Task:
 def _trained(data: Dataset, source: Source) -> Classifier:
     from ..classifier import train_classifier
 
-    # Epochs are counted where there are any; they may be fewer in the end.
+    # Not every classifier has epochs, and training may stop early.
     with working(f"training the classifier {source.classifier}") as work:
 
         def move(event: Progress) -> None:
@@ -334,14 +338,14 @@ def _trained(data: Dataset, source: Source) -> Classifier:
 
 
 def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -> dict[str, Any]:
-    """How good the classifier is, told before the rest of the work; one's own may call its classes otherwise."""
+    """Show how accurate the classifier is; nothing if its class names are not those of the label."""
     from ..classifier import score
     from ..task import PROBES
     from .guide import show_agreement, show_marks
 
     if not is_trained and not set(data.classes) & set(model.classes):
         return {}
-    # A model of one's own may be expensive to query.
+    # A user's own model may be expensive to query.
     marks = score(model, data.test if is_trained else data.test[:PROBES], data.label)
     show_marks(source.classifier, marks) if is_trained else show_agreement(source.classifier, data.label, marks)
     return {"accuracy": marks.accuracy, "majority": max(c.share for c in marks.classes), "tested_on": marks.rows}
@@ -350,15 +354,13 @@ def _marks(data: Dataset, source: Source, model: Classifier, is_trained: bool) -
 def _fitted(
     fcx: FCx, data: Dataset, source: Source, own: Any, asked: _Asked, folder: Path
 ) -> tuple[Task, dict[str, Any]]:
-    """Fit, with the progress on standard error; the task, and what there is to tell of it."""
+    """Fit with progress on standard error; return the task and a summary."""
     task = _task(data, source, _trained(data, source) if own is None else own, asked)
     marks, start = _marks(data, source, task.classifier, own is None), time.perf_counter()
     if not fcx.generator:
         with working("looking for causes"):
             fcx.fit(task)
         return task, {"generator": False, "seconds": round(time.perf_counter() - start, 3), **marks}
-    from .training import TrainingProgress
-
     try:
         with TrainingProgress(err) as progress:
             held = data.validation[list(task.schema.names)]
@@ -366,8 +368,8 @@ def _fitted(
     except KeyboardInterrupt:
         if not folder.is_dir():
             raise
-        told = f"what is done is kept in {folder}; the same command goes on from there"
-        raise KeyboardInterrupt(told) from None
+        kept = f"finished epochs are kept in {folder}; run the same command again to resume"
+        raise KeyboardInterrupt(kept) from None
     best = fcx.history_.best
     return task, {
         "generator": True,
@@ -382,9 +384,9 @@ def _fitted(
 
 
 def _tidy(fcx: FCx, checkpoint: Path | None, history: Path | None) -> None:
-    """Remove our own checkpoint, which is of no more use, and draw the history where that was asked for."""
+    """Remove our own checkpoint, and plot the history if a file for it was given."""
     if checkpoint is not None:
-        # What cannot be removed does no harm: the same fit would find it done, any other refuses it.
+        # A checkpoint that cannot be removed does no harm: the same fit finds it complete, any other refuses it.
         shutil.rmtree(checkpoint, ignore_errors=True)
     if history is not None:
         from .. import plots
@@ -392,7 +394,7 @@ def _tidy(fcx: FCx, checkpoint: Path | None, history: Path | None) -> None:
         plots.save(plots.loss_curves(fcx.history_), history)
 
 
-def _beside(output: Path) -> Path:
+def _checkpoint_next_to(output: Path) -> Path:
     path = output.resolve()
     return path.with_name(f"{path.name}.checkpoint")
 
@@ -402,12 +404,12 @@ def _tell(done: dict[str, Any], then: str, as_json: bool) -> None:
         return print_json(done)
     if err.quiet:
         return None
-    told = "ready to search, without a generator"
+    summary = "ready to search, without a generator"
     if done["generator"]:
         seen = f"{done['rows']:,} refused rows, {done['epochs']} epoch{'s' * (done['epochs'] > 1)}"
-        best = f"the best was epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
-        told = f"trained on {seen}; {best}"
-    out.print(f"{told}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
+        best = f"best epoch {done['best_epoch']} (validation loss {done['validation_loss']:.4g})"
+        summary = f"trained on {seen}; {best}"
+    out.print(f"{summary}; {done['seconds']:,.1f} s", highlight=False, soft_wrap=True)
     out.print(f"saved in {escape(done['model'])}", highlight=False, soft_wrap=True)
-    out.print(f"go on with: [bold]{escape(then)}[/]", highlight=False, soft_wrap=True)
+    out.print(f"next: [bold]{escape(then)}[/]", highlight=False, soft_wrap=True)
     return None

@@ -1,6 +1,6 @@
-"""What all commands have in common: --quiet and --debug, how they end, and help that fills its lines.
+"""Behaviour that all commands share: --quiet and --debug, exit codes, and help texts that wrap at the terminal's width.
 
-A command made with `App` gets these options beside its own, so that no command can lack them.
+Every command of an `App` gets these options in addition to its own.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typer.models import OptionInfo
 from ..errors import FcxError, FcxWarning
 from .console import alarm, err, visible
 
-# Ends of a command beside 0 (done), 1 (not everything is as wished; see --all-verified) and 2 (bad input).
+# Exit codes besides 0 (done), 1 (a check did not pass, see --all-verified) and 2 (bad input).
 FAULT_OF_OURS, STOPPED = 70, 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
-# The error of all usage; typer has it under another name than click, from which it once took it.
+# The base class of usage errors; typer exports it under another name than click does.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -39,7 +39,7 @@ Function = TypeVar("Function", bound=Callable[..., None])
 
 @dataclass
 class Manner:
-    """How the command at hand was asked to behave."""
+    """The shared options of the current command."""
 
     quiet: bool = False
     debug: bool = False
@@ -49,7 +49,7 @@ MANNER = Manner()
 
 
 class _Command(TyperCommand):
-    """A command whose help names no type for options that take no value."""
+    """A command whose help shows no type for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
@@ -72,7 +72,7 @@ class _Group(TyperGroup):
 
 @contextmanager
 def _visible_usage() -> Iterator[None]:
-    """What typer says of arguments, such as file names, goes to a console of its own."""
+    """Escape control characters in usage errors, which typer prints with its own console."""
     try:
         yield
     except _USAGE_ERROR as error:
@@ -88,13 +88,13 @@ def _plain(parameters: list[Any]) -> list[Any]:
 
 
 class App(typer.Typer):
-    """A group of commands that share their manners."""
+    """A group of commands with the shared options."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(cls=_Group, **how)
 
     def command(self, name: str | None = None, **how: Any) -> Callable[[Function], Function]:
-        """As typer's, with the options that every command has."""
+        """Like typer's, with the shared options."""
         register = super().command(name, cls=_Command, **how)
 
         def decorate(function: Function) -> Function:
@@ -105,11 +105,11 @@ class App(typer.Typer):
 
 
 def _with_manners(function: Callable[..., None]) -> Callable[..., None]:
-    """The command with --quiet and --debug, ended by Ctrl-C with one line."""
+    """The command with --quiet and --debug; Ctrl-C prints one line."""
 
     @functools.wraps(function)
     def command(*, quiet: bool, debug: bool, **chosen: Any) -> None:
-        # --debug may stand before the command's name, too.
+        # --debug may also be given before the command's name.
         MANNER.quiet, MANNER.debug = quiet, MANNER.debug or debug
         err.quiet = quiet
         try:
@@ -133,7 +133,7 @@ def _with_manners(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _name_what_is_too_little(annotation: Any) -> None:
-    """Check a least value ourselves, since typer's own message does not say which value it refuses."""
+    """Check minimum values ourselves, since typer's message does not name the value."""
     for info in getattr(annotation, "__metadata__", ()):
         if isinstance(info, OptionInfo) and info.min is not None:
             info.callback, info.min = _at_least(info.min), None
@@ -142,20 +142,20 @@ def _name_what_is_too_little(annotation: Any) -> None:
 def _at_least(least: float) -> Callable[[float | None], float | None]:
     def check(value: float | None) -> float | None:
         if value is not None and value < least:
-            raise typer.BadParameter(f"{value:,} is too little; give {least:,} or more")
+            raise typer.BadParameter(f"{value:,} is too small; give {least:,} or more")
         return value
 
     return check
 
 
 def _filled(text: str) -> str:
-    """Paragraphs as one line each, so that help breaks them where the terminal ends and nowhere else."""
+    """Each paragraph as one line, so that help wraps it at the terminal's width."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def end(error: BaseException) -> int:
-    """Tell what ended a command in one line, after its traceback if --debug was given; the exit code."""
+    """Print an error in one line, after its traceback with --debug; return the exit code."""
     if MANNER.debug:
         sys.stderr.write(visible("".join(traceback.format_exception(error))))
     if isinstance(error, KeyboardInterrupt):
@@ -168,18 +168,18 @@ def end(error: BaseException) -> int:
         _tell("error:", f"{error.filename or 'a file'}: {error.strerror}")
         return 2
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    _tell("error in fcxplain itself:", f"{what}. Run the same with --debug to see where, and please report it.")
+    _tell("error in fcxplain itself:", f"{what}. Run it again with --debug for the traceback, and please report it.")
     return FAULT_OF_OURS
 
 
-# An argument as the library's messages write it, and one that they name as the place of a mistake.
+# An argument in a message of the library, and one that names the place of a mistake.
 _NAMES = "label|target|schema|rules|ignore|index|immutable|classes|classifier|skip_missing|overwrite|chunk|engine"
 _ARGUMENT = re.compile(rf"\b({_NAMES})=(\[[^\]]*\]|'[^']*'|True)")
 _PLACE = re.compile(r"\b(ignore|index) '([^']*)'(?=: )|\b(setting) (?=[^ ]*:? )")
 
 
 def as_options(text: str) -> str:
-    """A message of the library with options where Python has arguments: ignore=['a', 'b'] is --ignore a --ignore b."""
+    """A message of the library with options for Python arguments: ignore=['a', 'b'] becomes --ignore a --ignore b."""
 
     def argument(found: re.Match[str]) -> str:
         option, values = f"--{found[1].replace('_', '-')}", re.findall(r"'([^']*)'", found[2])
@@ -196,18 +196,18 @@ def _tell(kind: str, text: str) -> None:
 
 
 def _tell_stopped(stop: KeyboardInterrupt) -> None:
-    told = f": {stop}" if str(stop) else ""
-    alarm.print(escape(f"stopped{told}"), highlight=False, soft_wrap=True)
+    detail = f": {stop}" if str(stop) else ""
+    alarm.print(escape(f"stopped{detail}"), highlight=False, soft_wrap=True)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Our own warnings, worded; those of libraries are for programmers."""
+    """Print our own warnings; those of other libraries are for programmers."""
     if issubclass(category, FcxWarning):
-        # While a bar is shown, only the console that shows it can print without spoiling it.
+        # While a bar is on screen, only its own console can print without garbling it.
         console = alarm if err.quiet else err
         console.print("[yellow]warning:[/]", escape(as_options(str(message))), highlight=False, soft_wrap=True)
 
 
 def listen_to_warnings() -> None:
-    """Show warnings from now on."""
+    """Print warnings as lines of the command."""
     warnings.showwarning = show_warning

@@ -1,4 +1,4 @@
-"""`fcxplain evaluate` and `graph`: what is done with a saved model."""
+"""`fcxplain evaluate` and `graph`: measure a saved model's answers, and show its causal graph."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Model = Annotated[Path, typer.Argument(help="The folder of a saved model (see `f
 Rows = Annotated[
     str,
     typer.Argument(
-        help="A CSV or parquet file, a folder or 'glob' of such files, an address that fsspec knows (s3://...), or a "
-        "data set's name (its test part).",
+        help="A CSV or parquet file, a folder or 'glob' of such files, an fsspec address (s3://...), or the name of a "
+        "data set (its test part).",
         autocompletion=console.data_sets,
     ),
 ]
@@ -40,7 +40,7 @@ OwnClassifier = Annotated[
     str | None,
     typer.Option(
         "--classifier",
-        help="The classifier, if it is your own: model.onnx or module:attribute.",
+        help="Your own classifier, if the model was fitted to one: model.onnx or module:attribute.",
         autocompletion=console.classifiers,
     ),
 ]
@@ -49,7 +49,7 @@ CalledBy = Annotated[
     typer.Option(
         "--index",
         "--id",
-        help="The column that the rows are called by; by default the one named when it was fitted. '': by number.",
+        help="The column with the row labels; by default the one given to fit. '' labels rows by number.",
     ),
 ]
 
@@ -59,31 +59,31 @@ def evaluate(
     rows: Annotated[
         str | None,
         typer.Option(
-            help="A file or a data set's name; the test part of the model's own data by default.",
+            help="A file or the name of a data set; by default the test part of the model's own data.",
             autocompletion=console.data_sets,
         ),
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Names with commas between them; all by default.", autocompletion=console.metrics),
+        typer.Option(help="Comma-separated names; all by default.", autocompletion=console.metrics),
     ] = None,
     convention: Annotated[
         str,
         typer.Option(
-            help="How to measure: ours, or authors (as the paper's code does).", autocompletion=console.conventions
+            help="How to count: ours, or authors (as the paper's code does).", autocompletion=console.conventions
         ),
     ] = "ours",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many refused rows.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of refused rows.")] = None,
     answers: Annotated[
         str | None,
-        typer.Option(help="Measure the answers of this file or folder (see `fcxplain explain --out`) instead."),
+        typer.Option(help="Measure the answers in this file or folder (see `fcxplain explain --out`) instead."),
     ] = None,
     index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the answers for refused rows: how many are valid and feasible, how near, how usual.
+    """Measure the answers for refused rows: validity, feasibility, proximity, plausibility.
 
     Example: fcxplain evaluate model --metrics validity,feasibility,success
 
@@ -114,7 +114,7 @@ def evaluate(
 
 
 def _saved_answers(fcx: FCx, answers: str, others: Mapping[str, object]) -> Explanation:
-    """The answers of a file or folder; what chooses rows to explain is refused beside them."""
+    """The answers of a file or folder; options that choose rows to explain are refused."""
     from ..explanation import read_answers
 
     faults = [Fault(name, "is for rows to explain", "Leave it out.") for name, given in others.items() if given]
@@ -126,7 +126,7 @@ def _saved_answers(fcx: FCx, answers: str, others: Mapping[str, object]) -> Expl
 def rows_named(
     rows: str, fcx: FCx, index: str | None, *, skip_missing: bool = False, strict: bool = True
 ) -> pd.DataFrame:
-    """The rows of a file, of several, or of a data set, all at once."""
+    """All rows of a file, of several files, or of a data set."""
     from ..datasets.source import Source, read_rows
     from ..storage import is_several
     from ..streaming import RowFiles
@@ -147,7 +147,7 @@ def is_built_in(rows: str) -> bool:
 
 
 def index_of(rows: str, fcx: FCx, index: str | None) -> str | None:
-    """The column that rows of files are called by."""
+    """The column with the labels of rows in files."""
     from ..datasets.source import Source, index_in
     from ..datasets.tables import columns_of
     from ..storage import is_several
@@ -159,9 +159,9 @@ def index_of(rows: str, fcx: FCx, index: str | None) -> str | None:
 
 
 def _rows(fcx: FCx, folder: Path, rows: str | None, index: str | None, *, skip_missing: bool) -> pd.DataFrame:
-    """The rows named, or the test part of the model's own data."""
+    """The given rows, or the test part of the model's own data."""
     if rows is None and index is not None:
-        raise DataError("", [Fault(f"index {index!r}", "is for rows of your own", "Name their file with --rows.")])
+        raise DataError("", [Fault(f"index {index!r}", "is for your own rows", "Give their file with --rows.")])
     if rows is None:
         return _own_data(fcx, folder).test
     return rows_named(rows, fcx, index, skip_missing=skip_missing)
@@ -171,8 +171,8 @@ def _print_evaluation(found: Evaluation) -> None:
     from ..metrics import CONVENTIONS, METRICS
 
     measures = METRICS | CONVENTIONS[found.convention]
-    told = f"{found.method}: {found.asked:,} refused rows, {found.answers:,} answers, {len(found.rules)} rules"
-    out.print(escape(told), highlight=False)
+    head = f"{found.method}: {found.asked:,} refused rows, {found.answers:,} answers, {len(found.rules)} rules"
+    out.print(escape(head), highlight=False)
     table = table_of("metric", "value", "what it means")
     table.columns[1].justify = "right"
     for name, value in found.values.items():
@@ -186,11 +186,13 @@ def _print_evaluation(found: Evaluation) -> None:
 
 
 def graph(
-    model: Annotated[Path | None, typer.Argument(help="The folder of a saved model; or give --data instead.")] = None,
-    output: Annotated[Path | None, typer.Option("--out", help="Write it (.svg, .png, .pdf, .csv, .dot).")] = None,
+    model: Annotated[Path | None, typer.Argument(help="The folder of a saved model; or use --data.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", help="Write the graph (.svg, .png, .pdf, .csv, .dot).")
+    ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="A data set's name or a file, to discover a graph in.", autocompletion=console.data_sets),
+        typer.Option(help="A data set or a file in which to discover a graph.", autocompletion=console.data_sets),
     ] = None,
     label: Label = None,
     schema_file: SchemaFile = None,
@@ -198,22 +200,27 @@ def graph(
     significance: Annotated[
         float | None,
         typer.Option(
-            "--significance", "--alpha", help="Level of the tests, 0.01 by default; less joins less. Also --alpha."
+            "--significance",
+            "--alpha",
+            help="Significance level of the tests; 0.01 by default. Lower gives fewer edges.",
         ),
     ] = None,
     n_effective: Annotated[
-        int | None, typer.Option(min=0, help="The most rows that significance counts on, 5000 by default; 0 for all.")
+        int | None,
+        typer.Option(min=0, help="The maximum sample size that the tests assume; 5000 by default, 0 for all rows."),
     ] = None,
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples that tell how sure each edge is.")] = 0,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="The number of resamples that measure how stable each edge is.")
+    ] = 0,
     seed: Seed = 0,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
     """Show which feature causes which: the graph of a saved model, or one discovered in a table.
 
-    Support is the share of the resamples in which an edge was found; a model's own graph gets it with --bootstrap.
-
     Example: fcxplain graph --data adult --bootstrap 20 --out graph.svg
+
+    With --bootstrap, the support of an edge is the share of resamples in which it was found.
     """
     chosen: dict[str, Any] = {"--label": label, "--schema": schema_file, "--significance": significance}
     chosen |= {"--n-effective": n_effective}
@@ -235,8 +242,8 @@ def graph(
     elif output is None:
         _print_graph(found)
     else:
-        told = f"{len(found.nodes)} features, {len(found.edges)} edges, written to {output}"
-        out.print(escape(told), highlight=False, soft_wrap=True)
+        summary = f"{len(found.nodes)} features, {len(found.edges)} edges, written to {output}"
+        out.print(escape(summary), highlight=False, soft_wrap=True)
 
 
 def _write_graph(graph: CausalGraph, path: Path, title: str) -> None:
@@ -264,23 +271,23 @@ def _print_graph(found: CausalGraph) -> None:
 
 
 def _check_choice(model: Path | None, data: str | None, chosen: Mapping[str, Any]) -> None:
-    """Refuse a graph of nothing or of two things, and a way of discovery for what is discovered already."""
+    """Refuse neither or both of a model and data, and options for discovery with a model."""
     if (model is None) == (data is None):
-        raise DataError("give the folder of a model or --data, one of the two, e.g. fcxplain graph --data adult")
+        raise DataError("give either the folder of a model or --data, e.g. fcxplain graph --data adult")
     stray = [option for option, value in chosen.items() if value is not None]
     if model is not None and stray:
-        problem = "a model's graph is as it was fitted"
+        problem = "does not apply to a saved model, whose graph is fixed"
         raise DataError("", [Fault(option, problem, "Use it with --data, without a model.") for option in stray])
 
 
 def _model_graph(folder: Path, classifier: str | None, bootstrap: int, on_progress: OnProgress) -> CausalGraph:
-    """The graph that a model was fitted with; with `bootstrap`, how sure its edges are in the data it was fitted on."""
+    """The graph that a model was fitted with; with `bootstrap`, the support of its edges in the data of the fit."""
     from ..causal import CausalGraph, discover
     from ..explainer import FCx
     from ..saving import read
     from ..saving.explainer import KIND
 
-    # Without a bootstrap, nobody has to bring the classifier.
+    # Without a bootstrap, the classifier is not needed.
     kept = CausalGraph.from_dict(read(folder, KIND).content.get("graph"))
     if not bootstrap:
         return kept
@@ -290,7 +297,7 @@ def _model_graph(folder: Path, classifier: str | None, bootstrap: int, on_progre
         _own_data(fcx, folder).train, fcx.task_.schema, bootstrap=bootstrap, on_progress=on_progress, **settings
     )
     if replace(found, support=()) != replace(kept, support=()):
-        problem = "its graph was given, or its data has changed: resamples say nothing about it"
+        problem = "has a graph that was given, or its data has changed: resamples say nothing about it"
         remedy = "Leave --bootstrap out, or discover a graph in the data with --data."
         raise DataError("", [Fault(str(folder), problem, remedy)])
     return found
@@ -302,8 +309,8 @@ def _own_data(fcx: FCx, folder: Path) -> Dataset:
 
     source = Source.remembered(fcx.source_)
     if source is None:
-        remedy = "Pass rows of your own, or fit it again with `fcxplain fit`."
-        raise DataError("", [Fault(str(folder), "does not say what it was fitted on", remedy)])
+        remedy = "Pass your own rows, or fit it again with `fcxplain fit`."
+        raise DataError("", [Fault(str(folder), "does not record its data", remedy)])
     return source.load_again(fcx.task_.schema)
 
 

@@ -1,10 +1,11 @@
-"""Long work on standard error: a bar with the time left where somebody watches, else a line now and then."""
+"""Progress of long work on standard error: a bar with the time left on a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -18,18 +19,26 @@ from ..progress import WHY_NOT, Progress
 from ..text import clock_time, counted
 from .console import err, note, out
 
-# Where nobody watches, a line so many seconds after the last.
+if TYPE_CHECKING:
+    from ..generator.training import Callback, Training
+else:
+    # The generator needs torch, which most commands do without; every hook is defined here.
+    Callback = object
+
+PREPARING = "preparing: rows that the model refuses, its gradients, the causal graph"
+
+# Seconds between lines where there is no terminal.
 SILENCE = 30.0
-# The pace of so many seconds tells the time left: what comes last may be slower than what came first.
+# The time left is estimated from the pace of the last seconds, since later parts may be slower than earlier ones.
 LATELY = 300.0
-# The width of a bar, and of one where there is little room.
+# The width of a bar, its width on a narrow terminal, and the width below which a terminal is narrow.
 WIDE, NARROW, LITTLE = 24, 8, 80
 
 
 class Work:
-    """What is being done, how much of it is done, and how long the rest will take; see `working`.
+    """The current work, how much of it is done, and the time left; see `working`.
 
-    Where the parts are not `even`, the time of some says nothing of the others, and that so far is told instead.
+    If the parts are not `even`, the time of some does not predict the others, and the elapsed time is shown instead.
     """
 
     def __init__(
@@ -43,7 +52,7 @@ class Work:
     ) -> None:
         self.what, self.even, self._in_percent = what, even, False
         self._console, self._clock = console, clock
-        self._start = self._told = clock()
+        self._start = self._last_line = clock()
         what_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
         columns = SpinnerColumn(), what_column, _Bar(console), _Tail(self)
         self._watched = console.is_terminal and not console.quiet
@@ -59,51 +68,51 @@ class Work:
         self._anew(0)
 
     def start(self) -> None:
-        """Show it, if somebody watches."""
+        """Show the bar, on a terminal."""
         if self._watched:
             self._display.start()
 
     def stop(self) -> None:
-        """Take it from the screen."""
+        """Remove the bar from the screen."""
         if self._watched:
             self._display.stop()
 
     def describe(self, what: str | None = None, *, detail: str | None = None) -> None:
-        """Show another name for what is being done, or another line below it."""
+        """Rename the work, or change the line below the bar."""
         self._display.detail = self._display.detail if detail is None else detail
         if what is not None:
             self._display.update(self._task, description=escape(what))
 
     def tell(self, event: Progress) -> None:
-        """How far it is, from whatever does it."""
+        """Show an event."""
         if event.note:
             note(event.note)
         if event.detail:
             self.describe(detail=event.detail)
         reasons = event.stage == WHY_NOT
-        what = f"{WHY_NOT} of {counted(event.total or 0, 'row')}" if reasons else event.stage
+        what = f"{WHY_NOT} for {counted(event.total or 0, 'row')}" if reasons else event.stage
         self.move(event.done, event.total, what=what, in_percent=reasons)
 
     def move(self, done: float, total: int | None = None, *, what: str | None = None, in_percent: bool = False) -> None:
-        """So much is done now; of a `total` of 0, nothing is counted."""
+        """Set the amount done; with a `total` of 0, nothing is counted."""
         task, now, self._in_percent = self._display.tasks[0], self._clock(), in_percent
-        # What is done next may have another pace.
+        # The next stage may have another pace.
         if what not in (None, self.what) or done < task.completed or total not in (None, task.total):
             self._anew(done, total)
         self.what = what or self.what
         named = None if what is None else escape(what)
         self._display.update(self._task, completed=done, total=total, description=named)
-        if not self._watched and now - self._told >= SILENCE:
-            self._told = now
+        if not self._watched and now - self._last_line >= SILENCE:
+            self._last_line = now
             self._console.print(escape(f"{self.what}: {self.state()}"), highlight=False, soft_wrap=True)
 
     def _anew(self, done: float, total: int | None = None) -> None:
-        """Count from here on; rich takes the pace from what comes after a first step, be it of nothing."""
+        """Start counting from here; rich measures the pace from the first step on, even an empty one."""
         self._display.reset(self._task, completed=done, total=total)  # type: ignore[arg-type]
         self._display.advance(self._task, 0)
 
     def state(self) -> str:
-        """How much of how much and the time left; or the time that it took so far."""
+        """The amount done and the time left, or the elapsed time."""
         task, passed = self._display.tasks[0], clock_time(self._clock() - self._start)
         if not task.total:
             return passed
@@ -114,7 +123,7 @@ class Work:
         return share if left is None else f"{share}, {clock_time(left)} left"
 
     def say(self, line: str) -> None:
-        """A result on standard output, with the bar out of its way."""
+        """Print a result on standard output, with the bar hidden."""
         self.stop()
         out.print(escape(line), highlight=False, soft_wrap=True)
         self.start()
@@ -122,7 +131,7 @@ class Work:
 
 @contextmanager
 def working(what: str, total: int | None = None, *, even: bool = True) -> Iterator[Work]:
-    """Show that something is being done until it is; `total` is how much there is to do, if that is known."""
+    """Show progress until the block ends; `total` is the amount of work, if known."""
     work = Work(what, total, even=even)
     work.start()
     try:
@@ -131,8 +140,60 @@ def working(what: str, total: int | None = None, *, even: bool = True) -> Iterat
         work.stop()
 
 
+class TrainingProgress(Callback):
+    """Show the epoch, the time left, the loss and its terms, updated with every batch.
+
+    A context manager, so that the display ends whenever the training does. After the training, `rows` is the number of
+    rows in each epoch, and `resumed` the number of epochs that an earlier run had finished.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.rows, self.resumed = console, 0, 0
+        self._work, self._batch = Work(PREPARING, console=console), 0
+
+    def __enter__(self) -> Self:
+        self._work.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._work.stop()
+
+    def on_train_begin(self, training: Training) -> None:
+        """Print how much there is to do, and where a resumed training continues."""
+        self.rows, self.resumed = len(training.train), training.epoch
+        total = training.schedule.epochs
+        if training.epoch:
+            self.console.print(f"resuming after epoch {training.epoch}", highlight=False)
+        if not self.console.is_terminal:
+            line = f"training on {self.rows:,} refused rows, for at most {total:,} epochs"
+            self.console.print(line, highlight=False, soft_wrap=True)
+        self._work.move(training.epoch, total, what="training, epoch")
+
+    def on_epoch_begin(self, training: Training) -> None:
+        """Name the epoch."""
+        self._batch = 0
+        self._work.describe(f"epoch {training.epoch + 1} of {training.schedule.epochs}")
+
+    def on_batch_end(self, training: Training, terms: dict[str, float]) -> None:
+        """Advance the bar by one batch and show its terms."""
+        self._batch += 1
+        batches = max(1, round(len(training.train) / training.schedule.batch))
+        if self.console.is_terminal:
+            parts = ", ".join(f"{name} {value:.3g}" for name, value in terms.items() if name != "total")
+            self._work.describe(detail=f"loss {terms['total']:.3g} of {parts}")
+            self._work.move(training.epoch + min(1.0, self._batch / batches), in_percent=True)
+
+    def on_epoch_end(self, training: Training) -> None:
+        """Without a bar, print a line if the last one is long ago."""
+        self._work.move(training.epoch, in_percent=self.console.is_terminal)
+
+    def on_train_end(self, training: Training) -> None:
+        """Clear the line of terms."""
+        self._work.describe(detail="")
+
+
 class _Bar(ProgressColumn):
-    """A bar, once it is known how much there is to do."""
+    """A bar, once the total is known."""
 
     def __init__(self, console: Console) -> None:
         self.width = WIDE if console.width >= LITTLE else NARROW
@@ -144,14 +205,14 @@ class _Bar(ProgressColumn):
 
 
 class _Tail(ProgressColumn):
-    """How far it is, in words."""
+    """The progress in words."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         super().__init__(table_column=Column(no_wrap=True))
 
     def render(self, task: Task) -> Text:
-        """Counted, or timed."""
+        """The state as text."""
         return Text(self.work.state())
 
 
@@ -161,7 +222,7 @@ class _Display(Bars):
     detail = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, then the line, if there is any."""
+        """The bar, then the line."""
         yield from super().get_renderables()
         if self.detail:
             yield Text(self.detail)

@@ -1,4 +1,4 @@
-"""`fcxplain rules`: read, check, explain and suggest rules."""
+"""`fcxplain rules`: check and suggest rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..schema import Schema
     from ..suggestions import Suggestion
 
-rules_app = App(help="Read, check and explain rules.", no_args_is_help=True)
+rules_app = App(help="Check rules, and suggest rules.", no_args_is_help=True)
 
 
 @rules_app.command("check")
@@ -30,7 +30,7 @@ def rules_check(
     rules: Annotated[
         str,
         typer.Argument(
-            help="A rule file, or the name of a data set's own rules (unary, binary, actionable).",
+            help="A rule file, or the name of a built-in rule set (unary, binary, actionable).",
             autocompletion=console.rules,
         ),
     ],
@@ -41,11 +41,12 @@ def rules_check(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say each rule in words, what looks wrong with it, and how many rows break it.
-
-    Rows break a rule as they are (nothing changed) or in pairs (one turned into another, drawn at random).
+    """Show each rule in words, what looks wrong with it, and how many rows break it.
 
     Example: fcxplain rules check my.rules --data loans.csv --schema schema.toml
+
+    A row breaks a rule if it does so unchanged; a pair does if changing one row into the other would. Pairs are drawn
+    at random.
     """
     from ..datasets import DATASETS
     from ..datasets.base import with_ranks
@@ -84,7 +85,7 @@ def _print_rules(found: list[Any], findings: list[Any], known: Schema) -> None:
     from ..rules import in_words
 
     if not found:
-        out.print("No rules: the file has only blanks and comments.")
+        out.print("No rules: the file has only blank lines and comments.")
         return
     table = table_of("line", "rule", "in words", "rows that break it", "pairs that break it")
     for b in found:
@@ -116,18 +117,16 @@ def rules_suggest(
     ignore: Ignore = None,
     graph: Annotated[Path | None, typer.Option(help="A causal graph (.csv or .dot), see `fcxplain graph`.")] = None,
     accept: Annotated[
-        str | None, typer.Option(help="Numbers of the rules to write to --out, as 1,3,5, or all that are shown.")
+        str | None, typer.Option(help="The numbers of the rules to write to --out, e.g. 1,3,5, or all for those shown.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--out", help="The rule file for accepted rules (.txt, .rules).")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--out", help="The rule file to write (.txt, .rules).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file of that name.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many to show, strongest first.")] = 20,
-    support: Annotated[int, typer.Option(LEAST, min=1, help="Rows that must speak for a rule.")] = 30,
+    limit: Annotated[int, typer.Option(min=1, help="The number of rules to show, strongest first.")] = 20,
+    support: Annotated[int, typer.Option(LEAST, min=1, help="The number of rows that must support a rule.")] = 30,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Suggest rules that names, the data and a causal graph speak for. None is applied unless you accept it.
+    """Suggest rules, based on column names, the data and a causal graph. None is applied unless you accept it.
 
     Example: fcxplain rules suggest --data loans.csv --label approved
 
@@ -151,22 +150,22 @@ def rules_suggest(
     source = _options(data, schema_file, label, ignore or ())
     if output is not None:
         written(output)
-        return _say(f"look at them: {shlex.join(['fcxplain', 'rules', 'check', str(output), *source])}")
+        return _say(f"check them with: {shlex.join(['fcxplain', 'rules', 'check', str(output), *source])}")
     more = [*([] if graph is None else ["--graph", str(graph)]), *([] if support == 30 else [LEAST, str(support)])]
     return _show(found, limit, shlex.join(["fcxplain", "rules", "suggest", *source, *more]))
 
 
 def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
-    """Refuse, before any work, a file that may not be written, and half a wish."""
+    """Refuse, before any work, a file that cannot be written, and --accept or --out without the other."""
     from ..files import check_output
 
     if output is None and accept is None:
         return
     if output is None:
-        raise DataError("", [Fault(f"--accept {accept}", "does not say where to", "Add --out my.rules.")])
+        raise DataError("", [Fault(f"--accept {accept}", "needs a file to write to", "Add --out my.rules.")])
     if accept is None:
-        remedy = "Name the numbers you accept, e.g. --accept 1,3, or --accept all."
-        raise DataError("", [Fault(f"--out {output}", "would hold nothing: no rule is accepted", remedy)])
+        remedy = "Accept rules by number, e.g. --accept 1,3, or --accept all."
+        raise DataError("", [Fault(f"--out {output}", "would be empty: no rule is accepted", remedy)])
     check_output(output, ENDINGS, "--out")
     if output.exists() and not overwrite:
         remedy = "Pass --overwrite to replace it, or choose another name."
@@ -174,7 +173,7 @@ def _check(accept: str | None, output: Path | None, overwrite: bool) -> None:
 
 
 def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> tuple[Schema, pd.DataFrame]:
-    """The schema, given or guessed, and all rows; missing values stay in."""
+    """The schema, given or inferred, and all rows, including those with missing values."""
     from ..datasets import DATASETS, read_table
     from ..datasets.source import guess_schema, load_features, located
     from ..schema import Schema
@@ -188,7 +187,7 @@ def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequen
     if given is not None:
         return Schema(tuple(f for f in given if f.name not in ignore)), table
     if label is None:
-        note("no --label was given: rules may speak of the column with the answer, too")
+        note("no --label was given, so rules may mention the column with the true outcome")
     found = guess_schema(table, label)
     for fault in found.left_out:
         note(f"left out: {fault}")
@@ -196,7 +195,7 @@ def _rows(data: str, schema_file: Path | None, label: str | None, ignore: Sequen
 
 
 def _accepted(accept: str | None, found: Sequence[Suggestion], limit: int) -> tuple[int, ...]:
-    """The numbers that are meant, each once and in order; what is no number of a suggestion is refused."""
+    """The accepted numbers, each once and in order; refuses anything that is not the number of a suggestion."""
     if accept is None:
         return ()
     if accept.strip().lower() == "all":
@@ -204,14 +203,14 @@ def _accepted(accept: str | None, found: Sequence[Suggestion], limit: int) -> tu
     parts = [part.strip() for part in accept.split(",") if part.strip()]
     wrong = [p for p in parts if not (p.isdecimal() and 1 <= int(p) <= len(found))]
     if wrong or not parts:
-        there = f"Choose from 1 to {len(found)}, with commas between." if found else "Nothing was found to accept."
+        there = f"Choose from 1 to {len(found)}, comma-separated." if found else "There are no suggestions."
         places = [f"--accept {part}" for part in wrong] or ["--accept"]
-        raise DataError("", [Fault(place, "is not a number of a suggestion", there) for place in places])
+        raise DataError("", [Fault(place, "is not the number of a suggestion", there) for place in places])
     return tuple(sorted({int(p) for p in parts}))
 
 
 def _write(path: Path, data: str, found: Sequence[Suggestion], accepted: Sequence[int]) -> None:
-    """The accepted rules as a rule file, each under its words and its reason."""
+    """Write the accepted rules, each with its wording and reason as comments."""
     from ..files import write_whole
 
     lines = [f"# Suggested from {_one_line(data)}, and accepted."]
@@ -223,8 +222,8 @@ def _write(path: Path, data: str, found: Sequence[Suggestion], accepted: Sequenc
 
 def _show(found: Sequence[Suggestion], limit: int, again: str) -> None:
     if not found:
-        return _say("Nothing to suggest: no name, no edge and no pair of features speaks for a rule.")
-    table = table_of("", "rule, and in words", "rows", "why")
+        return _say("No suggestions: no name, edge or pair of features suggests a rule.")
+    table = table_of("", "rule, and its meaning", "rows", "why")
     table.columns[0].justify = table.columns[2].justify = "right"
     for number, s in enumerate(found[:limit], start=1):
         said = f"[bold]{escape(s.rule.text)}[/]\n{escape(s.words)}\n"
@@ -234,7 +233,7 @@ def _show(found: Sequence[Suggestion], limit: int, again: str) -> None:
     if rest > 0:
         err.print(f"... and {rest:,} weaker: --limit {len(found)} shows all", highlight=False)
     numbers = "1,3" if len(found) > 2 else "1"
-    return _say(f"None is applied. Accept some by their numbers, e.g. {again} --accept {numbers} --out my.rules")
+    return _say(f"None is applied. To accept some, give their numbers: {again} --accept {numbers} --out my.rules")
 
 
 def _options(data: str, schema_file: Path | None, label: str | None, ignore: Sequence[str]) -> list[str]:

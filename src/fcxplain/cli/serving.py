@@ -1,4 +1,4 @@
-"""`fcxplain serve` and `store`: the page that answers, and what it has kept."""
+"""`fcxplain serve` and `store`: the interactive page, and the receipts that it keeps."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ..service.store import Store
 
 NEEDED = ("fastapi", "uvicorn", "cryptography", "multipart")
-Host = Annotated[str, typer.Option(help="Where to listen. Anything but this machine needs a token.")]
-Port = Annotated[int, typer.Option(help="The port; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="The address to listen on. Any other than this machine needs a token.")]
+Port = Annotated[int, typer.Option(help="The port; 0 picks a free one.")]
 StoreFile = Annotated[Path, typer.Argument(help="The file that `serve --store` wrote.")]
 
-store_app = App(help="What a server has kept: list it, delete it.", no_args_is_help=True)
+store_app = App(help="List, show and delete the receipts that a server keeps.", no_args_is_help=True)
 
 
 def need_extra() -> None:
-    """Say what to install where the extra is missing."""
+    """Refuse to go on without the packages of the extra, and say how to install them."""
     absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         raise DataError(f"this needs more packages ({', '.join(absent)}): pip install 'fcxplain[serve]'")
@@ -39,7 +39,7 @@ def need_extra() -> None:
 def serve(
     model: Model,
     rows: Annotated[
-        str | None, typer.Option(help="People to choose from: a CSV or parquet file, or a data set.")
+        str | None, typer.Option(help="The people to choose from: a CSV or parquet file, or a data set.")
     ] = None,
     index: CalledBy = None,
     classifier: OwnClassifier = None,
@@ -47,25 +47,26 @@ def serve(
     port: Port = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar="FCXPLAIN_TOKEN", help="What everybody must know, 16 letters or more."),
+        typer.Option(envvar="FCXPLAIN_TOKEN", help="The secret that every visitor must give, 16 characters or more."),
     ] = None,
     origin: Annotated[
-        str | None, typer.Option(help="The address that a proxy gives it, e.g. https://answers.example.org.")
+        str | None, typer.Option(help="The public address behind a proxy, e.g. https://answers.example.org.")
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="The file for receipts; without it none are kept.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that answer; each holds the model.")] = 2,
-    seconds: Annotated[float, typer.Option(min=1, help="What one question may take.")] = 60.0,
+    store: Annotated[Path | None, typer.Option(help="The file for receipts; without it, none are kept.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="The number of worker processes; each loads the model.")] = 2,
+    seconds: Annotated[float, typer.Option(min=1, help="The time limit per question.")] = 60.0,
     log_values: Annotated[
-        bool, typer.Option("--log-values", help="Let through what the model prints, though it may be about people.")
+        bool, typer.Option("--log-values", help="Show what the model prints, which may include personal data.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Open the page that answers: for a case worker with a person in front of them, and for that person.
-
-    What could this person change, what if they did something else, why is there no way, and a letter and a signed
-    receipt of what was found. It listens on this machine only unless a token is given, and sends nothing to anybody.
+    """Serve an interactive page for a case worker and the person in front of them.
 
     Example: fcxplain serve model --rows people.parquet --id customer --store answers.db
+
+    The page shows what the person could change, what would happen if they did something else, and why there may be no
+    answer. It prints a letter and issues a signed receipt. It listens on this machine only unless a token is given, and
+    sends nothing to third parties.
     """
     need_extra()
     from ..service.app import ServeSettings
@@ -78,7 +79,7 @@ def serve(
 
 
 def open_page(settings: ServeSettings, *, as_json: bool = False) -> None:
-    """Serve until Ctrl-C; as JSON, one line says the address when it can be opened."""
+    """Serve until Ctrl-C; with JSON, print the address as one line when the page is ready."""
     from ..service.app import run
 
     err.print("loading the model ...", highlight=False)
@@ -90,45 +91,47 @@ def open_page(settings: ServeSettings, *, as_json: bool = False) -> None:
             f", {counted(len(service.people), 'person').replace('persons', 'people')}" if len(service.people) else ""
         )
         kept = f"; receipts go to {settings.store}" if settings.store else "; nothing is stored"
-        return out.print(f"open {address}{people}{escape(kept)}. Ctrl-C ends it.", highlight=False, soft_wrap=True)
+        return out.print(
+            f"open {address}{people}{escape(kept)}. Press Ctrl-C to stop.", highlight=False, soft_wrap=True
+        )
 
     run(settings, on_ready=ready)
 
 
 def bench_serve(
     model: Model,
-    rows: Annotated[str, typer.Option(help="The people who are asked about: a file, or a data set's name.")],
-    people: Annotated[int, typer.Option(min=1, help="People who work at once.")] = 20,
-    seconds: Annotated[float, typer.Option(min=1, help="For how long.")] = 20.0,
-    pause: Annotated[float, typer.Option(min=0, help="Seconds that somebody reads before the next wish.")] = 1.0,
+    rows: Annotated[str, typer.Option(help="The people to ask about: a file, or the name of a data set.")],
+    people: Annotated[int, typer.Option(min=1, help="The number of simultaneous users.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="The duration in seconds.")] = 20.0,
+    pause: Annotated[float, typer.Option(min=0, help="Seconds that a user reads before the next request.")] = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Measure how soon a changed wish has its new, verified answer, with many people at once.
-
-    A server is started on this machine, and stopped again; nothing else is ever asked.
+    """Measure how quickly the page gives a new, verified answer after a change, with many users at once.
 
     Example: fcxplain bench serve fcxplain-demo/model --rows adult --people 20
+
+    Starts a server on this machine and stops it again; no other server is contacted.
     """
     need_extra()
     from ..service.load import measured
 
-    with working(f"{people} people at work for {seconds:.0f} seconds"):
+    with working(f"{people} users for {seconds:.0f} seconds"):
         found = measured(str(model), rows, people=people, seconds=seconds, pause=pause)
     if as_json:
         return print_json(vars(found))
-    out.print(f"{found.answers:,} wishes answered, {found.failures} failures", highlight=False)
+    out.print(f"{found.answers:,} requests answered, {found.failures} failures", highlight=False)
     said = f"median {found.median:.0f} ms, 95 % within {found.p95:.0f} ms, longest {found.longest:.0f} ms"
-    out.print(f"{said}; with what stands in the way, median {found.reasons:.0f} ms", highlight=False)
-    return out.print(f"a page and all it needs: {found.first_paint / 1e3:.0f} kB", highlight=False)
+    out.print(f"{said}; with reasons, median {found.reasons:.0f} ms", highlight=False)
+    return out.print(f"page size with all assets: {found.first_paint / 1e3:.0f} kB", highlight=False)
 
 
 @store_app.command("list")
 def store_list(
     store: StoreFile,
-    person: Annotated[str | None, typer.Option(help="Only what is kept of this person.")] = None,
+    person: Annotated[str | None, typer.Option(help="Only the receipts of this person.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List what is kept: who, when, and the receipt's number.
+    """List the receipts in a store: person, date and receipt number.
 
     Example: fcxplain store list answers.db --person C1042
     """
@@ -145,31 +148,31 @@ def store_list(
 
 @store_app.command("show")
 def store_show(
-    store: StoreFile, receipt: Annotated[str, typer.Argument(help="Its number.")], as_json: Json = True
+    store: StoreFile, receipt: Annotated[str, typer.Argument(help="The number of the receipt.")], as_json: Json = True
 ) -> None:
-    """Print a receipt as it was shown, for `fcxplain verify`; it is JSON in any case.
+    """Print a receipt as JSON, for `fcxplain verify`.
 
     Example: fcxplain store show answers.db 3f2a... > receipt.json
     """
     found = _store(store).receipt(receipt)
     if found is None:
-        raise DataError("", [Fault(f"receipt {receipt}", "is not kept here", "See `fcxplain store list`.")])
+        raise DataError("", [Fault(f"receipt {receipt}", "is not in this store", "See `fcxplain store list`.")])
     print_json(found)
 
 
 @store_app.command("delete")
 def store_delete(
     store: StoreFile,
-    person: Annotated[str | None, typer.Option(help="Everything that is kept of this person.")] = None,
-    receipt: Annotated[str | None, typer.Option(help="One receipt, by its number.")] = None,
+    person: Annotated[str | None, typer.Option(help="All receipts of this person.")] = None,
+    receipt: Annotated[str | None, typer.Option(help="The number of one receipt.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Delete what is kept of a person, or one receipt. The bytes are overwritten; backups are your own affair.
+    """Delete one receipt, or all receipts of a person. The bytes are overwritten; backups are not touched.
 
     Example: fcxplain store delete answers.db --person C1042
     """
     if (person is None) == (receipt is None):
-        raise DataError("give --person or --receipt, one of the two")
+        raise DataError("give either --person or --receipt")
     gone = _store(store).delete(person=person, key=receipt)
     if as_json:
         return print_json({"deleted": gone})
@@ -181,5 +184,5 @@ def _store(path: Path) -> Store:
     from ..service.store import Store
 
     if not path.is_file():
-        raise DataError("", [Fault(str(path), "is not there", "Name the file that `serve --store` wrote.")])
+        raise DataError("", [Fault(str(path), "does not exist", "Give the file that `serve --store` wrote.")])
     return Store(path)

@@ -1,4 +1,4 @@
-"""`fcxplain datasets` and `fcxplain schema`: what there is, and what a table looks like."""
+"""`fcxplain datasets` and `fcxplain schema`: the built-in data sets, and the schema of a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .progress import working
 def datasets(
     write: Annotated[
         str | None,
-        typer.Option(help="Write this data set as a table of your own would be: NAME.csv, NAME.toml, NAME.rules."),
+        typer.Option(help="Write this data set as files to experiment with: NAME.csv, NAME.toml, NAME.rules."),
     ] = None,
     output: Annotated[Path, typer.Option("--out", help="The folder to write to.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """List the built-in data sets: what they are, where they lie, their licence. Or write one of them, to try things.
+    """List the built-in data sets with their files and licences, or write one of them to files.
 
     Example: fcxplain datasets
 
@@ -54,26 +54,26 @@ def datasets(
         table.add_row(*(escape(str(d[k])) for k in ("name", "title", "features", "label", "licence")))
     out.print(table)
     for file, where, how in dict.fromkeys((d["file"], d["where"], d["get_it"]) for d in found):
-        told = str(where) if where else f"not here yet. {how}"
-        out.print(f"[bold]{escape(str(file))}[/]: {escape(told)}", highlight=False, soft_wrap=True)
+        status = str(where) if where else f"not on this machine yet. {how}"
+        out.print(f"[bold]{escape(str(file))}[/]: {escape(status)}", highlight=False, soft_wrap=True)
     return None
 
 
 def schema(
     table: Annotated[str, typer.Argument(help="A CSV or parquet file.")],
-    label: Annotated[str | None, typer.Option(help="The column with the answer; it is not a feature.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the true outcome; it is not a feature.")] = None,
     ignore: Ignore = None,
     index: Index = None,
     output: Annotated[Path | None, typer.Option("--out", help="Write the schema as TOML, for editing.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Guess a table's schema and say why; write it to a file that you can correct.
-
-    Columns that cannot be features, such as identifiers, are told and left out. What names and levels speak for (what
-    nobody can change, orders of levels, levels that nobody should become) is shown with the line to write, and not
-    applied. The file has comments on what can be written in it, and is read by --schema of the other commands.
+    """Infer the schema of a table, explain each guess, and write it to a file for editing.
 
     Example: fcxplain schema loans.csv --label approved --out schema.toml
+
+    Columns that cannot be features, such as identifiers, are listed and left out. Rules that names and levels suggest
+    (immutable features, orders of levels, levels that should not be reached) are shown as lines to copy; none is
+    applied. The file explains its own options in comments, and other commands read it with --schema.
     """
     from ..datasets.delimited import in_words
     from ..datasets.source import guess_schema
@@ -99,11 +99,11 @@ def schema(
     show_likely(likely, out)
     for fault in found.left_out:
         out.print("[yellow]left out:[/]", escape(str(fault)), highlight=False, soft_wrap=True)
-    for told in in_words({n: texts for n, texts in reading.marks.items() if n in found.schema or n == label}, label):
-        note(told)
+    for line in in_words({n: texts for n, texts in reading.marks.items() if n in found.schema or n == label}, label):
+        note(line)
     if label is None:
-        note("no --label was given, so that the column with the answer is among the features")
+        note("no --label was given, so the column with the true outcome is among the features")
     if output is not None:
-        told = f"written to {output}: correct it there and pass it with --schema"
-        err.print(escape(told), highlight=False, soft_wrap=True)
+        line = f"written to {output}: edit it there and pass it with --schema"
+        err.print(escape(line), highlight=False, soft_wrap=True)
     return None

@@ -1,4 +1,4 @@
-"""`fcxplain verify`: whether a file of answers still says what the model, the rules and the rows say."""
+"""`fcxplain verify`: check a file of answers, or a receipt, against the model, the rules and the rows."""
 
 from __future__ import annotations
 
@@ -18,52 +18,55 @@ from .progress import working
 if TYPE_CHECKING:
     from ..explanation.files.verification import Verification
 
-# Differences that are listed, and letters of a value in the list.
+# Differences listed, and characters shown of a value.
 SHOWN, LETTERS = 12, 60
 
 
+Subject = Annotated[Path, typer.Argument(help="The folder of a saved model; or, with --model, a receipt.")]
+Rows = Annotated[str | None, typer.Argument(help="A CSV or parquet file, a folder or glob of them, or a data set.")]
+Answers = Annotated[str | None, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")]
+Folder = Annotated[
+    Path | None, typer.Option("--model", help="The model to check a receipt of `fcxplain serve` against.")
+]
+OverridesFile = Annotated[
+    Path | None, typer.Option(help="The --overrides of `explain`; the answers must have the same.")
+]
+Target = Annotated[list[str] | None, typer.Option(help="The --target of `explain`; the answers must have the same.")]
+AtLeast = Annotated[float | None, typer.Option(help="The --at-least of `explain`; the answers must have the same.")]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", help="The --key of `explain`: only it proves who wrote the file.")
+]
+
+
 def verify(
-    model: Annotated[
-        Path, typer.Argument(help="The folder of a saved model; or, with --model, a receipt of `fcxplain serve`.")
-    ],
-    rows: Annotated[
-        str | None, typer.Argument(help="A CSV or parquet file, a folder or glob of them, or a data set's name.")
-    ] = None,
-    answers: Annotated[
-        str | None, typer.Argument(help="The file or folder that `fcxplain explain --out` wrote.")
-    ] = None,
-    folder: Annotated[Path | None, typer.Option("--model", help="The model that a receipt is held against.")] = None,
-    overrides: Annotated[
-        Path | None,
-        typer.Option(help="The overrides that `explain` was given; the file must have these and no others."),
-    ] = None,
-    target: Annotated[
-        list[str] | None, typer.Option(help="The --target that `explain` was given; the file must have the same.")
-    ] = None,
-    at_least: Annotated[
-        float | None, typer.Option(help="The --at-least that `explain` was given; the file must have the same.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", help="The key that `explain` was given: only it proves who wrote the file.")
-    ] = None,
+    model: Subject,
+    rows: Rows = None,
+    answers: Answers = None,
+    folder: Folder = None,
+    overrides: OverridesFile = None,
+    target: Target = None,
+    at_least: AtLeast = None,
+    key: KeyFile = None,
     index: CalledBy = None,
     skip_missing: SkipMissing = False,
     classifier: OwnClassifier = None,
     as_json: Json = False,
 ) -> None:
-    """Check again every answer in a file, and hold the file against its digest.
+    """Check every answer in a file again, and the file against its digest.
 
-    Each certificate is built anew from the counterfactual alone, with the classifier, the rules and the rows at hand,
-    and compared with the one in the file. What only a new search could tell (that a row has no answer, that one is
-    impossible, why not) is taken as written; whether it was edited, the digest says. Without a key, that detects
-    accidental damage and careless edits, since whoever edits the file can make the digest anew.
+    Example: fcxplain verify model rows.csv answers.parquet
 
-    Ends with code 0 if everything holds, 1 if anything differs (an edited file, another classifier, other rules or
-    overrides, a row too few, another key), 2 if a file cannot be read.
+    Example: fcxplain verify receipt.json --model model
 
-    A receipt.json of `fcxplain serve` is held against its signature, and against the model named by --model.
+    Each certificate is rebuilt from the counterfactual alone, with the classifier, the rules and the rows at hand, and
+    compared with the one in the file. Claims that only a new search could check (that a row has no answer, that none is
+    possible, why not) are taken from the file; the digest shows whether they were edited. Without a key, the digest
+    detects damage and careless edits only, since anyone who edits the file can compute a new digest.
 
-    Example: fcxplain verify model rows.csv answers.parquet; or fcxplain verify receipt.json --model model
+    A receipt.json of `fcxplain serve` is checked against its signature and against the model given by --model.
+
+    Exits with code 0 if everything holds, 1 if anything differs (an edited file, another classifier, other rules or
+    overrides, a missing row, another key), 2 if a file cannot be read.
     """
     if folder is not None:
         return _verify_receipt(model, folder, classifier, as_json)
@@ -92,7 +95,7 @@ def verify(
 
 
 def _verify_receipt(path: Path, folder: Path, classifier: str | None, as_json: bool) -> None:
-    """Whether signature, model, rules and answer of a receipt still hold."""
+    """Check the signature, model, rules and answer of a receipt."""
     from ..explainer import FCx
     from .serving import need_extra
 
@@ -100,7 +103,7 @@ def _verify_receipt(path: Path, folder: Path, classifier: str | None, as_json: b
     from ..service.receipts import held_against, read_receipt
 
     if not path.is_file():
-        raise DataError("", [Fault(str(path), "is not there", "Name the file of a receipt.")])
+        raise DataError("", [Fault(str(path), "does not exist", "Give the file of a receipt.")])
     receipt = read_receipt(path.read_bytes())
     with working("loading the model"):
         task = FCx.load(folder, classifier, any_classifier=True).task_
@@ -122,7 +125,7 @@ def _verify_receipt(path: Path, folder: Path, classifier: str | None, as_json: b
 
 def _print(found: Verification) -> None:
     if found.passed:
-        out.print("[bold green]verified:[/] answers and certificates are as the model and rules say", highlight=False)
+        out.print("[bold green]verified:[/] all answers and certificates hold", highlight=False)
     elif found.total:
         out.print(f"[bold red]NOT VERIFIED: {counted(found.total, 'difference')}[/]", highlight=False)
         _print_differences(found)
@@ -130,8 +133,8 @@ def _print(found: Verification) -> None:
         out.print("[bold red]NOT VERIFIED:[/] answers and certificates hold, the digest does not", highlight=False)
     colour = "bold red" if not found.digest.holds else "cyan"
     out.print(f"[{colour}]digest:[/]", escape(found.digest.words), highlight=False)
-    told = f"{counted(found.rows, 'row')}, {counted(found.answers, 'answer')} in {escape(str(found.path))}"
-    out.print(f"{told}:" if found.passed else f"{told}; what the file claims of them:", highlight=False)
+    content = f"{counted(found.rows, 'row')}, {counted(found.answers, 'answer')} in {escape(str(found.path))}"
+    out.print(f"{content}:" if found.passed else f"{content}; the file claims:", highlight=False)
     for status, rows in sorted(found.counts.items()):
         out.print(f"  {rows:>7,}  [bold]{escape(status)}[/]", highlight=False)
     for note in found.notes:
@@ -139,14 +142,14 @@ def _print(found: Verification) -> None:
 
 
 def _print_differences(found: Verification) -> None:
-    table = table_of("row", "answer", "what", "in the file", "should be")
+    table = table_of("row", "answer", "field", "in the file", "should be")
     for d in found.differences[:SHOWN]:
         rank = "" if d.rank is None else str(d.rank)
         table.add_row(*map(escape, (str(d.row), rank, d.field, _short(d.stored), _short(d.found))))
     out.print(table)
     if found.total > SHOWN:
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(found.fields.items(), key=lambda f: -f[1]))
-        out.print(escape(f"... and {found.total - SHOWN:,} more; by what differs: {counted}"), highlight=False)
+        out.print(escape(f"... and {found.total - SHOWN:,} more; by field: {counted}"), highlight=False)
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What holds for single rows only: freezes, allowed values, target, rules, difficulty (see `docs/overrides.md`)."""
+"""Settings for single rows: freezes, allowed values, target, rules, difficulty (see `docs/overrides.md`)."""
 
 from .overrides import Overrides
 from .reading import as_table, read_overrides

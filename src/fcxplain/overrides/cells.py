@@ -1,4 +1,4 @@
-"""The cells of a table of overrides: what a feature may become in one row, and the special columns."""
+"""Parse the cells of an overrides table: the values that a feature may take in one row, and the special columns."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ..schema.feature import plain
 LISTS = (list, tuple, np.ndarray, pd.Index, pd.Series)
 SETS = (set, frozenset)
 Problem = tuple[str, str]
-"""What is wrong, and what to do about it."""
+"""A problem and its remedy."""
 
 
 class Unreadable(Exception):
-    """All that is wrong with a cell; never leaves this package."""
+    """All problems of a cell; caught inside this package."""
 
     def __init__(self, problem: str, remedy: str = "", *, more: Iterable[Problem] = ()) -> None:
         self.problems = [(problem, remedy), *more]
 
 
 def refuse(problems: list[Problem]) -> None:
-    """Raise what was collected, if anything."""
+    """Raise the collected problems, if any."""
     if problems:
         raise Unreadable(*problems[0], more=problems[1:])
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a cell says nothing."""
+    """Whether a cell is empty."""
     value = plain(value)
     return is_missing(value) or (isinstance(value, str) and not value.strip())
 
@@ -51,31 +51,31 @@ def is_number(value: Any) -> bool:
 
 
 def frozen(value: Any, schema: Schema) -> tuple[str, ...]:
-    """Rules that keep the named features as they are."""
+    """Rules that freeze the named features."""
     if isinstance(value, str):
         names = [value] if value in schema else notation.items(value)
     elif isinstance(value, LISTS + SETS):
         names = [str(name) for name in value]
     else:
-        raise Unreadable(f"{some([value])} names no features", "List them, e.g. ['age', 'job'] or 'age, job'.")
+        raise Unreadable(f"{some([value])} does not name features", "List them, e.g. ['age', 'job'] or 'age, job'.")
     refuse(_unknown(names, schema))
     written = [notation.name(n, schema) for n in sorted(set(names))]
     return tuple(f"{n}' == {n}" for n in written)
 
 
 def own_rules(value: Any) -> tuple[str, ...]:
-    """The lines of a text (semicolons end a line too), or of a list of texts or rules."""
+    """The lines of a text (a semicolon also ends a line), or of a list of texts or rules."""
     if isinstance(value, str):
         return tuple(notation.lines(value))
     given = list(value) if isinstance(value, LISTS) else [value]
     texts = [item.text if isinstance(item, Rule) else item for item in given]
     odd = [text for text in texts if not isinstance(text, str)]
-    refuse([(f"{some([text])} is not text", "Give one rule a line, or a list of texts.") for text in odd])
+    refuse([(f"{some([text])} is not text", "Give one rule per line, or a list of texts.") for text in odd])
     return tuple(line for text in texts for line in text.split("\n"))
 
 
 def target(value: Any, classes: tuple[Any, ...]) -> Any:
-    """The class or the outcome that is meant; a text with commas may name several classes."""
+    """The class or outcome of a cell; text with commas may name several classes."""
     meant = named(value, classes)
     if meant is not None:
         return plain(meant)
@@ -93,7 +93,7 @@ def target(value: Any, classes: tuple[Any, ...]) -> Any:
 
 
 def difficulty(value: Any, schema: Schema) -> dict[str, float]:
-    """What changing each named feature costs, sorted by name."""
+    """The relative cost of changing each named feature, sorted by name."""
     if isinstance(value, str):
         value = _priced(value)
     if not isinstance(value, Mapping):
@@ -101,23 +101,23 @@ def difficulty(value: Any, schema: Schema) -> dict[str, float]:
         raise Unreadable(problem, "Write {'age': 2} or age=2.")
     given = {str(n): plain(v) for n, v in value.items() if not is_missing(plain(v))}
     odd = {n: v for n, v in given.items() if n in schema and not (is_number(v) and 0 < v < math.inf)}
-    above = "Give a number above 0; 1 is usual."
+    above = "Give a number above 0; 1 is the default."
     refuse(_unknown(given, schema) + [(f"the difficulty of {n!r} is {some([v])}", above) for n, v in odd.items()])
     return {n: float(given[n]) for n in sorted(given)}
 
 
 def _priced(text: str) -> dict[str, float]:
-    """Features and their numbers from `age=2, job=5`."""
+    """Parse `age=2, job=5`."""
     found: dict[str, float] = {}
     problems: list[Problem] = []
     for part in notation.parts(text):
-        # A number holds neither sign, so that the last one parts it from the name.
+        # A number contains neither sign, so the last one separates it from the name.
         place = max(part.rfind("="), part.rfind(":"))
         name, number = notation.bare(part[: max(place, 0)].rstrip()), part[place + 1 :].lstrip()
         if place < 1 or not re.fullmatch(notation.NUMBER, number):
-            problems.append((f"{some([part])} gives no feature a number", "Write e.g. age=2, job=5."))
+            problems.append((f"{some([part])} does not assign a number to a feature", "Write e.g. age=2, job=5."))
         elif name in found:
-            problems.append((f"{some([name])} is given two numbers", "Drop one of the two."))
+            problems.append((f"{some([name])} has two numbers", "Drop one of the two."))
         else:
             found[name] = float(number)
     refuse(problems)
@@ -125,9 +125,9 @@ def _priced(text: str) -> dict[str, float]:
 
 
 def named(value: Any, options: tuple[Any, ...]) -> Any:
-    """The level or class that is meant, else None.
+    """The level or class with this name, or None.
 
-    A column with gaps turns 1 into 1.0, so whole numbers are tried as such too.
+    Missing values in a column turn 1 into 1.0, so whole floats are also tried as integers.
     """
     value = plain(value)
     if isinstance(value, (*LISTS, *SETS, Mapping)):
@@ -140,7 +140,7 @@ def named(value: Any, options: tuple[Any, ...]) -> Any:
 
 
 def _unknown(names: Iterable[str], schema: Schema) -> list[Problem]:
-    """A problem for each name that no feature has."""
+    """A problem for each name that is not a feature."""
     known = f"There are {some(schema.names)}."
     return [(f"no feature {some([n])}", did_you_mean(n, schema.names) or known) for n in names if n not in schema]
 
@@ -152,7 +152,7 @@ _FORMS = "Write a range as 20..40 or <= 40, values as {20, 30}, one value as 40;
 
 
 def allowed(value: Any, feature: Feature, schema: Schema) -> tuple[str, ...]:
-    """The rule that a cell makes; none where it allows every value."""
+    """The rule of a cell; none if it allows every value."""
     value, primed = plain(value), f"{notation.name(feature.name, schema)}'"
     if feature.is_category:
         return (_level_rule(value, feature, primed),)
@@ -169,7 +169,7 @@ def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
             low, high = value
             return _between(low, high, primed)
         problem = f"{some([value])} is not an interval: it has {len(value)} ends"
-        raise Unreadable(problem, "Give (low, high), or a set of single values such as {20, 30}.")
+        raise Unreadable(problem, "Give (low, high), or a set of values such as {20, 30}.")
     return (_number_set(value if isinstance(value, SETS) else [value], primed),)
 
 
@@ -216,7 +216,7 @@ def _number_text(text: str, primed: str) -> tuple[str, ...]:
     if text.startswith("[") and len(values) == 2:
         return _between(values[0], values[1], primed)
     if len(values) > 1 and not text.startswith("{"):
-        raise Unreadable(f"{some([text])} may mean a range or single values", _remedy(text))
+        raise Unreadable(f"{some([text])} could be a range or single values", _remedy(text))
     return (_number_set(values, primed),)
 
 
@@ -228,7 +228,7 @@ def _remedy(text: str) -> str:
 def _between(low: Any, high: Any, primed: str, closed: str = "both") -> tuple[str, ...]:
     low, high = _end(low, -math.inf), _end(high, math.inf)
     if low > high or (low == high and closed != "both"):
-        remedy = "Exchange them." if low > high else "Include both ends."
+        remedy = "Swap them." if low > high else "Include both ends."
         raise Unreadable(f"no number lies between {low:g} and {high:g}", remedy)
     if low == high:
         return (f"{primed} == {_number(low)}",)
@@ -244,7 +244,7 @@ def _between(low: Any, high: Any, primed: str, closed: str = "both") -> tuple[st
 
 
 def _end(value: Any, otherwise: float) -> float:
-    """An end of an interval; a missing one is open."""
+    """An end of an interval; a missing end is open."""
     value = plain(value)
     if is_missing(value):
         return otherwise
@@ -261,7 +261,7 @@ def _number_set(values: Iterable[Any], primed: str) -> str:
 
 def _one_of(texts: list[str], primed: str) -> str:
     if not texts:
-        raise Unreadable("nothing at all is allowed", "Leave the cell empty for no limit.")
+        raise Unreadable("no value is allowed", "Leave the cell empty for no limit.")
     return f"{primed} == {texts[0]}" if len(texts) == 1 else f"{primed} in {{{', '.join(texts)}}}"
 
 
@@ -289,7 +289,7 @@ def _compared(sign: str, text: str, feature: Feature, primed: str) -> str:
     sign, text = _SIGNS.get(sign, sign), notation.bare(text)
     if feature.kind == "categorical" and sign != "==":
         problem = f"{feature.name!r} is categorical: it has no order"
-        raise Unreadable(problem, "List the levels that are allowed, e.g. {A, B}.")
+        raise Unreadable(problem, "List the allowed levels, e.g. {A, B}.")
     if named(text, feature.levels) is None:
         refuse([_no_level(text, feature)])
     return f"{primed} {sign} {_level(feature, _code(text, feature))}"
@@ -308,5 +308,5 @@ def _level(feature: Feature, code: int) -> str:
     text = notation.level(str(feature.levels[code]))
     if text is None:
         problem = f"the level {some([feature.levels[code]])} cannot be written in a rule"
-        raise Unreadable(problem, "Rename it, without line breaks or with fewer kinds of quotes.")
+        raise Unreadable(problem, "Rename it, without line breaks or mixed quotes.")
     return text

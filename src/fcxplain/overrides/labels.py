@@ -1,4 +1,4 @@
-"""Which row each line of a table of overrides is for, and what each of its columns is about."""
+"""Match the lines of an overrides table to rows, and its columns to features."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PREFIX = "allow_"
 
 
 def shown(label: Hashable) -> str:
-    """A row's label in plain Python, so that it reads well."""
+    """A row's label as plain Python, for messages."""
     return repr(tuple(plain(part) for part in label) if isinstance(label, tuple) else plain(label))
 
 
 def positions(table: pd.DataFrame, rows: pd.DataFrame, faults: list[Fault]) -> NDArray[np.int64]:
-    """The position of each line's row, -1 where it has none."""
+    """The position of each line's row, or -1."""
     if _is_only_counted(table.index, rows.index):
-        problem = "its index only counts its rows, and the rows to explain have another index"
-        remedy = "Set overrides.index = rows.index where both are in the same order, else give it their labels."
+        problem = "is a plain row count, and the rows to explain have another index"
+        remedy = "Set overrides.index = rows.index if both are in the same order; otherwise set it to their labels."
         faults.append(Fault("index of the overrides", problem, remedy))
         return np.full(len(table), -1, dtype=np.int64)
     exact, written = _places(rows.index, plain), _places(rows.index, as_written)
@@ -36,7 +36,7 @@ def positions(table: pd.DataFrame, rows: pd.DataFrame, faults: list[Fault]) -> N
 
 
 def _is_only_counted(index: pd.Index, rows: pd.Index) -> bool:
-    """Whether an index is pandas' default beside rows with an index of their own, and so says nothing of them."""
+    """Whether an index is pandas' default while the rows have another, so that it cannot match them."""
     counted = isinstance(index, pd.RangeIndex) and index.equals(pd.RangeIndex(len(rows)))
     return counted and len(rows) > 0 and not index.equals(rows)
 
@@ -49,7 +49,7 @@ def _places(index: pd.Index, key: Any) -> dict[Hashable, list[int]]:
 
 
 def as_written(label: Hashable) -> str:
-    """A label as a file has it: 7 and 7.0 are written alike, and a day without its midnight."""
+    """A label as text: 7 and 7.0 are equal, and a date has no time of day."""
     label = plain(label)
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
@@ -67,22 +67,22 @@ def _label_faults(index: pd.Index, found: list[list[int]], rows: pd.DataFrame) -
             faults.append(Fault(place, "is not one of the rows to explain", remedy))
         elif len(places) > 1:
             problem = f"is the label of {len(places)} of the rows to explain"
-            faults.append(Fault(place, problem, "Give the rows labels of their own, e.g. rows.reset_index(drop=True)."))
+            faults.append(Fault(place, problem, "Give the rows unique labels, e.g. rows.reset_index(drop=True)."))
         elif places[0] in seen:
-            faults.append(Fault(place, "stands in the overrides more than once", "Join what is said of it in one row."))
+            faults.append(Fault(place, "appears in the overrides more than once", "Merge its entries into one line."))
         seen |= set(places[:1])
     return faults
 
 
 def meanings(columns: pd.Index, schema: Schema, faults: list[Fault]) -> dict[int, str | None]:
-    """By the place of each column: the feature whose values it limits, or None where it is a special one."""
+    """By the position of each column: the feature whose values it limits, or None for a special column."""
     found: dict[int, str | None] = {}
     for place, column in enumerate(columns):
         meant, earlier = _meant(column, schema), list(columns[:place])
         if column not in SPECIAL and meant is None:
             faults.append(_unknown(column, schema))
         elif column in earlier or (meant is not None and meant in found.values()):
-            problem = f"says again what is allowed for {meant!r}" if meant else "stands in the table more than once"
+            problem = f"limits {meant!r} a second time" if meant else "appears in the table more than once"
             faults.append(Fault(f"column {column!r}", problem, "Drop one of the two."))
         else:
             found[place] = meant
@@ -90,7 +90,7 @@ def meanings(columns: pd.Index, schema: Schema, faults: list[Fault]) -> dict[int
 
 
 def _meant(column: Any, schema: Schema) -> str | None:
-    """The feature that a column is about: of its own name, or of the name behind `allow_`."""
+    """The feature of a column: its own name, or the name after `allow_`."""
     rest = str(column).removeprefix(PREFIX) if str(column).startswith(PREFIX) else None
     if column in SPECIAL:
         return None
@@ -105,10 +105,10 @@ def _unknown(column: Any, schema: Schema) -> Fault:
     known = [*SPECIAL, *schema.names, *(PREFIX + n for n in schema.names if n in SPECIAL)]
     remedy = did_you_mean(column, known)
     return Fault(
-        f"column {column!r}", "is neither a feature nor an override", remedy or f"There may be {some(known, 20)}."
+        f"column {column!r}", "is neither a feature nor an override", remedy or f"Known columns are {some(known, 20)}."
     )
 
 
 def ambiguity(column: str, schema: Schema) -> str:
-    """What to say of a special column that could be meant as the feature of the same name."""
-    return f"The values of the feature {column!r} stand in a column {PREFIX + column!r}." if column in schema else ""
+    """A hint for a special column that has the same name as a feature."""
+    return f"To limit the feature {column!r}, name the column {PREFIX + column!r}." if column in schema else ""

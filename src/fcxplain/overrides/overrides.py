@@ -1,6 +1,6 @@
-"""Overrides: what holds for single rows only, as rules of their own.
+"""Overrides: settings for single rows, expressed as rules.
 
-A freeze and an allowed range are rules like any other, so that checks, certificates and proofs need not know them.
+A freeze or an allowed range is a rule like any other, so checks, certificates and proofs need no special cases.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Group = tuple[NDArray[np.int64], tuple[Rule, ...], Any, Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class Overrides:
-    """What holds for single rows, by their position.
+    """Settings for single rows, by position.
 
     Parameters
     ----------
     rules : tuple of Rule
-        Every distinct own rule, bound to the task's schema, in the order of their texts.
+        Every distinct rule of a row, bound to the task's schema, sorted by text.
     of_row : tuple of tuples of int
-        For each row, the places of its rules in `rules`, rising.
+        For each row, the positions of its rules in `rules`, ascending.
     targets : tuple
-        For each row the class wanted, or None for the task's own.
+        For each row, the desired outcome, or None for the task's.
     difficulty : tuple of mappings
-        For each row what changing a feature costs; empty is as usual.
+        For each row, the relative cost of changing features; empty for the default.
     """
 
     rules: tuple[Rule, ...]
@@ -46,17 +46,17 @@ class Overrides:
 
     @classmethod
     def read(cls, table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> Overrides:
-        """Overrides from a table with the labels of some of the rows as its index.
+        """Overrides from a table that is indexed by row labels.
 
         Parameters
         ----------
         table : DataFrame
-            With the columns `freeze`, `target`, `rules`, `difficulty`, and the names of features for what is
-            allowed there; see `docs/overrides.md`.
+            With the columns `freeze`, `target`, `rules`, `difficulty`, and names of features for the values allowed
+            there; see `docs/overrides.md`.
         rows : DataFrame
             The rows to explain.
         task : Task
-            Whose features and classes are meant.
+            The task with the features and classes.
 
         Returns
         -------
@@ -65,7 +65,7 @@ class Overrides:
         Raises
         ------
         DataError
-            That lists everything that is wrong with the table.
+            If the table has faults; all are listed.
         """
         own, faults = read_table(table, rows, task)
         if faults:
@@ -79,13 +79,13 @@ class Overrides:
         Parameters
         ----------
         own : sequence of RowOverrides
-            One a row.
+            One per row.
 
         Returns
         -------
         Overrides
         """
-        # Sorted, so that the order of a row's rules does not depend on the rows beside it.
+        # Sorted, so that the order of a row's rules does not depend on other rows.
         distinct = {rule.text: rule for row in own for rule in row.rules}
         rules = tuple(distinct[text] for text in sorted(distinct))
         place = {rule.text: i for i, rule in enumerate(rules)}
@@ -104,7 +104,7 @@ class Overrides:
             yield RowOverrides(tuple(self.rules[i] for i in places), target, difficulty)
 
     def take(self, which: NDArray[np.int64]) -> Overrides:
-        """Some of the rows; `rules` stays whole, so that what is laid out by it still fits.
+        """Overrides of some rows; `rules` stays complete, so that arrays with one column per rule still fit.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Overrides:
         )
 
     def groups(self) -> list[Group]:
-        """Rows that share everything, in the order of their first.
+        """Groups of rows with equal overrides, in the order of their first row.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class Overrides:
         ]
 
     def applies(self, place: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the own rules are about these rows.
+        """Which of the rules apply to these rows.
 
         Parameters
         ----------
@@ -159,12 +159,12 @@ class Overrides:
         return found
 
     def to_json(self) -> list[str]:
-        """A line of JSON for each row.
+        """One line of JSON per row.
 
         Returns
         -------
         list of str
-            "" where nothing is its own.
+            "" for a row without overrides.
         """
         return [_line(row) for row in self]
 
@@ -175,9 +175,9 @@ class Overrides:
         Parameters
         ----------
         lines : sequence of str
-            One a row.
+            One per row.
         task : Task
-            Whose features and classes are meant.
+            The task with the features and classes.
 
         Returns
         -------
@@ -202,5 +202,5 @@ def _line(row: RowOverrides) -> str:
         content["target"] = row.target.to_data() if isinstance(row.target, Outcome) else row.target
     if row.difficulty:
         content["difficulty"] = dict(row.difficulty)
-    # A class that JSON does not know, such as a date, is found again by the way it is written.
+    # A class that JSON cannot hold, such as a date, is matched by its text.
     return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str) if content else ""

@@ -1,4 +1,4 @@
-"""A file or table of overrides, or lines of JSON, read cell by cell; every fault is kept, none stops the rest."""
+"""Read overrides from a file, a table or lines of JSON, cell by cell, and collect every fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROW = "row"
 
 
 def read_overrides(path: str | Path) -> pd.DataFrame:
-    """The table of a file, indexed by its column `row`, for `FCx.explain(overrides=...)`.
+    """Read a file of overrides as a table indexed by its column `row`, for `FCx.explain(overrides=...)`.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def read_overrides(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A line for each row that has something of its own.
+        One line for each row with overrides.
 
     Raises
     ------
     DataError
-        If it cannot be read or has no such column; a `FileNotFoundError` too, where there is no file.
+        If it cannot be read or has no column `row`; also a `FileNotFoundError` if there is no file.
     """
     path = existing(Path(path))
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}
@@ -73,7 +73,7 @@ def _json(path: Path) -> pd.DataFrame:
 
 
 def _objects(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Records as a table of bare objects, in which a list stays a list and a whole number a whole number."""
+    """Records as a table of plain objects, in which lists stay lists and integers stay integers."""
     names = dict.fromkeys(name for record in records for name in record)
     columns = {name: [record.get(name) for record in records] for name in names}
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
@@ -88,7 +88,7 @@ def _indexed(path: Path, table: pd.DataFrame) -> pd.DataFrame:
         lines = [
             Fault(f"entry {place + 1}", f"has no {ROW!r}", "Name its row.") for place in absent.to_numpy().nonzero()[0]
         ]
-        raise DataError(f"{path} has overrides for nobody", lines)
+        raise DataError(f"{path} has overrides without a row", lines)
     return table.set_index(ROW)
 
 
@@ -99,7 +99,7 @@ _PLAIN = (str, int, float, bool, tuple, list, set, frozenset, dict, pd.Interval)
 
 @dataclass(frozen=True)
 class RowOverrides:
-    """What holds for one row: its own rules, the class wanted (None: the task's own), and difficulties."""
+    """The overrides of one row: its rules, its target (None for the task's), and difficulties."""
 
     rules: tuple[Rule, ...] = ()
     target: Any = None
@@ -112,13 +112,13 @@ class RowOverrides:
 
 @dataclass(frozen=True)
 class Said:
-    """What a cell or a line says, and what of it cannot be read (its place is within the cell)."""
+    """The overrides in a cell or a line, and its faults (with places inside the cell)."""
 
     own: RowOverrides
     faults: tuple[Fault, ...] = ()
 
     def faults_at(self, where: str) -> list[Fault]:
-        """The faults with the cell's own place before theirs."""
+        """The faults, with the cell's place in front of theirs."""
         return [replace(f, place=f"{where}, {f.place}" if f.place else where) for f in self.faults]
 
 
@@ -126,7 +126,7 @@ NOTHING = Said(RowOverrides())
 
 
 def as_table(given: pd.DataFrame | Mapping[Any, Mapping[str, Any]]) -> pd.DataFrame:
-    """Overrides as a table: a table itself, or made of what a mapping says of each label."""
+    """Overrides as a table, from a table or a mapping by label."""
     if isinstance(given, pd.DataFrame):
         return given
     if isinstance(given, Mapping) and all(isinstance(one, Mapping) for one in given.values()):
@@ -134,18 +134,18 @@ def as_table(given: pd.DataFrame | Mapping[Any, Mapping[str, Any]]) -> pd.DataFr
         cells = {name: [one.get(name) for one in given.values()] for name in columns}
         return pd.DataFrame(cells, index=pd.Index(list(given)), dtype=object)
     remedy = "Give a DataFrame with the rows' labels as its index, or a mapping {label: {column: value}}."
-    problem = f"is a {type(given).__name__}, which does not say what holds for which row"
+    problem = f"is a {type(given).__name__}, which does not assign settings to rows"
     raise DataError("", [Fault("overrides", problem, remedy)])
 
 
 def read_table(table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> tuple[list[RowOverrides], list[Fault]]:
-    """What the table says of each of the rows, and all that is wrong with it."""
+    """The overrides of each row, and all faults of the table."""
     table = as_table(table)
     if not isinstance(rows, pd.DataFrame):
         raise SchemaError("the rows to explain", [not_a_table(rows)])
     reader, faults = Reader(task), list[Fault]()
     places = positions(table, rows, faults).tolist()
-    # One more than there are rows: a line without a row is read too (place -1), so that its faults are told at once.
+    # One extra place: a line without a row is read too (place -1), so that its faults are reported at once.
     own = [NOTHING.own] * (len(rows) + 1)
     labels = table.index.tolist()
     for number, feature in meanings(table.columns, task.schema, faults).items():
@@ -161,7 +161,7 @@ def read_table(table: pd.DataFrame, rows: pd.DataFrame, task: Task) -> tuple[lis
 
 
 def _in_rows(fault: Fault, column: str, concerned: list[Any]) -> Fault:
-    """A fault of cells in a column: in one row by its label, in several once with their number."""
+    """A fault in a column: with the label of its row, or once for several rows with their number."""
     place = f"column {column!r}" + (f", {fault.place}" if fault.place else "")
     if len(concerned) == 1:
         return replace(fault, place=f"row {shown(concerned[0])}, {place}")
@@ -169,7 +169,7 @@ def _in_rows(fault: Fault, column: str, concerned: list[Any]) -> Fault:
 
 
 def read_lines(lines: Sequence[str], task: Task) -> tuple[list[RowOverrides], list[Fault]]:
-    """What lines of JSON say of each row, and all that is wrong with them."""
+    """The overrides of each row from lines of JSON, and all faults."""
     reader = Reader(task)
     known = {line: reader.line(line) for line in dict.fromkeys(lines)}
     said = [known[line] for line in lines]
@@ -182,11 +182,11 @@ class Reader:
 
     def __init__(self, task: Task) -> None:
         self.schema, self.classes = task.schema, task.classes
-        # Many rows say the same, and parsing is what takes time.
+        # Many cells are equal, and parsing takes time.
         self._known: dict[tuple[str, type, str], Said] = {}
 
     def cell(self, column: str, feature: str | None, value: Any) -> Said:
-        """What a cell says of the values of a feature or, without one, by its column."""
+        """The overrides in a cell: limits of a feature or, without one, a special column."""
         if type(value) not in _PLAIN:
             return self._cell(column, feature, value)
         key = (column, type(value), repr(value))
@@ -195,7 +195,7 @@ class Reader:
         return self._known[key]
 
     def line(self, line: str) -> Said:
-        """What a line of JSON says."""
+        """The overrides in a line of JSON."""
         try:
             content = json.loads(line) if line else {}
         except (ValueError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Every picture that the library draws, as matplotlib figures, and how to save them."""
+"""The library's plots, as matplotlib figures, and how to save them."""
 
 from .changes import change_frequencies, distribution_shift
 from .comparison import bars, trade_off

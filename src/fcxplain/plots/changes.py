@@ -1,4 +1,4 @@
-"""What answers change: how often and which way, and how they move one feature against the training rows."""
+"""What answers change: how often and in which direction, and how features shift relative to the training rows."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from .style import COLOURS, QUIET, fill_look, finished, name_rows, our_style, pa
 
 
 def with_answers(given: Any) -> Explanation:
-    """The explanation given, if it has answers."""
+    """The explanation, if it has answers."""
     explanation = explained(given)
     if not len(explanation.answers):
         fared = ", ".join(f"{count:,} {status}" for status, count in sorted(explanation.counts.items()))
         problem = f"has no answers ({len(explanation):,} rows{': ' if fared else ''}{fared})"
-        raise nothing([Fault("explanation", problem, "See .status, and .why_not if that was asked.")])
+        raise nothing([Fault("explanation", problem, "See .status, and the reasons if why_not was set.")])
     return explanation
 
 
 def explained(given: Any) -> Explanation:
-    """The explanation given, if it is one."""
+    """The argument, if it is an explanation."""
     if not isinstance(given, Explanation):
-        raise nothing([Fault("explanation", f"is a {type(given).__name__}", "Give what explain(rows) returned.")])
+        raise nothing([Fault("explanation", f"is a {type(given).__name__}", "Give the result of explain(rows).")])
     return given
 
 
 def nothing(faults: list[Fault]) -> DataError:
-    """What is wrong, for the user to read."""
+    """An error with these faults."""
     return DataError("nothing can be drawn", faults)
 
 
 SHOWN = 40
-"""So many features get a bar; the rest is counted."""
+"""Features with a bar; the rest is counted."""
 WAYS = {"up": fill_look(1), "down": fill_look(0), "to another level": fill_look(2)}
 
 
 @our_style()
 def change_frequencies(explanation: Explanation, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw which features the answers change, most often first: in how many per cent of them, numbers up or down.
+    """Draw which features the answers change, most often first, as per cent of answers, split into up and down.
 
-    The first answer of each row counts. Up and down differ in fill and hatching, so print needs no colour. Beyond 40
-    features, the rarest are counted below.
+    The first answer of each row counts. Up and down differ in fill and hatching, so that prints need no colour. Beyond
+    40 features, the rarest are only counted.
 
     Parameters
     ----------
     explanation
-        What `explain` returned.
+        The result of `explain`.
     ax, title
-        Axes of your own, and what stands above.
+        Your own axes, and a title.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def change_frequencies(explanation: Explanation, *, ax: Axes | None = None, titl
 
 
 def _draw_frequencies(ax: Axes, counts: Sequence[FeatureCount], answers: int) -> list[str]:
-    """The bars, from the top down; gives the ways that were drawn."""
+    """Draw the bars from top to bottom; return the directions that occur."""
     parts = np.array([(c.up, c.down, c.count - c.up - c.down) for c in counts]).reshape(-1, len(WAYS))
     shares, rows, drawn = 100 * parts / answers, np.arange(len(counts)), []
     for number, (way, look) in enumerate(WAYS.items()):
@@ -93,7 +93,7 @@ def _draw_frequencies(ax: Axes, counts: Sequence[FeatureCount], answers: int) ->
     if not counts:
         ax.text(0.5, 0.5, "nothing changes", transform=ax.transAxes, ha="center", va="center", color=QUIET)
     name_rows(ax, rows, [shortened(c.feature.title, 40) for c in counts], (max(len(counts), 1) - 0.4, -0.6))
-    # Room for a figure beyond a full bar.
+    # Space for a number after a full bar.
     ax.set_xlim(0, 1.13 * max((100 * count.count / answers for count in counts), default=100))
     return drawn
 
@@ -107,10 +107,10 @@ def _below(e: Explanation, counts: Sequence[FeatureCount], answers: int) -> str:
 
 
 PANELS = 12
-"""So many are drawn where no features are named."""
+"""Panels drawn by default."""
 BINS, LEVELS = 24, 7
 TAIL = 0.005
-"""So much at either end of a number is put into the last bar."""
+"""The share at either end of a number that goes into the last bar."""
 GROUPS: dict[str, dict[str, Any]] = {
     "training rows": {"facecolor": "#CCCCCC", "edgecolor": "#AAAAAA", "linewidth": 0.5},
     "rows as they are": {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 1.5},
@@ -126,23 +126,22 @@ def distribution_shift(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw a panel for each feature: the training rows, the rows that have an answer, and their first answers.
+    """Draw one panel per feature with the distribution of training rows, of rows with an answer, and of their answers.
 
-    Levels are drawn as per cent of each group, the rarest of many together. Numbers are drawn by 24 bars at most, as
-    high as they are beside the highest of their own group, so that one answer and thousands can be told apart; what
-    lies far out is in the last bars.
+    Bars are per cent of each group, so that groups of different size can be compared. The rarest of many levels are
+    merged. Numbers have at most 24 bars; extreme values are in the outermost.
 
     Parameters
     ----------
     explanation
-        What `explain` returned.
+        The result of `explain`.
     features
-        A name or names; by default the features that the answers change, most often first, twelve at most (the title
-        says so where there are more).
+        A name or names; by default the features that the answers change, most often first, at most twelve (the title
+        says so if there are more).
     ax
-        Axes of your own, for one feature; where none is named, the one that changes most often.
+        Your own axes, for one feature; by default the one that changes most often.
     title
-        What stands above.
+        The title of the figure.
 
     Returns
     -------
@@ -151,7 +150,7 @@ def distribution_shift(
     Raises
     ------
     DataError
-        If there are no answers, or a feature is not known.
+        If there are no answers, or a feature is unknown.
     """
     names = _names(with_answers(explanation), features, ax)
     first, task = first_answers(explanation), explanation.task
@@ -173,7 +172,7 @@ def _names(e: Explanation, asked: str | Sequence[str] | None, ax: Axes | None) -
     names, known = [asked] if isinstance(asked, str) else list(asked), e.task.schema.names
     faults = [Fault(f"feature {n!r}", "is not known", did_you_mean(n, known)) for n in names if n not in known]
     if not names:
-        faults.append(Fault("features", "names none", "Leave it out, or name one."))
+        faults.append(Fault("features", "is empty", "Leave it out, or name one."))
     if ax is not None and len(names) > 1:
         faults.append(Fault("ax", f"is one axis for {len(names)} features", "Leave it out, or draw one at a time."))
     if faults:
@@ -207,7 +206,7 @@ def _tick(feature: Feature, value: float) -> str:
 
 
 def _bar_edges(step: float, groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Bars a whole number of steps wide, so that none has more values to hold than its neighbour."""
+    """Edges of bars that are a whole number of steps wide, so that all hold the same number of values."""
     ends = [np.quantile(v, [TAIL, 1 - TAIL], method="nearest") for v in groups if len(v)] or [np.zeros(2)]
     low, high = min(float(e[0]) for e in ends), max(float(e[1]) for e in ends)
     width = step * max(1, ceil(((high - low) / step + 1) / BINS))

@@ -1,4 +1,4 @@
-"""Methods and sources beside each other: bars of figures, and numbered points of success against effort."""
+"""Comparisons of methods: bars, and numbered points of success against effort."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from .style import (
 
 
 def figures_in(table: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.DataFrame:
-    """The lines of a table that have a figure; a table without the columns, or without figures, is refused."""
-    needed, absent = f"Needed are {', '.join(columns)}.", [name for name in columns if name not in table]
+    """The lines of a table with a value; raises an error if columns or all values are missing."""
+    needed, absent = f"The table needs {', '.join(columns)}.", [name for name in columns if name not in table]
     faults = [Fault(f"column {n!r}", "is missing", did_you_mean(n, table.columns) or needed) for n in absent]
     if not faults and table[figure].isna().all():
-        faults = [Fault(f"column {figure!r}", "has no figures")]
+        faults = [Fault(f"column {figure!r}", "has no values")]
     if faults:
         raise DataError("nothing can be drawn", faults)
     return table[table[figure].notna()]
 
 
 THICKNESS, BETWEEN, HEADING = 0.17, 0.12, 0.28
-"""Of a bar, between two items, and of a heading, in inches, which are the units of the vertical axis."""
+"""The height of a bar, of the space between items, and of a heading, in inches, the units of the vertical axis."""
 
 
 @our_style()
 def bars(table: pd.DataFrame, *, x: str, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw horizontal bars: for each item one per series, hatched and filled so that print needs no colour.
+    """Draw horizontal bars: one per item and series, hatched and filled so that prints need no colour.
 
     Parameters
     ----------
     table
-        A line for each bar, with the columns `item`, `series` (the source, such as paper and ours), `mean` and
-        `deviation`; items of a `group` (data sets) stand under its heading. All stand in the order of the table, and
-        a figure that is missing has no bar.
+        One line per bar, with the columns `item`, `series` (the source, such as paper and ours), `mean` and
+        `deviation`; items of a `group` (such as a data set) get a heading. The order is that of the table; a missing
+        value has no bar.
     x
-        What is measured, for the axis.
+        The label of the axis.
     ax, title
-        Axes of your own, and what stands above.
+        Your own axes, and a title.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def bars(table: pd.DataFrame, *, x: str, ax: Axes | None = None, title: str | No
     Raises
     ------
     DataError
-        If a column is missing, or no line has a figure.
+        If a column is missing, or no line has a value.
     """
     means = figures_in(table, ("item", "series", "mean", "deviation"), "mean")
     means = means if "group" in means else means.assign(group="")
@@ -110,7 +110,7 @@ def _draw_series(
     if known.any():
         ax.errorbar(mean[known], y[known], xerr=deviation[known], fmt="none", ecolor="black", capsize=2)
     for at, middle, spread in zip(y, mean, deviation, strict=True):
-        # The figure itself stands beyond the end of its bar.
+        # The number goes after the end of its bar.
         text = _written(middle, 3) + ("" if np.isnan(spread) else f" ± {_written(spread, 2)}")
         side, align = (1, "left") if middle >= 0 else (-1, "right")
         end = (middle + side * np.nan_to_num(spread), at)
@@ -125,19 +125,19 @@ def _written(number: float, digits: int) -> str:
 def _set_limits(ax: Axes, means: pd.DataFrame) -> None:
     deviation = means["deviation"].fillna(0.0)
     low, high = float((means["mean"] - deviation).min()), float((means["mean"] + deviation).max())
-    # Room for the figures beyond the bars.
+    # Space for the numbers after the bars.
     room = 0.17 * (max(high, 0.0) - min(low, 0.0) or 1.0)
     ax.set_xlim(min(low, 0.0) - (room if low < 0 else 0.0), max(high, 0.0) + (room if high > 0 else 0.0))
 
 
 Floats = NDArray[np.float64]
-# In points: half a number, half a dot, how far away numbers may stand, and the panel's edge.
+# In points: half a number, half a dot, distances that a number may have from its dot, and the panel's edge.
 NUMBER, DOT, AWAY, EDGE = 6.0, 3.0, (9.0, 15.0, 22.0, 30.0, 40.0, 52.0), 4.0
 ANGLES = np.deg2rad(np.arange(90, 450, 15))
 
 
 def numbered(ax: Axes, places: Floats, numbers: Sequence[int], filled: Sequence[bool]) -> None:
-    """Draw points at places in data units, `n x 2`; the axes must have their limits and their scales by now."""
+    """Draw numbered points at places in data units, `n x 2`; the axes must have their limits and scales."""
     points = 72 / figure_of(ax).dpi
     at = ax.transData.transform(places) * points if len(places) else places
     frame = ax.get_window_extent().get_points() * points
@@ -152,7 +152,7 @@ def numbered(ax: Axes, places: Floats, numbers: Sequence[int], filled: Sequence[
 
 
 def _offsets(at: Floats, frame: Floats) -> Floats:
-    """Where each number stands from its dot, all in points; the most crowded dots choose first."""
+    """The offset of each number from its dot, in points; the most crowded dots are placed first."""
     found, taken = np.zeros_like(at), np.empty((0, 2))
     crowd = (np.linalg.norm(at[:, None] - at, axis=2) < AWAY[2]).sum(axis=1) if len(at) else np.empty(0)
     for i in np.lexsort((at[:, 0], -crowd)) if len(at) else ():
@@ -162,7 +162,7 @@ def _offsets(at: Floats, frame: Floats) -> Floats:
 
 
 def _offset(at: Floats, i: int, taken: Floats, frame: Floats) -> Floats:
-    """The nearest place that is free, or else the least bad one."""
+    """The nearest free offset, or else the best one."""
     tried = np.array([(r * np.cos(a), r * np.sin(a)) for r, a in product(AWAY, ANGLES)])
     spots = at[i] + tried
     from_numbers = np.linalg.norm(spots[:, None] - taken, axis=2).min(axis=1, initial=np.inf)
@@ -173,7 +173,7 @@ def _offset(at: Floats, i: int, taken: Floats, frame: Floats) -> Floats:
     return np.asarray(tried[free[0] if len(free) else room.argmax()])
 
 
-# Above 100 percent there is room for numbers.
+# Space for numbers above 100 per cent.
 LOWEST, HIGHEST = -6, 114
 
 
@@ -189,26 +189,26 @@ def trade_off(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw a numbered point for each method, `y` (in percent) against other figures; a key tells which is which.
+    """Draw a numbered point for each method, `y` (in per cent) against other measures, with a key.
 
     Parameters
     ----------
     table
-        A line per method with the columns `method`, `y` and those of `xs`; a point without a figure is left out.
+        One line per method with the columns `method`, `y` and those of `xs`; a point without a value is left out.
     y
-        The column that is drawn upwards.
+        The column of the vertical axis.
     xs
-        Columns, and their words: one panel each.
+        Columns of the horizontal axes and their labels: one panel each.
     by
-        A column whose values each get panels of their own, below each other; a method has the same number in all.
+        A column whose values each get a row of panels; a method has the same number in all.
     logarithmic
-        Columns of `xs` that are drawn on a logarithmic axis.
+        Columns of `xs` with a logarithmic axis.
     own
         Methods that are drawn filled.
     ax
-        Axes of your own, for one figure in `xs`.
+        Your own axes, for one column in `xs`.
     title
-        What stands above.
+        The title of the figure.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def trade_off(
     """
     figures_in(table, ("method", y, *xs, *([by] if by else [])), y)
     if ax is not None and (len(xs) != 1 or by is not None):
-        raise DataError("", [Fault("ax", f"is one axis for {len(xs)} figures", "Leave it out, or draw one at a time.")])
+        raise DataError("", [Fault("ax", f"is one axis for {len(xs)} panels", "Leave it out, or draw one at a time.")])
     parts = {"": table} if by is None else dict(tuple(table.groupby(by, sort=False)))
     numbers = {name: i for i, name in enumerate(dict.fromkeys(table["method"]), start=1)}
     panels = np.array([[ax]]) if ax is not None else _panels(len(parts), len(xs))
@@ -245,7 +245,7 @@ def _panels(rows: int, columns: int) -> NDArray[Any]:
 
 
 def _axes(ax: Axes, table: pd.DataFrame, x: str, words: str, *, log: bool) -> None:
-    """Limits and scale of a panel, the same for all panels of a figure."""
+    """Set the limits and scale of a panel, the same for all panels of a figure."""
     spec = ax.get_subplotspec()
     if spec is None or spec.is_last_row():
         ax.set_xlabel(plain(words))
@@ -275,7 +275,7 @@ def _draw(
 
 
 def _add_names(ax: Axes, names: Sequence[str], *, own: bool) -> None:
-    """Right of the panels on a figure of our own; in the axes on one that is not."""
+    """Add the key: right of the panels on our own figure, inside the user's axes otherwise."""
     lines = [f"{i}  {shortened(str(name), 22)}" for i, name in enumerate(names, start=1)]
     nothing = [Line2D([], [], linestyle="") for _ in lines]
     look: dict[str, Any] = {"handlelength": 0, "handletextpad": 0, "fontsize": 8}

@@ -1,4 +1,4 @@
-"""The picture of a causal graph: causes above effects, an edge as dark and thick as it is sure."""
+"""Draw a causal graph: causes above effects, edges with more support darker and thicker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .layout import NodeBox, Pair, Placement, Route, Size, place
 from .style import COLOURS, LEADING, QUIET, figure_of, name_lines, new_figure, our_style, sentence_lines, text_width
 
 NAME, LABEL, TITLE, KEY = 9.0, 6.5, 11.0, 7.5
-"""Sizes of letters, in points, as all sizes here."""
+"""Font sizes in points, like all sizes here."""
 PADDING, MARGIN = (7.0, 4.0), 12.0
 NARROWEST = 30.0
 ROUND = 4.0
@@ -25,30 +25,29 @@ HALO = 1.2
 LABEL_BOX = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
 LABEL_LOOK: dict[str, Any] = {"color": "#262626", "ha": "center", "va": "center", "bbox": LABEL_BOX, "zorder": 2.5}
 LABELLED = 250
-"""With more edges than these, labels would fill the page, and are left out."""
+"""Above this number of edges, labels would fill the page and are left out."""
 STEEPEST = 1.0
 BEND = 1 / 3
 
 
 @our_style()
 def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw a causal graph, causes above effects; features that are joined to nothing stand in grey at the bottom.
+    """Draw a causal graph, causes above effects; features without edges are in grey at the bottom.
 
-    An arrow goes from cause to effect; a plain line joins features whose direction is not known. Where edges have
-    support, they are darker and thicker the more they have, and say it in per cent (beyond 250 edges, without
-    words). Names of more than 22 letters are broken into lines, and lose their middle beyond three.
+    An arrow goes from cause to effect; a plain line connects features whose direction is unknown. Edges with more
+    support are darker and thicker, with a label in per cent (up to 250 edges). Names longer than 22 characters are
+    wrapped, and shortened in the middle beyond three lines.
 
-    The figure is as large as the graph needs at letters of 9 points.
+    The figure is as large as the graph needs at a font size of 9 points.
 
     Parameters
     ----------
     graph
-        The graph, as `discover` or `CausalGraph` makes it.
+        The graph, from `discover` or `CausalGraph`.
     ax
-        Axes of your own. Everything, letters included, is scaled down to the size that they have now; so give them
-        their size first.
+        Your own axes. The drawing, text included, is scaled down to their current size, so set that first.
     title
-        What stands above.
+        The title of the figure.
 
     Returns
     -------
@@ -57,7 +56,7 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
     Raises
     ------
     DataError
-        If the graph has more edges than anybody could read.
+        If the graph has too many edges to be readable.
     """
     plan = _planned(graph, title)
     pen = _within(ax, plan) if ax is not None else _on_own_page(plan)
@@ -79,7 +78,7 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything but the ink. `arrows` are the edges with a direction; all edges go down."""
+    """The layout before drawing. `arrows` are the edges with a direction; all edges go down."""
 
     placement: Placement
     names: list[list[str]]
@@ -90,17 +89,17 @@ class _Plan:
 
     @property
     def head(self) -> float:
-        """Height of the title."""
+        """The height of the title."""
         return len(self.title) * TITLE * LEADING + MARGIN if self.title else 0.0
 
     @property
     def foot(self) -> float:
-        """Height of the key."""
+        """The height of the key."""
         return len(self.key) * KEY * LEADING + MARGIN if self.key else 0.0
 
     @property
     def size(self) -> Size:
-        """Width and height of the whole, margins included."""
+        """The total width and height, margins included."""
         texts = [text_width(line, TITLE) for line in self.title] + [text_width(line, KEY) + 30 for line in self.key]
         width = max([self.placement.width, *texts])
         return width + 2 * MARGIN, self.placement.height + self.head + self.foot + 2 * MARGIN
@@ -116,8 +115,8 @@ def _planned(graph: CausalGraph, title: str | None) -> _Plan:
     placement = place([_box_size(lines) for lines in names], down, label)
     arrows = frozenset((index[a], index[b]) for a, b in graph.directed)
     heading = sentence_lines(title, TITLE, max(placement.width, 240)) if title else []
-    # What needs a word of explanation: plain lines, and per cent.
-    key = ["joined, direction not known"] * bool(graph.undirected) + ["how sure the edge is"] * bool(graph.support)
+    # The key explains plain lines and percentages, if there are any.
+    key = ["connected, direction unknown"] * bool(graph.undirected) + ["support of the edge"] * bool(graph.support)
     return _Plan(placement, names, arrows, support, heading, key)
 
 
@@ -138,7 +137,7 @@ class _Pen:
     centre: float
 
     def write(self, x: float, y: float, text: str, size: float, colour: str = "black", align: str = "center") -> None:
-        """A line of text, halfway up its small letters at y."""
+        """Write a line of text, vertically centred on its lower-case letters."""
         low = y - 0.27 * size
         self.ax.text(x, low, text, fontsize=size * self.scale, color=colour, ha=align, va="baseline", zorder=4)
 
@@ -149,7 +148,7 @@ def _on_own_page(plan: _Plan) -> _Pen:
 
 
 def _within(ax: Axes, plan: _Plan) -> _Pen:
-    """Centre the picture in the axes; it is made smaller where it must be, never larger."""
+    """Centre the drawing in the axes, scaled down if necessary, never up."""
     room, dpi = ax.get_window_extent(), figure_of(ax).dpi
     across, up = room.width * 72 / dpi, room.height * 72 / dpi
     width, height = plan.size
@@ -175,7 +174,7 @@ def _draw_node(pen: _Pen, box: NodeBox, lines: Sequence[str], *, quiet: bool) ->
 
 
 def _draw_line(pen: _Pen, path: Path, share: float, *, arrow: bool) -> None:
-    """A line with a white rim, so that one sees which of two lines that cross is which."""
+    """Draw a line with a white rim, so that crossing lines stay distinct."""
     width, grey = (0.5 + 0.8 * share) * pen.scale, str(round(0.62 - 0.54 * share, 3))
     rim = width + 2 * HALO * pen.scale
     pen.ax.add_patch(PathPatch(path, fill=False, edgecolor="white", linewidth=rim, capstyle="butt", zorder=2))
@@ -192,7 +191,7 @@ def _draw_key(pen: _Pen, key: Sequence[str]) -> None:
     left = pen.centre - width / 2
     for i, line in enumerate(key):
         y = -MARGIN - (i + 0.5) * KEY * LEADING
-        if line.startswith("joined"):
+        if line.startswith("connected"):
             _draw_line(pen, Path([(left, y), (left + 24, y)]), 1.0, arrow=False)
         else:
             pen.write(left + 12, y, "92 %", LABEL, QUIET)
@@ -200,7 +199,7 @@ def _draw_key(pen: _Pen, key: Sequence[str]) -> None:
 
 
 def curve(route: Route) -> Path:
-    """The route's upright pieces, joined by curves that set out upright and turn back nowhere."""
+    """The route's vertical pieces, joined by curves that start vertically and never turn back."""
     pieces, slants = route.pieces.tolist(), _slants(route)
     vertices, codes = list(pieces[0]), [Path.MOVETO, Path.LINETO]
     for (_, (x0, y0)), (end, lower), s0, s1 in zip(pieces, pieces[1:], slants, slants[1:], strict=False):
@@ -214,7 +213,7 @@ def curve(route: Route) -> Path:
 
 
 def _slants(route: Route) -> list[float]:
-    """How far sideways a curve goes per point of height, where it passes a piece: not at all if that is upright."""
+    """The slope of a curve at each piece, sideways per height: 0 at vertical pieces."""
     pieces = route.pieces.tolist()
     mean = [(c[0] - b[0]) / (c[1] - b[1]) for (_, b), (c, _) in pairwise(pieces)]
     inner = [

@@ -1,4 +1,4 @@
-"""The course of a training run: the paper's eight panels of losses, epoch by epoch."""
+"""Losses of a training run by epoch, in the paper's eight panels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import DataError, unknown
 from ..training_loop import Epoch, History
 from .style import QUIET, finished, line_look, new_figure, our_style, panels_of, plain
 
-# The paper's panels in the paper's order and words, and our names of their terms.
+# The paper's panels in its order and wording, by our names of the terms.
 PANELS = {
     "total": "Training and validation loss",
     "hard": "Hard constraint loss",
@@ -29,14 +29,14 @@ PARTS = ("train", "validation")
 RING: dict[str, Any] = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgecolor": "black"}
 MARGINS = {"left": 0.095, "right": 0.985, "bottom": 0.085, "wspace": 0.24, "hspace": 0.28}
 MARKED = 12
-"""So many points of a line get a marker, lest it becomes a string of beads."""
+"""The approximate number of markers on a line."""
 
 
 @our_style()
 def loss_curves(
     history: History, term: str | None = None, *, ax: Axes | None = None, title: str | None = None
 ) -> Figure:
-    """Draw the total loss and its seven terms before weighing, on training and validation rows, over the epochs.
+    """Draw the total loss and its seven unweighted terms, on training and validation rows, by epoch.
 
     The best epoch, by validation loss, is marked in every panel. A term that was not used has an empty panel.
 
@@ -45,11 +45,11 @@ def loss_curves(
     history
         The losses of a training run, as in `fcx.history_`.
     term
-        Draw this one alone (`total`, `hard`, `kl`, `proximity`, `density`, `soft`, `sparsity` or `validity`).
+        Draw only this term (`total`, `hard`, `kl`, `proximity`, `density`, `soft`, `sparsity` or `validity`).
     ax
-        Axes of your own, for one term; the total if none is named.
+        Your own axes, for one term; the total by default.
     title
-        What stands above.
+        The title of the figure.
 
     Returns
     -------
@@ -58,11 +58,11 @@ def loss_curves(
     Raises
     ------
     DataError
-        If the history has no epochs, or no such term is known.
+        If the history has no epochs, or the term is unknown.
     """
     best = history.best
     if best is None:
-        raise DataError("the history has no epochs: train first, then draw")
+        raise DataError("the history has no epochs. Train first, then plot")
     faults = unknown("term", [] if term is None else [term], PANELS)
     if faults:
         raise DataError("loss_curves", faults)
@@ -107,7 +107,7 @@ def _draw_term(ax: Axes, history: History, term: str, best: Epoch) -> None:
 
 
 def _draw_epochs(ax: Axes, history: History) -> None:
-    """Half an epoch of room at either side, so that a single epoch stands in the middle."""
+    """Leave half an epoch of space on either side, so that a single epoch is centred."""
     ax.set_xlabel("epoch")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     first, last = history.epochs[0].number, history.epochs[-1].number

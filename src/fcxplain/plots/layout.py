@@ -1,4 +1,4 @@
-"""Layout of a drawn graph (Sugiyama, Tagawa & Toda 1981): layers, order, coordinates, and parts beside each other."""
+"""Layered graph layout (Sugiyama, Tagawa & Toda 1981): layers, order, coordinates, and components side by side."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Order = NDArray[np.int_]
 Matrix = NDArray[np.float32]
 STARTS = 6
 MANY = 1_000
-"""With more vertices than these, one start has to do."""
+"""Above this number of vertices, only one start is used."""
 
 
 SORTS, EXCHANGES = frozenset({"sort"}), frozenset({"exchange"})
 Sweep = frozenset[str]
-"""What is done to each row in turn."""
+"""The operations on each row."""
 SCHEDULES = ((SORTS | EXCHANGES,) * 10, (SORTS, SORTS, EXCHANGES, EXCHANGES) * 4)
-"""Neither is always better, and both are quick."""
+"""Neither is always better, and both are fast."""
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Vertices in rows. The first ones are the nodes; `chains` has the vertices that each edge passes, ends included.
+    """Vertices in rows. The first ones are the nodes; `chains` has the vertices along each edge, ends included.
 
-    `carriers` are the vertices on which the edges' labels sit, none if there is no place for labels.
+    `carriers` are the vertices that hold the edges' labels; empty without labels.
     """
 
     row_of: tuple[int, ...]
@@ -44,12 +44,12 @@ class Chains:
 
     @property
     def segments(self) -> list[Pair]:
-        """The parts of edges between neighbouring rows, from the upper end to the lower."""
+        """The segments of edges between neighbouring rows, from the upper end to the lower."""
         return [pair for chain in self.chains for pair in pairwise(chain)]
 
 
 def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
-    """Nodes 0 to n - 1 in rows; between two rows of nodes there is one for labels, if there are any."""
+    """Nodes 0 to n - 1 in rows, with a row for labels between two rows of nodes if edges are labelled."""
     step = 2 if labelled else 1
     row_of = [row * step for row in heights(n, edges)]
     carried = dict.fromkeys(range(max(row_of, default=0) + 1), 0)
@@ -58,7 +58,7 @@ def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
         between = list(range(row_of[a] + 1, row_of[b]))
         chain = (a, *range(len(row_of), len(row_of) + len(between)), b)
         if labelled:
-            # Short edges have no choice and come first; long ones take the row with the fewest labels so far.
+            # Short edges have only one choice and come first; long ones take the row with the fewest labels so far.
             middle = (row_of[a] + row_of[b]) / 2
             chosen = min(between[::2], key=lambda row: (carried[row], abs(row - middle)))
             carried[chosen] += 1
@@ -71,30 +71,30 @@ def chained(n: int, edges: Sequence[Pair], labelled: bool) -> Chains:
 
 
 def heights(n: int, edges: Sequence[Pair]) -> list[int]:
-    """A row for each node, causes above effects, such that edges are as short as they can be in all."""
+    """A row for each node, causes above effects, that minimises the total length of edges."""
     if not edges:
         return [0] * n
     ends = np.array(edges)
     cost = np.bincount(ends[:, 1], minlength=n) - np.bincount(ends[:, 0], minlength=n)
     found = linprog(cost, A_ub=differences(n, ends), b_ub=-np.ones(len(ends)), bounds=(0, n), method="highs-ds")
-    # The matrix is totally unimodular, so that the optimum is whole up to rounding.
+    # The matrix is totally unimodular, so the optimum is integral up to rounding.
     rows = np.rint(found.x).astype(int)
     return [int(row) for row in rows - rows.min()]
 
 
 def differences(n: int, pairs: NDArray[np.int_]) -> csr_array:
-    """The matrix that takes values to `value[first] - value[second]`, one line per pair."""
+    """The matrix that maps values to `value[first] - value[second]`, one row per pair."""
     line = np.arange(len(pairs))
     values = np.concatenate([np.ones(len(pairs)), -np.ones(len(pairs))])
     return csr_array((values, (np.concatenate([line, line]), pairs.T.ravel())), shape=(len(pairs), n))
 
 
-# Where in its row
+# Order within rows
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """The vertices of each row from left to right, and how often edges cross."""
+    """The vertices of each row from left to right, and the number of crossings."""
 
     rows: Rows
     crossings: int
@@ -106,14 +106,14 @@ def orderings(chains: Chains) -> list[Ordering]:
     for vertex, row in enumerate(chains.row_of):
         rows[row].append(vertex)
     links = _links(chains, rows)
-    # The matrices are too small for threads to pay.
+    # The matrices are too small for threads to pay off.
     with threadpool_limits(limits=1):
         starts = [[np.argsort(guess[row], kind="stable") for row in rows] for guess in _guesses(chains)]
         return [_settled(rows, links, start, sweeps) for start in starts for sweeps in SCHEDULES]
 
 
 def _guesses(chains: Chains) -> list[NDArray[np.float64]]:
-    """First places along the rows: slow waves over the graph, on which neighbours stand close together."""
+    """Initial positions along the rows: low eigenvectors of the Laplacian, which keep neighbours close together."""
     n = len(chains.row_of)
     if n > MANY:
         return [np.arange(n, dtype=np.float64)]
@@ -136,7 +136,7 @@ def _settled(rows: Rows, links: list[Matrix], start: list[Order], sweeps: Sequen
 
 
 def _links(chains: Chains, rows: Rows) -> list[Matrix]:
-    """For each row but the last, which of its vertices are joined to which of the next row."""
+    """For each row but the last, which of its vertices are linked to which of the next row."""
     place = {vertex: i for row in rows for i, vertex in enumerate(row)}
     links = [np.zeros((len(a), len(b)), dtype=np.float32) for a, b in pairwise(rows)]
     for a, b in chains.segments:
@@ -145,7 +145,7 @@ def _links(chains: Chains, rows: Rows) -> list[Matrix]:
 
 
 def _beside(orders: list[Order], links: list[Matrix], row: int) -> tuple[Matrix | None, Matrix | None]:
-    """The links of a row's vertices, as they are now ordered, to the rows above and below."""
+    """The links of a row's vertices, in the current order, to the rows above and below."""
     above = links[row - 1][np.ix_(orders[row - 1], orders[row])].T if row else None
     below = links[row][np.ix_(orders[row], orders[row + 1])] if row + 1 < len(orders) else None
     return above, below
@@ -156,12 +156,12 @@ def _crossings(orders: list[Order], links: list[Matrix]) -> int:
 
 
 def _costs(beside: Matrix) -> Matrix:
-    """How often the edges of two vertices of a row cross if the first stands left of the second."""
+    """The number of crossings of the edges of two vertices of a row if the first is left of the second."""
     return np.asarray(beside @ (beside.cumsum(axis=1) - beside).T)
 
 
 def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downwards: bool) -> None:
-    """Go through the rows; sort each by the mean place of its neighbours in the row before, or exchange, or both."""
+    """For each row, sort by the mean position of neighbours in the previous row, or swap neighbours, or both."""
     for row in range(len(orders)) if downwards else range(len(orders) - 1, -1, -1):
         before = _beside(orders, links, row)[0 if downwards else 1]
         if sweep >= SORTS and before is not None:
@@ -173,14 +173,14 @@ def _go_through(orders: list[Order], links: list[Matrix], sweep: Sweep, *, downw
 
 
 def _means(beside: Matrix) -> NDArray[np.float64]:
-    """The mean place of each vertex's neighbours, from 0 to 1; its own where it has none."""
+    """The mean position of each vertex's neighbours, from 0 to 1; its own if it has none."""
     degree = beside.sum(axis=1)
     mean = beside @ np.linspace(0, 1, beside.shape[1]) / np.maximum(degree, 1)
     return np.asarray(np.where(degree > 0, mean, np.linspace(0, 1, len(beside))))
 
 
 def _exchanged(costs: Matrix) -> Order:
-    """An order in which no exchange of two neighbours saves a crossing."""
+    """An order in which no swap of two neighbours removes a crossing."""
     order, saving = np.arange(len(costs)), costs - costs.T
     changed = True
     while changed:
@@ -195,21 +195,21 @@ def _exchanged(costs: Matrix) -> Order:
 
 Size = tuple[float, float]
 Ports = dict[Pair, tuple[float, float]]
-"""How far from the middle of its upper and of its lower vertex a segment starts and ends."""
+"""The offsets from the centres of the upper and lower vertex at which a segment starts and ends."""
 Reals = NDArray[np.float64]
 
 PORT, PORT_AT_MOST = 8.0, 14.0
 """The distance between two edges where they meet a box."""
 CORNER = 5.0
 MOST_VERTICES = 10_000
-"""Beyond these, a picture takes minutes and nobody can read it."""
+"""Above this number, a drawing takes minutes and is unreadable."""
 HEAD = 9.0
-"""The last piece of an edge is upright for so long, as an arrowhead is."""
+"""The length of the vertical end of an edge, for the arrowhead."""
 NODE_APART, EDGE_APART = 14.0, 8.0
 BENDING = np.array([1.0, 2.0, 8.0])
-"""What a sideways point costs between two nodes, at an end of a long edge, and amid one; a point of width costs 1."""
+"""The cost of sideways distance between two nodes, at an end of a long edge, and inside one; width costs 1."""
 GAP, GAP_AT_MOST, SLOPE = 14.0, 90.0, 0.2
-"""The gap between rows: the farther edges go sideways, the wider it is."""
+"""The gap between rows, which grows with the sideways distance of edges."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,9 @@ class NodeBox:
 
 @dataclass(frozen=True)
 class Route:
-    """An edge: upright pieces from top to bottom, to be joined by curves, and where its label sits.
+    """An edge: vertical pieces from top to bottom, to be joined by curves, and the position of its label.
 
-    `pieces` is `n x 2 x 2`: of each its upper and its lower end.
+    `pieces` is `n x 2 x 2`: the upper and the lower end of each.
     """
 
     pieces: Reals
@@ -252,7 +252,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """What is known while a graph is placed: `sizes` are of all vertices, `nodes` says how many of them are nodes."""
+    """The state of a layout: `sizes` of all vertices; the first `nodes` of them are nodes."""
 
     chains: Chains
     rows: Rows
@@ -262,11 +262,14 @@ class _Drawing:
 
 
 def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> Placement:
-    """Place nodes of these sizes, joined by edges that go down and in no circle; each carries a label of one size."""
+    """Place nodes of these sizes, linked by acyclic edges that go down; each edge has a label of the given size."""
     chains = chained(len(sizes), edges, label is not None)
     if len(chains.row_of) > MOST_VERTICES:
-        place, remedy = f"{len(edges):,} edges between {len(sizes)} features", "Draw the surest of them, or a part."
-        raise DataError("causal graph", [Fault(place, "are too many for a picture", remedy)])
+        place, remedy = (
+            f"{len(edges):,} edges between {len(sizes)} features",
+            "Draw those with most support, or a part.",
+        )
+        raise DataError("causal graph", [Fault(place, "are too many to draw", remedy)])
     drawing = _drawn(chains, _vertex_sizes(sizes, chains, label), len(sizes))
     x = _across(drawing)
     levels = _down(drawing, x)
@@ -281,7 +284,7 @@ def placed(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None) -> 
 
 
 def _drawn(chains: Chains, sizes: Reals, nodes: int) -> _Drawing:
-    """Of the orders with few crossings, the one in which edges go the least far sideways."""
+    """Of the orders with few crossings, the one with the least sideways distance of edges."""
     found = orderings(chains)
     few = 1.05 * min(order.crossings for order in found) + 1
     rows = [order.rows for order in found if order.crossings <= few]
@@ -290,7 +293,7 @@ def _drawn(chains: Chains, sizes: Reals, nodes: int) -> _Drawing:
 
 
 def _vertex_sizes(sizes: Sequence[Size], chains: Chains, label: Size | None) -> Reals:
-    """Nodes are wide enough for the edges that meet them; the rest is a line's width, or a label's."""
+    """Widen nodes for the edges that meet them; other vertices are as wide as a line or a label."""
     found = np.zeros((len(chains.row_of), 2))
     found[: len(sizes)] = np.reshape(sizes, (-1, 2))
     ends = np.array([(c[0], c[-1]) for c in chains.chains])
@@ -302,7 +305,7 @@ def _vertex_sizes(sizes: Sequence[Size], chains: Chains, label: Size | None) -> 
 
 
 def _ports(chains: Chains, rows: Rows, sizes: Reals, nodes: int) -> Ports:
-    """Edges meet a box side by side, in the order of where they come from."""
+    """Edges meet a box side by side, ordered by their other ends."""
     place = {vertex: i for row in rows for i, vertex in enumerate(row)}
     found: dict[Pair, list[float]] = {segment: [0.0, 0.0] for segment in chains.segments}
     for side in (0, 1):
@@ -318,20 +321,20 @@ def _ports(chains: Chains, rows: Rows, sizes: Reals, nodes: int) -> Ports:
 
 
 def _across(drawing: _Drawing) -> Reals:
-    """Places along the rows: midway between the leftmost best and the rightmost best, which is as good as either."""
+    """Positions along the rows: midway between the leftmost and the rightmost optimum, which is also optimal."""
     x = (_leftmost(drawing)[0] - _leftmost(drawing, mirrored=True)[0]) / 2
     return np.asarray(np.round(x - (x - drawing.sizes[:, 0] / 2).min(), 2))
 
 
 def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, float]:
-    """Places and their cost: a linear program in places, sideways distances of segments, and the whole width."""
+    """Positions and their cost, by a linear program in positions, sideways distances of segments, and total width."""
     segments, n = np.array(drawing.chains.segments), len(drawing.sizes)
     m, sign = len(segments), -1 if mirrored else 1
     pairs = np.array([p for row in drawing.rows for p in pairwise(row)], dtype=int).reshape(-1, 2)
     offsets = sign * np.array([lower - upper for upper, lower in (drawing.ports[a, b] for a, b in segments)])
     sideways, half = differences(n, segments), drawing.sizes[:, 0] / 2
     limits = [
-        # A segment's distance is no less than the difference of its ends, either way.
+        # A segment's distance is at least the absolute difference of its ends.
         hstack([sideways, -eye_array(m), csr_array((m, 1))]),
         hstack([-sideways, -eye_array(m), csr_array((m, 1))]),
         hstack([sign * differences(n, pairs), csr_array((len(pairs), m + 1))]),
@@ -348,7 +351,7 @@ def _leftmost(drawing: _Drawing, *, mirrored: bool = False) -> tuple[Reals, floa
 
 
 def _distances(drawing: _Drawing, pairs: NDArray[np.int_]) -> Reals:
-    """How far apart the middles of neighbours in a row must be."""
+    """The minimum distance between the centres of neighbours in a row."""
     room = np.where((pairs < drawing.nodes).all(axis=1), NODE_APART, EDGE_APART)
     return np.asarray(drawing.sizes[pairs, 0].sum(axis=1) / 2 + room)
 
@@ -358,7 +361,7 @@ def _distances(drawing: _Drawing, pairs: NDArray[np.int_]) -> Reals:
 
 @dataclass(frozen=True)
 class _Levels:
-    """Of each row: where edges that come from above turn upright, where they cease to be, and the boxes' middle."""
+    """For each row: where edges from above become vertical, where that ends, and the centre of the boxes."""
 
     tops: Reals
     bottoms: Reals
@@ -366,7 +369,7 @@ class _Levels:
 
 
 def _down(drawing: _Drawing, x: Reals) -> _Levels:
-    """Rows below each other. In a row of labels alone an edge may slant: it is upright nowhere."""
+    """Vertical positions of rows. In a row with only labels, edges may slant: they are nowhere vertical."""
     tops, bottoms, middles = [], [], []
     y, farthest = 0.0, _farthest(drawing, x)
     for row, vertices in enumerate(drawing.rows):
@@ -404,11 +407,11 @@ def _pieces(
 
 PARTS_APART = 30.0
 PAGE = 1.5
-"""Width over height of the page on which parts are laid out."""
+"""The aspect ratio of the page on which components are arranged."""
 
 
 def place(sizes: Sequence[Size], edges: Sequence[Pair], label: Size | None = None) -> Placement:
-    """Place nodes of these sizes; edges go from cause to effect, in no circle, and each carries a label of one size."""
+    """Place nodes of these sizes; edges go from cause to effect without cycles, and have labels of the given size."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(sizes)))
     graph.add_edges_from(edges)
@@ -440,7 +443,7 @@ def _page_width(parts: Sequence[Placement]) -> float:
 
 
 def shelved(parts: Sequence[Placement], width: float, apart: float) -> Placement:
-    """Parts side by side as far as the width goes, then on the next shelf below; each shelf is centred."""
+    """Components side by side up to the width, then on the next shelf below; each shelf is centred."""
     shelves: list[list[Placement]] = []
     for part in parts:
         if shelves and _length([*shelves[-1], part], apart) <= width:

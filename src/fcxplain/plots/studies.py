@@ -1,4 +1,4 @@
-"""Measures against one setting, with deviations over seeds; and cost against the number of rows."""
+"""Measures against one setting, with deviations over seeds, and cost against the number of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .style import COLOURS, QUIET, STROKES, finished, line_look, our_style, pane
 
 LABEL = 8.0
 LENGTH = 165.0
-"""About how long the axis of a panel is, in points."""
+"""The approximate length of a panel's axis, in points."""
 ACROSS_ALL: dict[str, Any] = {"linestyle": STROKES[5], "linewidth": 1.0}
 CHOSEN: dict[str, Any] = {"color": QUIET, "linestyle": ":", "linewidth": 1.2, "zorder": 1}
 
@@ -34,25 +34,25 @@ def study(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw what was measured against the setting that was varied: a panel per measure, a line per series.
+    """Draw measures against the setting that was varied: one panel per measure, one line per series.
 
     Parameters
     ----------
     points
-        A line for each point, with the columns `setting` (a number), `measure`, `series`, `mean` and `deviation`.
+        One line per point, with the columns `setting` (a number), `measure`, `series`, `mean` and `deviation`.
     x
         The setting's name, for the axis.
     paper
-        Published figures that hold for all settings, with the columns `measure`, `series`, `mean` and `deviation`: a
-        line across, with a band.
+        Published values for all settings, with the columns `measure`, `series`, `mean` and `deviation`: a horizontal
+        line with a band.
     chosen
-        The setting that the paper settled on, marked on the axis.
+        The setting that the paper chose, marked on the axis.
     log_x
         Whether the axis of settings is logarithmic.
     ax
-        Axes of your own, for one measure.
+        Your own axes, for one measure.
     title
-        What stands above.
+        The title of the figure.
 
     Returns
     -------
@@ -61,14 +61,14 @@ def study(
     Raises
     ------
     DataError
-        If a column is missing, no point has a figure, or `ax` is given for several measures.
+        If a column is missing, no point has a value, or `ax` is given for several measures.
     """
     ours = figures_in(points, ("setting", "measure", "series", "mean", "deviation"), "mean")
     measures, series = (list(dict.fromkeys(ours[column])) for column in ("measure", "series"))
     settings = sorted({*ours["setting"], *([] if chosen is None else [chosen])})
     faults = []
     if log_x and settings[0] <= 0:
-        faults.append(Fault("setting", f"is {settings[0]:g}", "A logarithmic axis begins above 0."))
+        faults.append(Fault("setting", f"is {settings[0]:g}", "A logarithmic axis starts above 0."))
     if ax is not None and len(measures) > 1:
         faults.append(Fault("ax", f"is one axis for {len(measures)} measures", "Leave it out, or draw one at a time."))
     if faults:
@@ -80,11 +80,7 @@ def study(
             _draw_paper(panel, paper[paper["measure"] == measure], series)
         if chosen is not None:
             panel.axvline(chosen, **CHOSEN)
-        if log_x:
-            panel.set_xscale("log")
-        panel.xaxis.set_minor_locator(NullLocator())
-        shown = _spaced(settings, log_x)
-        panel.set_xticks(shown, [f"{setting:g}" for setting in shown])
+        _draw_settings(panel, settings, log_x)
         panel.set_xlabel(plain(x))
         panel.set_ylabel(plain(measure))
     key = [(Line2D([], [], **line_look(i)), plain(name)) for i, name in enumerate(series)]
@@ -93,6 +89,14 @@ def study(
     if chosen is not None:
         key.append((Line2D([], [], **CHOSEN), "the paper's choice"))
     return finished(panels, key, title, ax=ax)
+
+
+def _draw_settings(ax: Axes, settings: Sequence[float], is_log: bool) -> None:
+    if is_log:
+        ax.set_xscale("log")
+    ax.xaxis.set_minor_locator(NullLocator())
+    shown = _spaced(settings, is_log)
+    ax.set_xticks(shown, [f"{setting:g}" for setting in shown])
 
 
 def _draw_ours(ax: Axes, figures: pd.DataFrame, series: Sequence[Any]) -> None:
@@ -112,7 +116,7 @@ def _draw_paper(ax: Axes, figures: pd.DataFrame, series: Sequence[Any]) -> None:
 
 
 def _spaced(settings: Sequence[float], is_log: bool) -> list[float]:
-    """Settings whose words do not touch, from left to right."""
+    """Settings whose labels do not overlap, from left to right."""
     even = [log10(setting) if is_log else float(setting) for setting in settings]
     shown, end = [], float("-inf")
     for setting, here in zip(settings, even, strict=True):
@@ -126,14 +130,14 @@ def _spaced(settings: Sequence[float], is_log: bool) -> list[float]:
 
 @our_style()
 def cost_per_row(points: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the CPU time of a row, from zero upwards, against the number of rows on a logarithmic axis.
+    """Draw the CPU time per row against the number of rows, on a logarithmic axis.
 
     Parameters
     ----------
     points
-        A table with columns `series`, `rows` and `microseconds` (of CPU time a row); a line for each series.
+        A table with the columns `series`, `rows` and `microseconds` (of CPU time per row); one line per series.
     ax, title
-        Axes of your own, and what stands above.
+        Your own axes, and a title.
 
     Returns
     -------
@@ -142,12 +146,12 @@ def cost_per_row(points: pd.DataFrame, *, ax: Axes | None = None, title: str | N
     Raises
     ------
     DataError
-        If a column is missing, there are no points, or more series than can be told apart.
+        If a column is missing, there are no points, or too many series to distinguish.
     """
     points = figures_in(points, ("series", "rows", "microseconds"), "microseconds")
     names = list(dict.fromkeys(points["series"]))
     if len(names) > len(COLOURS):
-        remedy = "They could not be told apart: draw fewer."
+        remedy = "Draw fewer, so that they can be distinguished."
         raise DataError("cost_per_row", [Fault("series", f"are more than {len(COLOURS)}", remedy)])
     (panel,) = panels_of(ax, 4.8, 3.2)
     for number, name in enumerate(names):
@@ -159,6 +163,6 @@ def cost_per_row(points: pd.DataFrame, *, ax: Axes | None = None, title: str | N
     panel.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
     panel.set_ylim(0, 1.15 * float(points["microseconds"].max()))
     panel.set_xlabel("rows")
-    panel.set_ylabel("CPU microseconds a row")
+    panel.set_ylabel("CPU microseconds per row")
     key = [(Line2D([], [], **line_look(i)), shortened(str(name), 40)) for i, name in enumerate(names)]
     return finished([panel], key, title, ax=ax)

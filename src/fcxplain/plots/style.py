@@ -1,4 +1,4 @@
-"""How pictures look: colours that everyone can tell apart, safe text, key and title; and how they are saved."""
+"""The style of plots: colours for all readers, safe text, key and title; and how to save them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike
 from ..errors import DataError, Fault
 from ..files import write_whole
 
-# Okabe & Ito (2008), the ones that are dark enough for a line on white.
+# Okabe & Ito (2008), those dark enough for a line on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (1, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-# White first: a bar that is hatched on white, and one that is filled, differ in every print.
+# White first: bars that are hatched on white and filled bars differ in any print.
 FILLS = ("#FFFFFF", "#56B4E9", "#E69F00", "#F0E442", "#CC79A7", "#009E73", "#BBBBBB")
 HATCHES = ("////", "", "....", "xxxx", "----", "\\\\\\\\", "++")
 QUIET = "#6B6B6B"
@@ -38,10 +38,10 @@ SCREEN = 110
 """Dots per inch in a notebook."""
 MISSING_LETTER = "Glyph .* missing from font"
 
-# The keys' type is a closed list that differs from release to release.
+# Any, since the type of the keys differs between releases of matplotlib.
 SETTINGS: Any = {
     "font.family": "sans-serif",
-    # matplotlib brings the first; who shows an SVG without it takes the next, which is as wide.
+    # matplotlib ships the first; viewers of an SVG without it use the next, which is equally wide.
     "font.sans-serif": [FONT, "Verdana", "Bitstream Vera Sans"],
     "font.size": 9.0,
     "axes.titlesize": 9.5,
@@ -60,7 +60,7 @@ SETTINGS: Any = {
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
     "savefig.dpi": 200,
-    # Names of features are text, never formulas; in an SVG they can be searched and read aloud.
+    # Feature names are text, never formulas; in an SVG they stay searchable and readable by screen readers.
     "text.usetex": False,
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -68,12 +68,12 @@ SETTINGS: Any = {
 }
 
 
-# Our settings within, the user's again after; also a decorator of what draws.
+# A context manager and decorator: our settings inside, the user's again afterwards.
 our_style = partial(style.context, ["default", SETTINGS])
 
 
 class Picture(Figure):
-    """A figure that a notebook shows by itself, although pyplot does not know of it."""
+    """A figure that notebooks display although pyplot does not know it."""
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
@@ -83,33 +83,33 @@ class Picture(Figure):
 
 
 def new_figure(width: float, height: float, **settings: Any) -> Figure:
-    """A figure of so many inches that pyplot does not know of."""
+    """A figure of this size in inches, unknown to pyplot."""
     figure = Picture(figsize=(width, height), **settings)
     FigureCanvasAgg(figure)
     return figure
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The whole figure that axes stand in."""
+    """The figure of some axes."""
     figure = ax.get_figure(root=True)
     if figure is None:
-        raise DataError("ax stands in no figure: it was removed from its own")
+        raise DataError("ax has no figure: it was removed from its figure")
     return figure
 
 
 LONGEST_LINE, MOST_LINES = 22, 3
 LEADING = 1.2
-"""From one line of text to the next, in units of the font's size."""
+"""The line spacing, in units of the font size."""
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def plain(text: object) -> str:
-    """Text that every format can hold: what cannot be printed becomes a replacement character, a break a space."""
+    """Text that every format can hold: unprintable characters are replaced, line breaks become spaces."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
 def name_lines(name: str) -> list[str]:
-    """A name in lines of much the same length, broken after a sign where one is near; too long, it loses its middle."""
+    """A name in lines of similar length, broken after punctuation if possible; shortened in the middle if too long."""
     text = shortened(name, LONGEST_LINE * MOST_LINES)
     words = re.findall(rf"[^\W_]{{1,{LONGEST_LINE}}}[\W_]?|[\W_]", text)
     fewest = len(_filled(words, LONGEST_LINE))
@@ -128,7 +128,7 @@ def _filled(words: list[str], width: int) -> list[str]:
 
 
 def shortened(name: object, longest: int) -> str:
-    """A name as plain text; if it is too long, without its middle; if it is blank, in quotes."""
+    """A name as plain text, shortened in the middle if too long, quoted if blank."""
     text = plain(name) if str(name).strip() else repr(str(name))
     if len(text) <= longest:
         return text
@@ -143,7 +143,7 @@ def sentence_lines(text: str, size: float, width: float) -> list[str]:
 
 
 def text_width(text: str, size: float) -> float:
-    """How wide a line is, in points. Letters that our font lacks count as wide ones: some other font will have them."""
+    """The width of a line, in points. Characters that our font lacks count as wide: another font will supply them."""
     known = "".join(c if ord(c) in _letters() else "W" for c in text)
     width, _, _ = text_to_path.get_text_width_height_descent(known, FontProperties(family=FONT, size=size), False)
     return float(width)
@@ -155,28 +155,28 @@ def _letters() -> frozenset[int]:
 
 
 ACROSS = 3
-"""So many panels stand side by side."""
+"""The maximum number of panels in a row."""
 PER_PANEL = 3
 BESIDE = 52.0
-"""What an entry of a key needs beside its words, in points."""
+"""The space that an entry of a key needs in addition to its text, in points."""
 BEHIND: dict[str, Any] = {"frameon": True, "facecolor": "white", "framealpha": 0.85, "edgecolor": "none"}
-"""So that a key can be read where it has to stand on what is drawn."""
+"""A background for a key that covers part of the drawing."""
 
 
 def line_look(number: int) -> dict[str, Any]:
-    """How the line of a series is drawn."""
+    """The style of a series' line."""
     i = number % len(COLOURS)
     return {"color": COLOURS[i], "linestyle": STROKES[i], "marker": MARKERS[i]}
 
 
 def fill_look(number: int) -> dict[str, Any]:
-    """How the bars of a series are drawn."""
+    """The style of a series' bars."""
     i = number % len(FILLS)
     return {"facecolor": FILLS[i], "hatch": HATCHES[i], "edgecolor": "black", "linewidth": 0.7}
 
 
 def name_rows(ax: Axes, places: ArrayLike, names: Sequence[str], ends: tuple[float, float]) -> None:
-    """Write names beside rows, without ticks and lines."""
+    """Label rows with names, without ticks and grid lines."""
     ax.set_yticks(np.asarray(places), names)
     ax.set_ylim(*ends)
     ax.tick_params(axis="y", length=0)
@@ -184,7 +184,7 @@ def name_rows(ax: Axes, places: ArrayLike, names: Sequence[str], ends: tuple[flo
 
 
 def panels_of(ax: Axes | None, width: float, height: float, *, count: int = 1, margin: float = 0.0) -> list[Axes]:
-    """The user's axes, or panels on a figure of our own; a single one is so wide, and each row so high."""
+    """The user's axes, or panels on a new figure: `width` of a single panel, `height` of each row."""
     if ax is not None:
         return [ax]
     across = min(count, ACROSS)
@@ -196,7 +196,7 @@ def panels_of(ax: Axes | None, width: float, height: float, *, count: int = 1, m
 def finished(
     panels: Sequence[Axes], key: Sequence[tuple[Artist, str]], title: str | None, *, ax: Axes | None
 ) -> Figure:
-    """The figure, with key and title: around the panels on a figure of our own, else in the user's axes."""
+    """The figure with key and title: around the panels on our own figure, inside the user's axes otherwise."""
     figure, own = figure_of(panels[0]), ax is None
     handles, labels = [handle for handle, _ in key], [label for _, label in key]
     if key and own:
@@ -214,21 +214,21 @@ def finished(
 
 
 def _columns(labels: Sequence[str], inches: float) -> int:
-    """How many entries fit side by side: all of them, or so many of the widest."""
+    """The number of entries that fit side by side: all, or as many of the widest."""
     widths = [text_width(label, SETTINGS["legend.fontsize"]) + BESIDE for label in labels]
     return len(labels) if sum(widths) <= 72 * inches else max(1, int(72 * inches / max(widths)))
 
 
 def settle(figure: Figure) -> None:
-    """Find room for everything once and for all: to do it again at each drawing would move things by a hair."""
+    """Compute the layout once: repeating it for each drawing would shift things slightly."""
     with warnings.catch_warnings():
-        # Whether letters are missing matters when a file is written, not here.
+        # Missing glyphs matter when a file is written, not here.
         warnings.filterwarnings("ignore", message=MISSING_LETTER, category=UserWarning)
         figure.draw_without_rendering()
     figure.set_layout_engine("none")
 
 
-# No dates and no versions, so that the same picture is the same file.
+# No dates and versions, so that the same plot gives the same file.
 METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None, "Creator": "fcxplain"},
     ".png": {"Software": "fcxplain"},
@@ -237,32 +237,32 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format that the name ends in.
+    """Write a figure in the format of the file name.
 
     Parameters
     ----------
     figure
-        What any function of `fcxplain.plots` returned.
+        The result of any function of `fcxplain.plots`.
     path
         A file name that ends in .svg (text stays text), .png (200 dpi) or .pdf.
 
     Raises
     ------
     DataError
-        If the name has another ending, or the file cannot be written.
+        If the name has another extension, or the file cannot be written.
     """
     target = Path(path)
     kind = target.suffix.lower()
     if kind not in METADATA:
-        problem = f"ends in {target.suffix!r:.20}, which is not a format of ours" if kind else "has no ending"
-        raise DataError("picture", [Fault(str(path), problem, f"End it in {', '.join(METADATA)}.")])
+        problem = f"has the unknown extension {target.suffix!r:.20}" if kind else "has no extension"
+        raise DataError("plot", [Fault(str(path), problem, f"Use {', '.join(METADATA)}.")])
     buffer = io.BytesIO()
     with our_style(), warnings.catch_warnings():
         if kind == ".svg":
-            # The text is kept, and who shows it has other fonts than ours.
+            # The text is kept, and viewers have other fonts.
             warnings.filterwarnings("ignore", message=MISSING_LETTER, category=UserWarning)
         figure.savefig(buffer, format=kind[1:], metadata=METADATA[kind])
     try:
         write_whole(target, buffer.getvalue())
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot write the picture {path}: {error}") from error
+        raise DataError(f"cannot write the plot {path}: {error}") from error

@@ -1,4 +1,4 @@
-"""How rows fare: success against the number of changes, and one person's path, change by change."""
+"""Success by number of changes, and the path of one answer, change by change."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from .style import (
 )
 
 MOST = len(COLOURS)
-"""So many lines can be told apart."""
+"""The maximum number of distinguishable lines."""
 
 
 @our_style()
 def success_by_changes(
     explanations: Explanation | Mapping[str, Explanation], *, ax: Axes | None = None, title: str | None = None
 ) -> Figure:
-    """Draw the share of the rows asked that have a verified answer with at most so many changes.
+    """Draw the share of rows that have a verified answer with at most a given number of changes.
 
-    Rows that have the class wanted already are not asked; a row without a verified answer never counts as a success.
+    Rows that already have the desired outcome do not count; a row without a verified answer never counts as a success.
 
     Parameters
     ----------
     explanations
-        One, or several by name (of several methods, or preferences), a line each.
+        One explanation, or several by name (e.g. of methods or preferences), one line each.
     ax, title
-        Axes of your own, and what stands above.
+        Your own axes, and a title.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def _curves(explanations: Mapping[str, Explanation]) -> dict[str, NDArray[np.flo
 
 
 def _curve(e: Explanation) -> NDArray[np.float64]:
-    """Per cent of the rows asked that have a verified answer with at most 0, 1, 2, ... changes."""
+    """Per cent of rows that need an answer and have a verified one with at most 0, 1, 2, ... changes."""
     passed = e.checks.passed
     fewest = np.full(len(e), np.iinfo(np.int64).max)
     np.minimum.at(fewest, e.place[passed], e.checks.changes[passed])
@@ -98,7 +98,7 @@ def _curve(e: Explanation) -> NDArray[np.float64]:
 
 
 TITLE, VALUE = 34, 22
-"""Letters of a feature's name and of a value."""
+"""The maximum length of a feature's name and of a value."""
 THICK = 0.42
 BAR: dict[str, Any] = {"height": THICK, "edgecolor": "black", "linewidth": 0.7, "zorder": 2}
 RISE: dict[str, Any] = {"facecolor": FILLS[1], "hatch": HATCHES[1]}
@@ -116,21 +116,21 @@ POINT: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black", "marke
 
 @our_style()
 def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title: str | None = None) -> Figure:
-    """Draw the way from a row to its answer: the probability of the class wanted after each change.
+    """Draw the path from a row to its answer: the probability of the desired class after each change.
 
-    The changes are made one at a time, each time the one that helps most (see `fcxplain.explanation.steps_of`, which
-    gives the same as data); the task's own model is asked. Rows on the way may break rules that the answer keeps;
-    they are marked by a cross. With two classes, the probability from which the class wanted is answered is marked;
-    with more there is no such number. A filled point says that the model answers the class wanted.
+    Changes are made one at a time, the most helpful first, and checked with the task's own model (the same as data:
+    `fcxplain.explanation.steps_of`). Intermediate rows may break rules that the answer satisfies; a cross marks them.
+    With two classes, a line marks the probability from which the desired class is predicted. A filled point means that
+    the model predicts the desired class.
 
     Parameters
     ----------
     explanation
-        What `explain` returned.
+        The result of `explain`.
     i
         The number of the answer, as in `explanation.certificate(i)`.
     ax, title
-        Axes of your own, and what stands above.
+        Your own axes, and a title.
 
     Returns
     -------
@@ -148,10 +148,10 @@ def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title:
     names = ["as it is now", *(_name(number, step, schema) for number, step in enumerate(way.steps, start=1))]
     name_rows(panel, range(len(names)), names, (len(names) - 0.4, -0.6))
     if explanation.task.classes:
-        # Room for a figure beyond 1.
+        # Space for a number beyond 1.
         panel.set_xlim(-0.03, 1.16)
         panel.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    score = "probability of" if explanation.task.classes else "the model's output; wanted:"
+    score = "probability of" if explanation.task.classes else "the model's output; target:"
     wanted = schema.class_title(way.wanted)
     panel.set_xlabel(f"{score} {shortened(wanted, TITLE)}")
     return finished([panel], _path_key(way, shortened(wanted, VALUE)), title, ax=ax)
@@ -173,11 +173,11 @@ def _draw_steps(ax: Axes, way: Steps) -> None:
 
 def _draw_point(ax: Axes, row: int, at: float, reached: bool, *, keeps_rules: bool, past: float = 0.0) -> None:
     if isnan(at):
-        ax.text(0.5, row, "not asked: outside its domain", ha="center", va="center", fontsize=7, style="italic")
+        ax.text(0.5, row, "not queried: outside its domain", ha="center", va="center", fontsize=7, style="italic")
         return
     ax.plot([at], [row], **POINT, **_mark(reached, keeps_rules))
     falls = at < past
-    # Beside the point, and away from the bar; near 0 there is no room left of it.
+    # Next to the point, away from the bar; near 0 there is no space to its left.
     left = falls and at > CRAMPED
     place, side = (past if falls and not left else at, row), "right" if left else "left"
     ax.annotate(f"{at:.3f}", place, (-7 if left else 7, 0), ha=side, **FIGURE)
@@ -194,17 +194,17 @@ def _name(number: int, step: Step, schema: Schema) -> str:
 
 
 def _path_key(way: Steps, wanted: str) -> list[tuple[Artist, str]]:
-    """What needs a word, and only of what is there."""
+    """Entries for the marks that occur."""
     reached = [way.met, *(step.met for step in way.steps)]
     key: list[tuple[Artist, str]] = []
     if way.threshold is not None:
         key.append((Line2D([], [], **THRESHOLD), f"threshold {way.threshold:.3g}"))
     if True in reached:
-        key.append((_swatch(_mark(True, True)), f"the model answers {wanted}"))
+        key.append((_swatch(_mark(True, True)), f"the model predicts {wanted}"))
     if False in reached:
-        key.append((_swatch(_mark(False, True)), "the model answers otherwise"))
+        key.append((_swatch(_mark(False, True)), "the model predicts otherwise"))
     if not all(step.keeps_rules for step in way.steps):
-        key.append((_swatch(_mark(False, False)), "breaks a rule as it stands"))
+        key.append((_swatch(_mark(False, False)), "breaks a rule at this step"))
     return key
 
 

@@ -1,6 +1,6 @@
-"""Saved things: a folder with a manifest (JSON) and weights (safetensors), never code. See `container`.
+"""Saved objects: a folder with a manifest (JSON) and weights (safetensors), never code. See `container`.
 
-Checkpoints, which need torch, are in `checkpoint`; what is made of networks is in `networks`.
+Checkpoints, which need torch, are in `checkpoint`; networks are in `networks`.
 """
 
 from ..hashing import fingerprint

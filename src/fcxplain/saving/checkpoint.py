@@ -1,7 +1,7 @@
-"""Checkpoints of training: a saved folder of the kind "checkpoint", from which a run that was cut off goes on.
+"""Checkpoints of training: a saved folder of the kind "checkpoint", from which an interrupted run resumes.
 
-A run that is resumed ends exactly as one that was never cut off. A checkpoint carries the identity of its run, a
-fingerprint of all that the run depends on, and is never mixed with another run.
+A resumed run ends exactly like an uninterrupted one. A checkpoint holds the identity of its run, a fingerprint of
+everything that the run depends on, and is never mixed with another run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..training_loop import ADAM
 from .container import Saved, check_target, is_there, read, write
 
 KIND = "checkpoint"
-_ANEW = "Remove this checkpoint to start anew."
+_ANEW = "Remove this checkpoint to start again."
 
 
 class Checkpoint(Callback):
-    """Saves a training's state after each epoch, or each `every` epochs, and always after the last.
+    """Saves the state of a training after every `every` epochs, and always after the last.
 
-    Another run's checkpoint in the same folder is refused before training begins. One of the same run is replaced:
-    call `resume` first to go on from it.
+    Another run's checkpoint in the same folder is refused before training begins. A checkpoint of the same run is
+    replaced: call `resume` first to continue from it.
     """
 
     def __init__(self, folder: str | Path, *, identity: str, every: int = 1) -> None:
@@ -36,7 +36,7 @@ class Checkpoint(Callback):
         self.folder, self.identity, self.every = Path(folder), identity, every
 
     def on_train_begin(self, training: Training) -> None:
-        """Find out now, not after the first epoch, that the folder cannot be used."""
+        """Refuse a folder that cannot be used before the first epoch, not after it."""
         check_target(self.folder, KIND, overwrite=True)
         if is_there(self.folder):
             _read(training, self.folder, self.identity)
@@ -50,10 +50,10 @@ class Checkpoint(Callback):
 
 
 def resume(training: Training, folder: str | Path, identity: str) -> bool:
-    """Bring a fresh training to where its checkpoint was taken. False, and nothing done, if there is none.
+    """Restore a fresh training from its checkpoint. Returns False if there is none.
 
-    `FormatError` if the checkpoint is damaged, belongs to another run, or does not fit the training; the training is
-    then as it was.
+    Raises a `FormatError` if the checkpoint is damaged, belongs to another run, or does not fit the training, which is
+    then unchanged.
     """
     if not is_there(folder):
         return False
@@ -68,14 +68,14 @@ def resume(training: Training, folder: str | Path, identity: str) -> bool:
 
 def _read(training: Training, folder: Path, identity: str) -> Saved:
     try:
-        # A run goes on with whatever numbers it had, infinite ones too; whether they are any good is for it to say.
+        # A run resumes with the numbers it had, even infinite ones; it is up to the run to reject them.
         saved = read(folder, KIND, non_finite=_expected(training))
     except FormatError as error:
-        remedy = "choose another folder, or remove it if nobody needs it, to train from the start"
-        raise FormatError(f"no training can go on from {folder}: {remedy}", error.faults) from error
+        remedy = "choose another folder, or remove it to train from the start"
+        raise FormatError(f"no training can resume from {folder}: {remedy}", error.faults) from error
     if saved.content.get("identity") != identity:
-        problem = "this checkpoint belongs to another fit: settings, rows, rules or classifier were not the same"
-        raise FormatError("", [Fault(str(folder), problem, "Choose another folder, or remove it to start anew.")])
+        problem = "belongs to another fit, with other settings, rows, rules or classifier"
+        raise FormatError("", [Fault(str(folder), problem, "Choose another folder, or remove it to start again.")])
     return saved
 
 
@@ -96,7 +96,7 @@ def _flat(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _state(content: Mapping[str, Any], tensors: Mapping[str, Tensor], training: Training) -> dict[str, Any]:
-    """The state that `_flat` took apart."""
+    """The inverse of `_flat`."""
     indices = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("optimiser.")})
     moments = {index: {key: tensors[f"optimiser.{index}.{key}"] for key in ADAM} for index in indices}
     return {
@@ -114,7 +114,7 @@ def _state(content: Mapping[str, Any], tensors: Mapping[str, Tensor], training: 
 
 
 def _groups(saved: list[dict[str, Any]], training: Training) -> list[dict[str, Any]]:
-    """Settings of the optimiser, with the tuples that JSON made lists of."""
+    """Settings of the optimiser, with tuples that JSON turned into lists."""
     fresh = training.optimiser.state_dict()["param_groups"]
     return [
         {k: type(like[k])(v) if isinstance(v, list) else v for k, v in group.items()}
@@ -123,7 +123,7 @@ def _groups(saved: list[dict[str, Any]], training: Training) -> list[dict[str, A
 
 
 def _text(value: float) -> float | str:
-    """A float as JSON has it; what is not finite as text that `float` reads."""
+    """A float for JSON; non-finite values as text that `float` reads."""
     return value if math.isfinite(value) else str(value)
 
 
@@ -140,7 +140,7 @@ def _is_number(value: object) -> bool:
 
 
 def _expected(training: Training) -> dict[str, Tensor]:
-    """Tensors named, shaped and typed as those that a checkpoint of this training may have."""
+    """Tensors with the names, shapes and types that a checkpoint of this training may have."""
     weights = training.model.state_dict()
     expected = {"generator": training.generator.get_state()}
     expected |= {f"{part}.{name}": tensor for part in ("model", "best") for name, tensor in weights.items()}
@@ -166,7 +166,7 @@ def _tensor_faults(tensors: Mapping[str, Tensor], training: Training) -> Iterato
 
 
 def _is_needed(name: str, tensors: Mapping[str, Tensor]) -> bool:
-    """Adam has nothing for a weight that never had a gradient, but all or nothing."""
+    """Adam has no state for a weight that never had a gradient; otherwise it has all of it."""
     part, _, rest = name.partition(".")
     return part != "optimiser" or any(f"optimiser.{rest.partition('.')[0]}.{key}" in tensors for key in ADAM)
 
@@ -188,7 +188,7 @@ def _content_faults(content: Mapping[str, Any], training: Training) -> Iterator[
     if not isinstance(history, list) or not all(_is_epoch(line, i) for i, line in enumerate(history, start=1)):
         yield Fault("history", "is not a list of epochs with their terms", _ANEW)
     if not _alike(content.get("optimiser"), training.optimiser.state_dict()["param_groups"]):
-        yield Fault("optimiser", "the settings are not those of this training's optimiser", _ANEW)
+        yield Fault("optimiser", "has other settings than this training's optimiser", _ANEW)
 
 
 def _is_epoch(line: object, number: int) -> bool:
@@ -201,7 +201,7 @@ def _is_epoch(line: object, number: int) -> bool:
 
 
 def _alike(saved: object, fresh: object) -> bool:
-    """Equal, but for floats, which a schedule may have changed, and for tuples, which JSON made lists of."""
+    """Equal, except for floats, which a schedule may have changed, and tuples, which JSON turned into lists."""
     if isinstance(fresh, dict):
         return (
             isinstance(saved, dict) and saved.keys() == fresh.keys() and all(_alike(saved[k], fresh[k]) for k in fresh)

@@ -1,4 +1,4 @@
-"""Saved things as folders that are replaced whole: a manifest and weights, checked to the last bit, never code."""
+"""Saved objects as folders that are replaced atomically: a manifest and weights with checksums, never code."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ logger = logging.getLogger(__name__)
 
 
 def locate(folder: str | Path) -> Path:
-    """The folder meant: what a link points to is read and replaced, not the link."""
+    """The folder at a path; for a link, its target is read and replaced, not the link."""
     try:
         return Path(folder).resolve()
-    # RuntimeError is a circle of links.
+    # RuntimeError means a cycle of links.
     except (OSError, ValueError, RuntimeError) as error:
         raise refusal(Path(folder), f"is not a usable path ({error})", "Choose another name.") from error
 
 
 def current(path: Path) -> Path:
-    """Where the complete folder is: at `path`, or aside if a writer died between its two renames."""
+    """The complete folder: at `path`, or set aside if a writer died between its two renames."""
     aside = _aside(path)
     return aside if not os.path.lexists(path) and (aside / MANIFEST).is_file() else path
 
 
 def stamp(path: Path) -> tuple[Path, int, int] | None:
-    """What changes as soon as a writer replaces the folder meant by `path`; None if there is none.
+    """A value that changes when a writer replaces the folder at `path`; None if there is none.
 
-    The time belongs to it: the number of a removed folder is soon given to another.
+    It includes the time, since inode numbers of removed folders are soon reused.
     """
     source = current(path)
     try:
@@ -71,9 +71,9 @@ def stamp(path: Path) -> tuple[Path, int, int] | None:
 
 @contextmanager
 def only_writer(parent: Path) -> Iterator[bool]:
-    """Wait for other writers in this folder. False where there are no locks (Windows, some network drives).
+    """Wait for other writers in this folder. False where locks are not supported (Windows, some network drives).
 
-    The lock is the system's, on the folder itself: it leaves no file behind and ends with the process.
+    The operating system's lock is on the folder itself: it needs no file and ends with the process.
     """
     if sys.platform == "win32":
         yield False
@@ -90,7 +90,7 @@ def only_writer(parent: Path) -> Iterator[bool]:
 
 
 def put(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make `path` a folder with just these files, in place of the folder that is there, if any."""
+    """Make `path` a folder with exactly these files, replacing an existing folder."""
     new = path.parent / f"{_new_prefix(path)}{secrets.token_hex(4)}"
     try:
         os.mkdir(new)
@@ -110,7 +110,7 @@ def put(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def clear(path: Path) -> None:
-    """Remove the new folders that dead writers left half-written; only for who holds the lock."""
+    """Remove unfinished folders of dead writers; only while holding the lock."""
     for entry in path.parent.iterdir():
         if entry.name.startswith(_new_prefix(path)):
             _discard(entry)
@@ -127,16 +127,16 @@ def _swap(new: Path, path: Path) -> None:
         if not path.exists() and aside.exists():
             os.rename(aside, path)
         raise
-    # Only when the new name is on the disk may the old folder go.
+    # The old folder may be removed only when the new name is on disk.
     _sync(path.parent)
 
 
 def _discard(folder: Path) -> None:
-    """Remove a folder of ours, or what is left of it. A link, or one that holds anything else, stays and is logged."""
+    """Remove a folder of ours, or its remains. A link, or a folder with other files, is kept and logged."""
     try:
         if folder.is_symlink() or not set(os.listdir(folder)) <= {MANIFEST, WEIGHTS}:
-            raise FileExistsError("it is not only ours")
-        # Without its manifest the rest is never taken for a complete folder.
+            raise FileExistsError("it holds other files")
+        # Without its manifest, the rest is never mistaken for a complete folder.
         for name in (MANIFEST, WEIGHTS):
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
@@ -147,7 +147,7 @@ def _discard(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Names reach the disk with their folder. Windows and some network drives cannot sync folders."""
+    """Write the names in a folder to disk. Windows and some network drives cannot sync folders."""
     if sys.platform == "win32":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -169,14 +169,14 @@ def _new_prefix(path: Path) -> str:
 
 
 _ELSEWHERE = "Choose another name."
-_RIGHTS = "Check the permissions and the room on the disk."
-# A folder that is replaced while it is being read is read anew, but not for ever.
+_RIGHTS = "Check the permissions and the free disk space."
+# How often a folder that is replaced while being read is read again.
 _ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What was in a folder: plain data, tensors by name (as arrays), and where it lay."""
+    """The content of a folder: plain data, tensors by name (as arrays), and its path."""
 
     content: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
@@ -192,11 +192,11 @@ def write(
     overwrite: bool = False,
     non_finite: Collection[str] = (),
 ) -> None:
-    """Save plain data and tensors, whole or not at all.
+    """Save plain data and tensors, completely or not at all.
 
-    `content` is made of dicts with text as keys, lists, text, whole numbers, finite floats (they come back to the
-    bit), true, false and None. Tensors must be finite but for those named in `non_finite`. `overwrite` replaces a
-    saved thing of the same kind; any other folder is left alone.
+    `content` consists of dicts with text keys, lists, text, integers, finite floats (restored to the bit), booleans and
+    None. Tensors must be finite except for those named in `non_finite`. `overwrite` replaces a saved object of the same
+    kind; any other folder is left alone.
     """
     path = locate(folder)
     weights, manifest = _files(path, kind, content, tensors, non_finite)
@@ -210,14 +210,14 @@ def write(
 
 
 def read(folder: str | Path, kind: str, *, non_finite: Collection[str] = ()) -> Saved:
-    """What `write` saved there. `FormatError` for anything missing, added, changed, newer or of another kind."""
+    """Read what `write` saved. A `FormatError` if anything is missing, added, changed, newer or of another kind."""
     path = locate(folder)
     with _refusing(path, "read", "Check the permissions."):
         return _steady(path, kind, non_finite)
 
 
 def check_target(folder: str | Path, kind: str, *, overwrite: bool = False) -> None:
-    """Raise now what `write` would raise about the place: for those who write only after hours of work."""
+    """Raise the errors that `write` would raise about the folder, before hours of work."""
     path = locate(folder)
     with _refusing(path, "written", _RIGHTS):
         _check_parent(path.parent)
@@ -225,7 +225,7 @@ def check_target(folder: str | Path, kind: str, *, overwrite: bool = False) -> N
 
 
 def is_there(folder: str | Path) -> bool:
-    """Whether there is anything to read; an empty folder is nothing."""
+    """Whether there is anything to read; an empty folder does not count."""
     path = locate(folder)
     with _refusing(path, "read", "Check the permissions."):
         source = current(path)
@@ -234,7 +234,7 @@ def is_there(folder: str | Path) -> bool:
 
 @contextmanager
 def _refusing(path: Path, done: str, remedy: str) -> Iterator[None]:
-    """Whatever the system refuses is a `FormatError` that names the folder."""
+    """Turn errors of the operating system into a `FormatError` that names the folder."""
     try:
         yield
     except FormatError:
@@ -250,7 +250,7 @@ def _files(
     tensors: Mapping[str, Numbers],
     non_finite: Collection[str],
 ) -> tuple[bytes, bytes]:
-    """The bytes of the weights and of the manifest, or every reason why they cannot be had."""
+    """The bytes of the weights and of the manifest. Raises every fault of the content."""
     try:
         plain = dict(content)
         if faults := [*faults_in(plain, "content"), *tensor_faults(tensors, non_finite)]:
@@ -260,9 +260,11 @@ def _files(
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
-        raise refusal(path, f"cannot be written: content is too deep or too long ({error})", "Save less.") from error
+        raise refusal(
+            path, f"cannot be written: the content is nested too deeply or too long ({error})", "Save less."
+        ) from error
     if len(manifest) > LARGEST:
-        problem = f"cannot be written: the manifest would have {len(manifest):,} bytes, {LARGEST:,} are allowed"
+        problem = f"cannot be written: the manifest would have {len(manifest):,} bytes, the limit is {LARGEST:,}"
         raise refusal(path, problem, "Put long lists of numbers into tensors.")
     return weights, manifest
 
@@ -273,16 +275,16 @@ def _check_parent(parent: Path) -> None:
     if not parent.is_dir():
         raise refusal(parent, "is a file, so nothing can be saved below it", _ELSEWHERE)
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise refusal(parent, "may not be written to", "Choose another folder, or change its permissions.")
+        raise refusal(parent, "is not writable", "Choose another folder, or change its permissions.")
 
 
 def _check_present(path: Path, kind: str, overwrite: bool) -> None:
-    """Refuse to replace anything but a saved thing of the same kind (or an empty folder), and that only if asked."""
+    """Refuse to replace anything but a saved object of the same kind or an empty folder, with `overwrite`."""
     source = current(path)
     if not os.path.lexists(source):
         return
     if not source.is_dir():
-        raise refusal(source, "is a file, where a folder would be saved", _ELSEWHERE)
+        raise refusal(source, "is a file, not a folder", _ELSEWHERE)
     entries = _entries(source)
     if entries:
         _check_ours(source, entries, kind)
@@ -291,7 +293,7 @@ def _check_present(path: Path, kind: str, overwrite: bool) -> None:
 
 
 def _check_ours(source: Path, entries: Mapping[str, bool], kind: str) -> None:
-    remedy = "It is left as it is: choose another name, or remove it yourself if nobody needs it."
+    remedy = "It was not changed: choose another name, or remove it yourself."
     if faults := _foreign(source, entries):
         raise FormatError(f"{source} is not overwritten", faults)
     if MANIFEST not in entries:
@@ -299,13 +301,13 @@ def _check_ours(source: Path, entries: Mapping[str, bool], kind: str) -> None:
     try:
         found = parse(_contents(source / MANIFEST, LARGEST), source / MANIFEST)
     except FormatError as error:
-        raise refusal(source, f"cannot be told to be ours ({error})", remedy) from error
+        raise refusal(source, f"cannot be identified as ours ({error})", remedy) from error
     if found.get("kind") != kind:
         raise refusal(source, f"holds a saved {some([found.get('kind')])}, not a {kind!r}", remedy)
 
 
 def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
-    """Read, and read anew if the folder was replaced meanwhile: its files may then come from two saves, or be gone."""
+    """Read, and read again if the folder was replaced meanwhile: its files may be from two saves, or be gone."""
     for attempt in count(1):
         before, source = stamp(path), current(path)
         try:
@@ -315,19 +317,19 @@ def _steady(path: Path, kind: str, non_finite: Collection[str]) -> Saved:
             if attempt == _ATTEMPTS or stamp(path) == before:
                 raise
     if source != path:
-        logger.warning("%s: a save was cut off or is under way; what was saved before is read from %s", path, source)
+        logger.warning("%s: a save was interrupted or is in progress; reading the previous one from %s", path, source)
     return Saved(saved.content, saved.tensors, path)
 
 
 def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
     if not os.path.lexists(source):
-        fault = Fault(str(source), "there is no such folder", _meant(source))
+        fault = Fault(str(source), "does not exist", _meant(source))
         raise also(FormatError, FileNotFoundError)("", [fault])
     if not source.is_dir():
         raise refusal(source, f"is a file; a saved {kind} is a folder", "Give the folder.")
     entries = _entries(source)
     if not entries.get(MANIFEST):
-        raise refusal(source, f"is not a saved {kind}: it has no {MANIFEST} of its own", "Check the path.")
+        raise refusal(source, f"is not a saved {kind}: it has no {MANIFEST}", "Check the path.")
     place = source / MANIFEST
     manifest = check(parse(_contents(place, LARGEST), place), place, kind)
     missing = [] if WEIGHTS in entries else [Fault(str(source / WEIGHTS), "is missing", AGAIN)]
@@ -338,7 +340,7 @@ def _load(source: Path, kind: str, non_finite: Collection[str]) -> Saved:
 
 
 def _meant(path: Path) -> str:
-    """The saved folder beside it that is called nearly the same, if there is one."""
+    """A hint at a saved folder next to it with a similar name."""
     there = [found.parent.name for found in path.parent.glob(f"*/{MANIFEST}")]
     return did_you_mean(path.name, there) or "Check the path."
 
@@ -349,12 +351,12 @@ def _weights(path: Path, size: int, sha256: str) -> bytes:
         raise refusal(path, f"has {actual:,} bytes, the manifest says {some([size])}")
     data = _contents(path, size)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise refusal(path, "was changed after it was written (its sha256 is not that in the manifest)")
+        raise refusal(path, "was changed after it was written (its sha256 differs from the manifest)")
     return data
 
 
 def _entries(folder: Path) -> dict[str, bool]:
-    """Names in a folder, and whether each is a plain file (no link, no folder, no pipe)."""
+    """Names in a folder, and whether each is a regular file (no link, folder or pipe)."""
     with os.scandir(folder) as found:
         return {entry.name: entry.is_file(follow_symlinks=False) for entry in found}
 
@@ -362,7 +364,7 @@ def _entries(folder: Path) -> dict[str, bool]:
 def _foreign(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
     extra = sorted(name for name in entries if name not in (MANIFEST, WEIGHTS))
     odd = [name for name in (MANIFEST, WEIGHTS) if not entries.get(name, True)]
-    faults = [Fault(str(folder / name), "is not a plain file", "Links and folders are not read.") for name in odd]
+    faults = [Fault(str(folder / name), "is not a regular file", "Links and folders are not read.") for name in odd]
     if extra:
         problem = f"has files that do not belong there: {some(extra)}"
         faults.insert(0, Fault(str(folder), problem, "Move them away."))
@@ -372,7 +374,7 @@ def _foreign(folder: Path, entries: Mapping[str, bool]) -> list[Fault]:
 def _contents(path: Path, limit: int) -> bytes:
     size = path.stat().st_size
     if size > limit:
-        raise refusal(path, f"has {size:,} bytes, at most {limit:,} are read")
+        raise refusal(path, f"has {size:,} bytes, the limit is {limit:,}")
     try:
         return path.read_bytes()
     except MemoryError as error:

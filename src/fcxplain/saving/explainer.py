@@ -1,4 +1,4 @@
-"""What a fitted explainer is made of, in a folder and back. Nothing that is read is executed."""
+"""Write a fitted explainer to a folder and read it back. Nothing that is read is executed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PARAMETERS = (
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """All that an explainer needs to go on: its parameters by name, what it learnt, and where the table came from."""
+    """The state of a fitted explainer: its parameters, what it learnt, and the source of its table."""
 
     params: Mapping[str, Any]
     task: Task
@@ -66,7 +66,7 @@ def settings_data(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None:
-    """Write everything to a folder, whole or not at all."""
+    """Write everything to a folder, completely or not at all."""
     task, tensors = task_content(fitted.task)
     layers: dict[str, Any] | None = None
     weights: dict[str, Numbers] = {}
@@ -87,11 +87,11 @@ def write_fitted(fitted: Fitted, folder: str | Path, *, overwrite: bool) -> None
 
 
 def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) -> Fitted:
-    """What `write_fitted` wrote; anything altered is a `FormatError`.
+    """Read what `write_fitted` wrote; any alteration is a `FormatError`.
 
-    A classifier may be a name: one of `named_classifier`, or of one that is trained on the data which the folder
-    remembers. Without any it is the one that was saved, or else the trained one or the file that the folder remembers.
-    Code is imported only when a person names it, never because a folder does.
+    A classifier may be a name: one for `named_classifier`, or a kind that is trained again on the data recorded in the
+    folder. By default it is the saved one, or else the kind or file recorded in the folder. Code is imported only when
+    a person names it, never because a folder does.
     """
     saved = read(folder, KIND)
     source = Source.remembered(saved.content.get("source"))
@@ -100,7 +100,7 @@ def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) ->
     if classifier is None and network is None and source is not None:
         classifier = source.classifier
         if classifier not in KINDS and not is_onnx(classifier):
-            problem = "was fitted to a classifier of your own, which is not saved with it"
+            problem = "was fitted to your own classifier, which is not saved with it"
             raise ClassifierError("", [Fault(str(folder), problem, f"Pass it: classifier={classifier!r}.")])
     if isinstance(classifier, str):
         classifier = _named(classifier, source, schema)
@@ -109,31 +109,31 @@ def read_fitted(folder: str | Path, classifier: Any, *, any_classifier: bool) ->
 
 
 def _named(name: str, source: Source | None, schema: Schema) -> Any:
-    """A classifier by its name: one's own, or one that is trained again as it was."""
+    """A classifier by name: the user's own, or one that is trained again."""
     if name not in KINDS:
         return named_classifier(name)
     if source is None:
-        problem = "cannot be trained again, since this model does not say what it was fitted on"
+        problem = "cannot be trained again, since this model does not record its data"
         raise ClassifierError("", [Fault(f"classifier {name!r}", problem, OWN_CLASSIFIER)])
     return train_classifier(source.load(schema=schema), name, source.seed)
 
 
 @contextmanager
 def _describing(folder: str | Path) -> Iterator[None]:
-    """Say of which folder it is that the content cannot be understood."""
+    """Name the folder in errors about its content."""
     try:
         yield
     except (ClassifierError, FormatError) as error:
         raise type(error)(f"{folder}: {error}") from error
     except (FcxError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
-        # The seal of the manifest holds, so that somebody has written what we never do.
+        # The checksum holds, so someone wrote a manifest that fcxplain never writes.
         problem = f"{folder}: the manifest does not describe an explainer ({type(error).__name__}: {error})"
         raise FormatError(f"{problem}. Save the model again.") from error
 
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    # Before there was a choice, there was a generator, and the search queried what suited it.
+    # Older models lack these settings; they had a generator and chose the oracle automatically.
     settings = {"generator": True, "oracle": "auto"} | {
         RENAMED.get(name, name): value for name, value in content["settings"].items()
     }
@@ -142,7 +142,7 @@ def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     graph = CausalGraph.from_dict(content["graph"])
     task = restored_task(content["task"], tensors, classifier, graph, any_classifier=any_classifier)
     history, source = History.from_list(content["history"]), dict(content["source"])
-    # For some models without classes none is trained.
+    # For some regressors no generator is trained.
     if params["generator"] is False or (not task.classes and content["stand_in"] is None):
         return Fitted(params, task, graph, None, None, history, source)
     from .networks import restored_model, restored_surrogate
@@ -153,5 +153,5 @@ def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they were before JSON made lists of tuples."""
+    """Settings with tuples that JSON turned into lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

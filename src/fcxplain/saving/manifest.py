@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Numbers: TypeAlias = "Tensor | NDArray[Any]"
-# Raise it when a reader of the number before would misread what is written now. A higher number is refused with the
-# advice to upgrade; `check` then says what becomes of lower ones.
+# Raise it when an older version would misread what is written now. A higher number is refused with the advice to
+# upgrade; `check` then has to say how lower ones are read.
 FORMAT = 1
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
 LARGEST = 64 * 2**20
-"""Bytes that a manifest may have: plain data is small, and what is parsed must fit in memory many times over."""
+"""The maximum size of a manifest in bytes: plain data is small, and parsing needs several times its size in memory."""
 
 AGAIN = "Restore the folder from a copy, or save it again."
 _KEYS = {"format": int, "kind": str, "fcxplain": str, "torch": str, "files": dict, "content": dict, "sha256": str}
@@ -39,7 +39,7 @@ _WORDS = {int: "a whole number", str: "text", dict: "an object"}
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a sound manifest says: the data of its kind, and the size and hash of the weights."""
+    """A valid manifest: the data of its kind, and the size and hash of the weights."""
 
     content: dict[str, Any]
     size: int
@@ -47,12 +47,12 @@ class Manifest:
 
 
 def refusal(path: Path, problem: str, remedy: str = AGAIN) -> FormatError:
-    """The error about one file or folder, ready to be raised."""
+    """An error about one file or folder, to raise."""
     return FormatError("", [Fault(str(path), problem, remedy)])
 
 
 def compose(kind: str, content: Mapping[str, Any], weights: bytes) -> bytes:
-    """The manifest as it is written, one key on a line. `content` must be free of `faults_in`."""
+    """The bytes of a manifest, one key per line. `content` must have no `faults_in` it."""
     parts = {
         "format": FORMAT,
         "kind": kind,
@@ -66,7 +66,7 @@ def compose(kind: str, content: Mapping[str, Any], weights: bytes) -> bytes:
 
 
 def faults_in(value: object, place: str) -> Iterator[Fault]:
-    """What JSON could not give back as it is, tuples aside, which come back as lists."""
+    """Values that JSON would not restore; tuples are accepted and become lists."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -77,26 +77,28 @@ def faults_in(value: object, place: str) -> Iterator[Fault]:
             yield from faults_in(item, f"{place}[{index}]")
     elif isinstance(value, float):
         if not math.isfinite(value):
-            yield Fault(place, f"{value} has no form in JSON", "Write it in another way, e.g. as null.")
+            yield Fault(place, f"{value} cannot be written as JSON", "Use another form, e.g. null.")
     elif value is not None and not isinstance(value, (bool, int, str)):
-        yield Fault(place, f"{type(value).__name__} has no form in JSON", "Give plain numbers, text, lists and dicts.")
+        yield Fault(
+            place, f"{type(value).__name__} cannot be written as JSON", "Give plain numbers, text, lists and dicts."
+        )
 
 
 def parse(data: bytes, path: Path) -> dict[str, Any]:
-    """The manifest as plain data, whatever its format; refused unless fcxplain wrote it."""
+    """The manifest as plain data, of any format; refused unless fcxplain wrote it."""
     try:
         found = json.loads(
             data.decode("utf-8"), object_pairs_hook=_without_twins, parse_constant=_no_constant, parse_float=_finite
         )
     except (ValueError, RecursionError) as error:
-        raise refusal(path, f"is not sound JSON ({error})") from error
+        raise refusal(path, f"is not valid JSON ({error})") from error
     if not isinstance(found, dict) or not isinstance(found.get("fcxplain"), str) or "format" not in found:
-        raise refusal(path, "was not written by fcxplain", "Give the folder of something that fcxplain saved.")
+        raise refusal(path, "was not written by fcxplain", "Give a folder that fcxplain saved.")
     return found
 
 
 def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
-    """A parsed manifest of this kind, nothing missing, nothing added, nothing changed since it was written."""
+    """Check a parsed manifest: the right kind, nothing missing, added or changed since it was written."""
     _check_format(found["format"], path)
     faults = _wrong_keys(found, _KEYS, str(path))
     if not faults:
@@ -104,14 +106,14 @@ def check(found: dict[str, Any], path: Path, kind: str) -> Manifest:
     if faults:
         raise FormatError("the saved folder is damaged", faults)
     if found["kind"] != kind:
-        raise refusal(path, f"is of the kind {some([found['kind']])}, not {kind!r}", f"Give the folder of a {kind}.")
+        raise refusal(path, f"is a saved {some([found['kind']])}, not a {kind!r}", f"Give the folder of a {kind}.")
     file = found["files"][WEIGHTS]
     return Manifest(found["content"], file["bytes"], file["sha256"])
 
 
 def _check_format(number: object, path: Path) -> None:
     if type(number) is not int or number < 1:
-        raise refusal(path, f"the format {some([number])} is not known")
+        raise refusal(path, f"has an unknown format, {some([number])}")
     if number > FORMAT:
         problem = f"was written by a newer fcxplain (format {some([number])}, this one reads {FORMAT})"
         raise refusal(path, problem, "Upgrade fcxplain.")
@@ -120,21 +122,21 @@ def _check_format(number: object, path: Path) -> None:
 def _wrong_keys(found: Mapping[str, Any], wanted: Mapping[str, type], place: str) -> list[Fault]:
     faults = [Fault(place, f"has no {key!r}", AGAIN) for key in wanted if key not in found]
     unknown = [key for key in found if key not in wanted]
-    faults += [Fault(place, f"has keys that are not known: {some(unknown)}", AGAIN)] if unknown else []
+    faults += [Fault(place, f"has unknown keys: {some(unknown)}", AGAIN)] if unknown else []
     for key, kind in wanted.items():
-        # A bool is no number here, so the type must be the very one.
+        # A bool does not count as a number, so the type must match exactly.
         if key in found and type(found[key]) is not kind:
             faults.append(Fault(place, f"{key!r} must be {_WORDS[kind]}, not {some([found[key]])}", AGAIN))
     return faults
 
 
 def _file_faults(files: Mapping[str, Any], place: str) -> list[Fault]:
-    """Names are compared with the one name there is, so that no name of a file can lead out of the folder."""
+    """Only one file name is accepted, so no name can lead out of the folder."""
     others = [name for name in files if name != WEIGHTS]
     faults = [Fault(place, f"names files other than {WEIGHTS!r}: {some(others)}", AGAIN)] if others else []
     entry = files.get(WEIGHTS)
     if not isinstance(entry, dict):
-        return [*faults, Fault(place, f"does not say what {WEIGHTS!r} must be like", AGAIN)]
+        return [*faults, Fault(place, f"does not describe {WEIGHTS!r}", AGAIN)]
     return faults + _wrong_keys(entry, _FILE_KEYS, f"{place}, {WEIGHTS!r}")
 
 
@@ -142,7 +144,7 @@ def _seal_faults(found: Mapping[str, Any], path: Path) -> list[Fault]:
     try:
         seal = _seal({key: value for key, value in found.items() if key != "sha256"})
     except (ValueError, RecursionError) as error:
-        return [Fault(str(path), f"is too deep to be checked ({error})", AGAIN)]
+        return [Fault(str(path), f"is nested too deeply to check ({error})", AGAIN)]
     return [] if seal == found["sha256"] else [Fault(str(path), "was changed after it was written", AGAIN)]
 
 
@@ -151,9 +153,9 @@ def _seal(parts: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: object) -> str:
-    """One text for equal data: no blanks, ASCII, floats in the digits that give them back exactly.
+    """The same text for equal data: no spaces, ASCII, floats with enough digits to restore them exactly.
 
-    Keys stay in their order, which may mean something: that of a table's columns, say.
+    Keys keep their order, which may matter, e.g. that of a table's columns.
     """
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
@@ -162,7 +164,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"keys that appear twice: {some(k for k in found if keys.count(k) > 1)}")
+        raise ValueError(f"duplicate keys: {some(k for k in found if keys.count(k) > 1)}")
     return found
 
 
@@ -172,42 +174,42 @@ def _no_constant(text: str) -> float:
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{some([text])} is too large a number")
+        raise ValueError(f"the number {some([text])} is too large")
     return value
 
 
 DTYPES = tuple(map(np.dtype, ("float32", "float64", "int64", "int32", "uint8", "bool")))
-# safetensors has this name for itself: a tensor of that name could not be read again.
+# Reserved by safetensors: a tensor with this name could not be read again.
 RESERVED = "__metadata__"
 
 
 def pack(tensors: Mapping[str, Numbers]) -> bytes:
-    """The bytes of a safetensors file. Tensors must be free of `tensor_faults`; views and shared memory are copied."""
+    """The bytes of a safetensors file. Tensors must have no `tensor_faults`; views and shared memory are copied."""
     return save({name: np.array(_array(tensor), order="C") for name, tensor in tensors.items()})
 
 
 def unpack(data: bytes, path: Path, non_finite: Collection[str]) -> dict[str, NDArray[Any]]:
-    """The tensors in these bytes, which came from the file at `path`. Nothing is allocated on a header's word."""
+    """The tensors in these bytes, read from `path`. No memory is allocated on the word of a header."""
     try:
-        # By name: safetensors gives them in any order. Copied, since they may not be written to.
+        # Sorted, since safetensors returns them in any order. Copied, since they are read-only.
         tensors = {name: array.copy() for name, array in sorted(load(data).items())}
-    # Beside its own error, safetensors lets through what numpy says to types and shapes that numpy does not have.
+    # Besides its own error, safetensors passes on numpy's errors about unknown types and shapes.
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
-        raise refusal(path, f"is not a sound safetensors file ({reason})") from error
+        raise refusal(path, f"is not a valid safetensors file ({reason})") from error
     if faults := list(tensor_faults(tensors, non_finite)):
         raise FormatError(str(path), faults)
     return tensors
 
 
 def tensor_faults(tensors: Mapping[str, Numbers], non_finite: Collection[str]) -> Iterator[Fault]:
-    """What cannot be saved: other kinds of numbers, and inf or NaN in tensors not named in `non_finite`."""
+    """Tensors that cannot be saved: other dtypes, and inf or NaN in tensors not named in `non_finite`."""
     for name, tensor in tensors.items():
         place = f"tensor {name!r}"
         if name == RESERVED:
             yield Fault(place, "is a reserved name", "Give the tensor another name.")
         if str(tensor.dtype).removeprefix("torch.") not in map(str, DTYPES):
-            yield Fault(place, f"is of {tensor.dtype}", f"Only these are kept: {', '.join(map(str, DTYPES))}.")
+            yield Fault(place, f"has dtype {tensor.dtype}", f"Supported: {', '.join(map(str, DTYPES))}.")
             continue
         array = _array(tensor)
         if array.dtype.kind == "f" and name not in non_finite and not np.isfinite(array).all():
@@ -221,5 +223,5 @@ def _array(tensor: Numbers) -> NDArray[Any]:
 
 
 def below(tensors: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The tensors whose names begin with a prefix, by what follows it."""
+    """The tensors whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Networks as data: the names of their layers and their tensors. What is read is built, never executed."""
+"""Networks as data: the names of their layers and their tensors. They are built from data, never executed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..task import Task
 from .manifest import below
 
 LARGEST = 10_000
-"""Most layers that a network may have."""
+"""The maximum number of layers."""
 
 
 def described(module: nn.Module, prefix: str) -> tuple[list[str], dict[str, Tensor]] | None:
@@ -37,7 +37,7 @@ def described(module: nn.Module, prefix: str) -> tuple[list[str], dict[str, Tens
 
 
 def rebuilt(names: Any, arrays: Mapping[str, NDArray[Any]], prefix: str) -> nn.Sequential:
-    """The network of these layers and tensors, frozen, in evaluation mode."""
+    """The network with these layers and tensors, frozen, in evaluation mode."""
     tensors = {name: torch.from_numpy(array) for name, array in below(arrays, f"{prefix}.").items()}
     if not isinstance(names, list) or not 0 < len(names) <= LARGEST:
         raise FormatError(f"{prefix} is not a list of layers")
@@ -80,7 +80,7 @@ def _are_ramps(columns: Tensor, low: Tensor, spread: Tensor) -> bool:
 
 
 def generator_content(found: Differentiable, model: ConditionalVAE) -> tuple[dict[str, Any] | None, dict[str, Tensor]]:
-    """The network with the classifier's answers, None where it has layers that are the user's own; and all tensors."""
+    """The differentiable copy of the classifier, None if it has the user's own layers; and all tensors."""
     weights = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     known = described(found.module, "stand_in")
     if known is None:
@@ -90,25 +90,25 @@ def generator_content(found: Differentiable, model: ConditionalVAE) -> tuple[dic
 
 
 def restored_surrogate(content: Any, tensors: Mapping[str, NDArray[Any]], task: Task) -> Differentiable:
-    """The inverse of `generator_content` for the classifier; what was not saved is made again."""
+    """The inverse of `generator_content` for the classifier; rebuilt if it was not saved."""
     if content is None:
         return differentiable(task.classifier, task)
     module = rebuilt(content["layers"], tensors, "stand_in").to(task.encoder.dtype_)
     answers = module(task.encoder.encode(task.train.iloc[:2]))
     if answers.shape[1] != (len(task.classes) or 2):
-        raise FormatError("the classifier's surrogate answers other classes than the task's")
+        raise FormatError("the classifier's surrogate has other classes than the task")
     return Differentiable(module, float(content["agreement"]), int(content["rows"]), bool(content["distilled"]))
 
 
 def restored_model(
     arrays: Mapping[str, NDArray[Any]], task: Task, architecture: Architecture, seed: int
 ) -> ConditionalVAE:
-    """The generator of the weights in a folder, in evaluation mode."""
+    """The generator with the saved weights, in evaluation mode."""
     shape, weights = view.layout(task), {n: torch.from_numpy(a) for n, a in below(arrays, "model.").items()}
-    # Before anything is built: a manifest may declare any size.
+    # Checked before anything is built: a manifest may declare any size.
     expected = weight_shapes(shape, architecture)
     if {name: tuple(tensor.shape) for name, tensor in weights.items()} != expected:
-        raise FormatError("the weights do not have the shapes of the architecture that the manifest names")
+        raise FormatError("the shapes of the weights do not match the architecture in the manifest")
     model = ConditionalVAE(shape, architecture, torch.Generator().manual_seed(seed))
     model.to(task.encoder.dtype_).load_state_dict(weights)
     return model.eval()

@@ -1,4 +1,4 @@
-"""A task as data: schema, encoder, rules, target, some training rows, and the model where it is one of our networks."""
+"""A task as data: schema, encoder, rules, target, some training rows, and the model if it is one of our networks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PROBES = 256
-# Probabilities of one model may differ by this much between machines.
+# Probabilities of the same model may differ by this much between machines.
 TOLERANCE = 1e-4
 
 
@@ -56,7 +56,7 @@ def restored_task(
     *,
     any_classifier: bool,
 ) -> Task:
-    """The task again; `classifier` may be None where the model was saved with it."""
+    """The restored task; `classifier` may be None if the model was saved with it."""
     schema = Schema.from_dict(content["schema"])
     encoder = _restored_encoder(schema, content["encoder"])
     codes = _checked_codes(tensors["rows"], schema)
@@ -72,7 +72,7 @@ def restored_task(
         graph=graph,
         target_probability=content.get("target_probability"),
         classes=content["classes"] or None,
-        # What the model's own predict decides is not to be decided by a threshold that was read from it.
+        # A model that decides by its own predict must not get a threshold that was read from it.
         threshold=None if content.get("by_predict") else content["threshold"],
         encoder=encoder,
         seed=content["seed"],
@@ -101,14 +101,14 @@ def _restored_encoder(schema: Schema, content: Mapping[str, Any]) -> TableEncode
     scale = {name: (float(low), float(spread)) for name, (low, spread) in content["scale"].items()}
     units = {name: float(unit) for name, unit in content["units"].items()}
     if set(scale) != set(schema.numbers) or set(units) != set(schema.numbers):
-        raise FormatError("the encoder has ranges or units for other numbers than the schema's")
+        raise FormatError("the encoder has ranges or units for numbers that are not in the schema")
     if not all(spread > 0 for _, spread in scale.values()) or not all(unit > 0 for unit in units.values()):
         raise FormatError("the encoder has a range or a unit that is not above 0")
     dtypes = {name: _restored_dtype(content["dtypes"][name]) for name in schema.names}
-    # Models that were saved before rows could have gaps know no usual values, and need none.
+    # Models saved before missing values were supported have no usual values, and need none.
     usual = content.get("usual", {})
     if not all(name in schema and schema[name].on_grid(np.asarray([v])).all() for name, v in usual.items()):
-        raise FormatError("the encoder has usual values that are none of the schema's")
+        raise FormatError("the encoder has usual values that are not in the schema")
     return TableEncoder().restore(schema, scale, units, dtypes, usual)
 
 
@@ -118,7 +118,7 @@ def _restored_dtype(content: Any) -> Any:
     try:
         return pd.api.types.pandas_dtype(str(content))
     except TypeError:
-        # Another pandas may not know the name; any dtype that holds the values will do.
+        # Another version of pandas may not know the name; any dtype that holds the values will do.
         return None
 
 
@@ -147,8 +147,8 @@ def _network(classifier: Classifier) -> tuple[dict[str, Any], dict[str, Tensor]]
 
 def _restored_network(content: Any, tensors: Mapping[str, NDArray[Any]]) -> Classifier:
     if content is None:
-        problem = "was fitted to a model of your own, which is not saved with it"
-        raise ClassifierError("", [Fault("this explainer", problem, "Give it: FCx.load(folder, classifier=...).")])
+        problem = "was fitted to your own model, which is not saved with it"
+        raise ClassifierError("", [Fault("this explainer", problem, "Pass it: FCx.load(folder, classifier=...).")])
     from ..classifier import torch_modules
     from .networks import rebuilt
 
@@ -162,12 +162,12 @@ def _restored_network(content: Any, tensors: Mapping[str, NDArray[Any]]) -> Clas
 def _check_answers(task: Task, probes: pd.DataFrame, known: NDArray[np.float64], threshold: Any) -> None:
     found = task.classifier.probabilities(probes)
     if found.shape != known.shape:
-        raise FormatError("the saved answers of the classifier have another shape than its answers now")
+        raise FormatError("the saved answers of the classifier have another shape than its answers")
     # Outputs of a regressor may be large.
     far = np.abs(found - known).max(axis=1) > TOLERANCE * max(1.0, float(np.abs(known).max()))
     if far.any() or task.classifier.threshold != threshold:
-        problem = f"answers differently from the one this was fitted to, on {int(far.sum())} of {len(probes)} rows"
+        problem = f"differs from the one that this was fitted to, on {int(far.sum())} of {len(probes)} rows"
         remedy = (
-            "Give that one, or fit again. In Python, FCx.load(..., any_classifier=True) takes this one all the same."
+            "Pass the original, or fit again. In Python, FCx.load(..., any_classifier=True) accepts this one anyway."
         )
         raise ClassifierError("", [Fault("classifier", problem, remedy)])

@@ -1,8 +1,9 @@
-"""Tables too large for memory: explained partition by partition, from files of rows to files of answers."""
+"""Tables too large for memory: explain them partition by partition, from files of rows to files of answers."""
 
-from .cluster import OnCluster, check_dask
+from .cluster import OnCluster, WorkerJob, check_engine
+from .parts import Partition, folder_of, is_folder, kept_rows
 from .rows import RowFiles, SliceReader, matched
-from .run import Partition, Streamed, chunk_for, explain_partition, folder_of, is_folder, kept_rows, stream
+from .run import Streamed, chunk_for, explain_partition, stream
 
 __all__ = [
     "OnCluster",
@@ -10,7 +11,8 @@ __all__ = [
     "RowFiles",
     "SliceReader",
     "Streamed",
-    "check_dask",
+    "WorkerJob",
+    "check_engine",
     "chunk_for",
     "explain_partition",
     "folder_of",

@@ -1,4 +1,4 @@
-"""The rows of parquet and CSV files, some at a time: the features alone, labelled, in the dtypes of the task's rows."""
+"""Read rows of parquet and CSV files in chunks: the features only, labelled, in the dtypes of the task."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from ..schema.roles import called_by
 from ..storage import Place, is_several, table_files
 from ..task import Task
 
-# Rows that are read at a time, labels that are, and how many of these are kept to show what a file's labels look like.
+# Rows and labels read at a time, and labels kept as examples of those in a file.
 READ, CHUNK, SHOWN = 20_000, 100_000, 1_000
 COUNTED = {"start": 0, "step": 1}
 
 
 class RowFile:
-    """A file of rows to explain; `total` is how many there are.
+    """A file of rows to explain; `total` is their number.
 
-    Rows are called by the column `index`; without one, by the file's own index or by their number. Where rows are
-    numbered through several files, `first` is the number of this file's first row.
+    Rows are labelled by the column `index`; without one, by the file's own index or by their number. If rows are
+    numbered across several files, `first` is the number of this file's first row.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RowFile:
             existing(self.place.local)
         self.text: TextRows | None = None
         self.starts, self.levels = [0], list[Any]()
-        """Where reading can begin, and what rows are called by: names of columns, or how they are counted."""
+        """Where reading can begin, and the levels of the labels: names of columns, or ranges of numbers."""
         if _is_parquet(self.place):
             with reading_parquet(self.path):
                 layout = self._parquet()
@@ -74,12 +74,12 @@ class RowFile:
         self.task.schema.columns_of(pd.DataFrame(columns=list(dict.fromkeys(self.names))))
 
     def chunks(self, size: int) -> Iterator[pd.DataFrame]:
-        """So many rows at a time; the last may be fewer."""
+        """Chunks of this many rows; the last may be smaller."""
         for start in range(0, self.total, size):
             yield self.between(start, min(start + size, self.total))
 
     def between(self, start: int, stop: int) -> pd.DataFrame:
-        """These rows. What follows the last ones is read on from there; else reading begins at their row group."""
+        """Read these rows, continuing from the last ones if possible, or else from the start of their row group."""
         coming, self._coming = self._coming, None
         begin, end = self.starts[bisect(self.starts, start) - 1], self._at + sum(map(len, self._held))
         if coming is None or start < self._at or begin > end:
@@ -88,19 +88,19 @@ class RowFile:
         while end < stop:
             piece = next(coming, None)
             if piece is None:
-                raise DataError(f"{self.path} ends before row {stop:,}, though it says that it has {self.total:,}")
+                raise DataError(f"{self.path} ends before row {stop:,}, although it claims to have {self.total:,}")
             self._held.append(piece)
             end += len(piece)
             while self._at + len(self._held[0]) <= start:
                 self._at += len(self._held.pop(0))
         whole = _joined(self._held)
         found, rest = _cut(whole, start - self._at, stop - self._at), _cut(whole, stop - self._at, len(whole))
-        # Only where nothing went wrong can it be gone on with.
+        # Set last: after an error, reading must start again.
         self._at, self._held, self._coming = stop, [rest], coming
         return self._labelled(found, start) if self.text is None else self._typed(found)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
-        """The labels of the rows, so many at a time, without reading the features."""
+        """The labels of the rows in chunks, without reading the features."""
         if all(isinstance(level, dict) for level in self.levels):
             for start in range(0, self.total, size):
                 rows = min(size, self.total - start)
@@ -114,7 +114,7 @@ class RowFile:
                 done += table.num_rows
 
     def _pieces(self, begin: int) -> Iterator[Any]:
-        """What is read from a row on where reading can begin, until the end."""
+        """Read from a possible starting row to the end."""
         if self.text is not None:
             return self.text.chunks(READ)
         return self._batches(begin, [n for n in self.names if n in self.task.schema or n in self.levels])
@@ -131,17 +131,17 @@ class RowFile:
         groups = (about.row_group(i).num_rows for i in range(about.num_row_groups))
         self.starts = np.cumsum([0, *groups]).tolist()[:-1] or [0]
         described = (schema.pandas_metadata or {}).get("index_columns", [])
-        # pandas keeps a level of an index as a column, or as the range that it is.
+        # pandas stores a level of an index as a column or as a range.
         self.levels = [c for c in described if isinstance(c, dict) or c in self.names] or [dict(COUNTED)]
         if self.index is not None and self.levels != [self.index]:
-            # A column that is not there is refused before any row is explained.
+            # A missing column is refused before any row is explained.
             called_by(pd.DataFrame(columns=self.names), self.index, self.task.schema, str(self.path))
             self.levels = [self.index]
         return str(schema.remove_metadata())
 
     def _batches(self, begin: int, columns: list[str]) -> Iterator[pa.Table]:
         with reading_parquet(self.path), self._opened() as file:
-            # One after the other, so that a damaged one costs its own rows alone.
+            # One group at a time, so that a damaged one affects its own rows only.
             for group in range(self.starts.index(begin), file.metadata.num_row_groups):
                 for batch in file.iter_batches(batch_size=READ, row_groups=[group], columns=columns):
                     yield pa.Table.from_batches([batch])
@@ -158,7 +158,7 @@ class RowFile:
         return frame.set_axis(_indexed(levels), axis=0)
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Text that was read, in the dtypes of the task's rows where they can hold it."""
+        """Convert text columns to the dtypes of the task's rows, where these can hold them."""
         dtypes, index = self.task.dtypes, table.index if self.first is None else table.index + self.first
         columns = {name: _column(self.task.schema[name], table[name], dtypes[name]) for name in table.columns}
         return pd.DataFrame(columns, table.index).set_axis(index, axis=0)
@@ -191,10 +191,10 @@ class Slice:
 
 
 class RowFiles:
-    """All rows of a file, of the files of a folder, or of those that a glob means, one file after the other.
+    """All rows of a file, of a folder of files, or of the files of a glob, one file after the other.
 
-    Of several files, one that cannot be opened or lacks a column is left out: `failed` says why. Rows of several
-    files that count their rows themselves are numbered through, unless the numbers go on from file to file.
+    If one of several files cannot be opened or lacks a column, it is left out: `failed` says why. If each of several
+    files numbers its own rows, rows are numbered across all files, unless the numbers already continue.
     """
 
     def __init__(self, source: str | Path, task: Task, index: str | None = None, *, strict: bool = True) -> None:
@@ -233,7 +233,7 @@ class RowFiles:
             file.levels = [COUNTED | {"start": file.first}]
 
     def cut(self, size: int) -> Iterator[tuple[Slice, ...]]:
-        """Where so many rows at a time are, counted through all files, so that it does not matter where one ends."""
+        """Slices of this many rows, counted across all files, so that it does not matter where a file ends."""
         held, rows = list[Slice](), 0
         for file in self.files:
             start = 0
@@ -248,7 +248,7 @@ class RowFiles:
             yield tuple(held)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
-        """The labels of the rows, at most so many at a time."""
+        """The labels of the rows in chunks of at most this size."""
         for file in self.files:
             yield from file.labels(size)
 
@@ -258,7 +258,7 @@ class RowFiles:
 
 
 class SliceReader:
-    """Reads slices of files, and goes on in a file where it stopped."""
+    """Reads slices of files, continuing in a file where it stopped."""
 
     def __init__(self, task: Task, index: str | None, *, strict: bool) -> None:
         self.task, self.index, self.strict = task, index, strict
@@ -277,7 +277,7 @@ class SliceReader:
 
 
 def _counted(file: RowFile) -> pd.RangeIndex | None:
-    """The numbers that rows are called by, if they are."""
+    """The row numbers of a file, if its labels are numbers in sequence."""
     level = file.levels[0] if len(file.levels) == 1 else None
     return _range(level, 0, file.total) if isinstance(level, dict) else None
 
@@ -287,33 +287,33 @@ def _indexed(levels: Sequence[pd.Index]) -> pd.Index:
 
 
 def _range(described: dict[str, Any], done: int, rows: int) -> pd.RangeIndex:
-    """Labels that are counted, from where the chunk begins."""
+    """Row numbers, from the start of the chunk."""
     step = described["step"]
     start = described["start"] + done * step
     return pd.RangeIndex(start, start + rows * step, step, name=described.get("name"))
 
 
 def _column(feature: Feature, values: pd.Series, dtype: Any) -> pd.Series:
-    """A column in the dtype of the task's rows, if all of it can be."""
+    """A column in the dtype of the task's rows, if that can hold all of it."""
     if feature.is_number and not is_numeric(values):
         return values
     if feature.is_category:
         return values.astype(dtype) if values.isin(feature.levels).all() else values.astype(object)
-    # Beside a word that is no number, numbers are objects.
+    # Next to text that is not a number, numbers are objects.
     values = values.astype(np.float64) if values.dtype == object else values
     whole = values.notna().all() and pd.api.types.is_integer_dtype(dtype) and (values == np.rint(values)).all()
     return values.astype(dtype) if whole or pd.api.types.is_float_dtype(dtype) else values.astype(np.float64)
 
 
 def matched(overrides: pd.DataFrame, source: str | Path, task: Task, index: str | None = None) -> pd.DataFrame:
-    """The overrides, labelled as the files label their rows; everything that is wrong with them is raised at once."""
+    """The overrides, with the labels of the files; all their faults are raised at once."""
     rows = pd.DataFrame(index=_near(overrides.index, RowFiles(source, task, index, strict=False)))
     Overrides.read(overrides, rows, task)
     return overrides.set_axis(rows.index[positions(overrides, rows, [])], axis=0)
 
 
 def _near(wanted: pd.Index, file: RowFiles) -> pd.Index:
-    """Labels of the files that may be meant, and the first of all, so that a large file is never held as a whole."""
+    """Labels of the files that may match, and the first ones, so that a large file is never held in memory."""
     exact, written = {plain(label) for label in wanted.tolist()}, {as_written(label) for label in wanted.tolist()}
     kept, seen = [pd.Index([])], 0
     for labels in file.labels(CHUNK):

@@ -1,4 +1,4 @@
-"""Rules to review: what names, data and the causal graph speak for. Nothing here is applied by itself."""
+"""Rules to review, suggested by names, data and the causal graph. None is applied automatically."""
 
 from .suggesting import suggest
 from .suggestion import Kind, Suggestion

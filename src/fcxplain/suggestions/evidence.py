@@ -1,4 +1,4 @@
-"""A table as suggestions see it: each column's values in order, and when what no row breaks speaks for a rule."""
+"""The table behind suggestions: each column's ordered values, and the test whether unbroken rules are significant."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from ..schema import Feature, Natural, Schema
 from ..schema.validation import column_faults, raise_on_faults
 
-# The chance that any of all suggestions is owed to chance alone.
+# The probability that any suggestion is due to chance alone.
 ALPHA = 0.01
-# The rate that is left open must be at most this part of the rate by chance.
+# The highest rate that the data leaves open must be at most this fraction of the rate by chance.
 WELL_BELOW = 0.5
-# What forbids less of what chance would bring than this is not worth a person's time.
+# A rule that forbids a smaller share of rows than this is not worth reviewing.
 LEAST_SHARE = 0.001
 
 
 def highest_rate(rows: NDArray[np.int64], error: float) -> NDArray[np.float64]:
-    """The highest rate of breaking for which no break in so many rows has a chance of at least `error`."""
+    """The highest rate of breaking at which no break in this many rows has a probability of at least `error`."""
     return np.asarray(1.0 - error ** (1.0 / np.maximum(rows, 1)))
 
 
 @dataclass(frozen=True)
 class Bar:
-    """What candidates must pass: rows that speak for them, in the light of how many are looked at."""
+    """The test for candidates: enough supporting rows, given the number of candidates tested."""
 
     least_support: int
     looked_at: int
@@ -38,9 +38,9 @@ class Bar:
     def passes(
         self, support: NDArray[np.int64], excluded: NDArray[np.int64], rows: NDArray[np.int64] | int
     ) -> NDArray[np.bool_]:
-        """Whether rules that hold in all their `support` rows say something.
+        """Whether rules that hold in all their `support` rows are significant.
 
-        `excluded` counts those of all `rows` that have the value which the rule forbids.
+        `excluded` is the number of all `rows` with the value that the rule forbids.
         """
         rate = excluded / np.maximum(rows, 1)
         share = rate * support / np.maximum(rows, 1)
@@ -51,22 +51,22 @@ class Bar:
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-# A number of no more than so many values is divided by each of them.
+# A number with no more values than this is divided at each of them.
 FEW = 12
-# A value that this share of the rows has divides a number of many values.
+# A value of this share of the rows divides a number with many values.
 OFTEN = 0.05
 
 
 @dataclass(frozen=True)
 class Division:
-    """A stretch of values, both ends included, as they occur."""
+    """An interval of values that occur, both ends included."""
 
     low: float
     high: float
 
     @property
     def is_point(self) -> bool:
-        """Whether it holds one value only."""
+        """Whether it holds a single value."""
         return self.low == self.high
 
 
@@ -74,8 +74,7 @@ class Division:
 class ValueColumn:
     """A feature's values (numbers, ranks of an ordinal, codes of a category; missing is NaN) and their parts.
 
-    `natural` are the same values as the schema has them. `part_of` has the part of each row, -1 where its value is
-    missing.
+    `natural` are the same values in the schema's form. `part_of` is the part of each row, -1 if its value is missing.
     """
 
     feature: Feature
@@ -96,7 +95,7 @@ class ValueColumn:
 
     @cached_property
     def in_order(self) -> Floats:
-        """The known values in rising order."""
+        """The known values in ascending order."""
         return np.sort(self.values[self.known])
 
     @cached_property
@@ -106,7 +105,7 @@ class ValueColumn:
 
     @cached_property
     def conditions(self) -> Bools:
-        """What a rule may ask of the feature, as choices among the parts, `conditions x parts`."""
+        """Conditions that a rule may put on the feature, as sets of parts, `conditions x parts`."""
         count = len(self.parts)
         one = np.eye(count, dtype=bool)
         if not self.is_ordered:
@@ -117,7 +116,7 @@ class ValueColumn:
 
 
 def columns_of(table: pd.DataFrame, schema: Schema) -> dict[str, ValueColumn]:
-    """The columns of the schema in which anything is known; missing values and unknown levels are NaN."""
+    """The columns of the schema with any known values; missing values and unknown levels are NaN."""
     raise_on_faults(column_faults(schema.features, table))
     natural = schema.natural(table)
     columns = {f.name: _column(f, natural[f.name]) for f in schema}
@@ -141,7 +140,7 @@ def _column(feature: Feature, natural: NDArray[Any]) -> ValueColumn:
 
 
 def _stretches(known: Floats) -> tuple[Division, ...]:
-    """A number's parts: its values if they are few, else what is below, at and above one that is frequent."""
+    """The parts of a number: its values if they are few, else below, at and above a frequent value."""
     values, counts = np.unique(known, return_counts=True)
     if len(values) <= FEW:
         return tuple(Division(float(v), float(v)) for v in values)
@@ -153,9 +152,9 @@ def _stretches(known: Floats) -> tuple[Division, ...]:
 
 
 def made_up(columns: Mapping[str, ValueColumn], rows: int, seed: tuple[int, ...]) -> Natural:
-    """Rows of which each value is drawn from the data by itself, as natural columns.
+    """Synthetic rows with each value drawn independently from the data, as natural columns.
 
-    What is drawn for a column does not depend on the others, so that an unrelated one changes no suggestion.
+    The draws of a column do not depend on the others, so that an unrelated column changes no suggestion.
     """
     made = {}
     for name, column in columns.items():
@@ -165,7 +164,7 @@ def made_up(columns: Mapping[str, ValueColumn], rows: int, seed: tuple[int, ...]
 
 
 def pairs_of(columns: Mapping[str, ValueColumn], seed: int) -> tuple[Natural, Natural]:
-    """Every complete row beside another one, drawn at random; none stands in two pairs."""
+    """Complete rows in random pairs; no row is in two pairs."""
     complete = np.flatnonzero(np.logical_and.reduce([c.known for c in columns.values()]))
     drawn = generator("\n".join(columns), seed).permutation(complete)
     first, second = drawn[: len(drawn) // 2 * 2].reshape(2, -1)

@@ -1,4 +1,4 @@
-"""What no training row breaks: numbers in order, levels that never meet, ranges that come with a value."""
+"""Patterns that no training row breaks: ordered numbers, levels that never co-occur, ranges tied to a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .suggestion import MOST_LISTED, Candidate, Writer
 
 
 def order_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
-    """That the first number is at most the second, or always the same, if no row says otherwise."""
+    """The rule that the first number is at most the second, or equal to it, if no row contradicts it."""
     a, b = first.feature, second.feature
     if a.unit and b.unit and a.unit != b.unit:
         return
@@ -24,7 +24,7 @@ def order_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Write
         return
     same = bool((x == y).all())
     if same and a.name > b.name:
-        # Said once, from the other side.
+        # The reverse order of the pair yields it.
         return
     excluded = pairs_above(x, y) / len(x)
     names = frozenset((a.name, b.name))
@@ -34,7 +34,7 @@ def order_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Write
 
 
 def pairs_above(x: Floats, y: Floats) -> float:
-    """Of all pairs of an x of one row and a y of any row, those in which x is greater."""
+    """The number of pairs of an x of one row and a y of any row in which x is greater."""
     return float(np.searchsorted(np.sort(y), np.sort(x), side="left").sum())
 
 
@@ -42,7 +42,7 @@ Counts = NDArray[np.int64]
 
 
 def meetings(first: ValueColumn, second: ValueColumn) -> Counts:
-    """How many rows have each pair of parts, `parts x parts`."""
+    """The number of rows with each pair of parts, `parts x parts`."""
     both = (first.part_of >= 0) & (second.part_of >= 0)
     width = len(second.parts)
     places = first.part_of[both] * width + second.part_of[both]
@@ -50,7 +50,7 @@ def meetings(first: ValueColumn, second: ValueColumn) -> Counts:
 
 
 def level_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
-    """Rules that let a condition on the first feature exclude levels of the second, a category."""
+    """Rules by which a condition on the first feature excludes levels of the second, a category."""
     table = meetings(first, second)
     rows, conditions = int(table.sum()), first.conditions
     # A category's conditions are its levels, one by one.
@@ -70,7 +70,7 @@ def level_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Write
 def _merged_levels(
     first: ValueColumn, conditions: Bools, seen: Counts, never: Bools, of_level: Counts
 ) -> Iterator[tuple[Bools, Bools]]:
-    """Conditions and the levels they allow; levels of a category that allow the same stand together."""
+    """Conditions and the levels they allow; levels of a category that allow the same are merged."""
     together: dict[bytes, Bools] = {}
     for chosen, met, excluded in zip(conditions, seen > 0, never, strict=True):
         if not excluded.any():
@@ -85,7 +85,7 @@ def _merged_levels(
 
 
 def _allowed(met: Bools, excluded: Bools, of_level: Counts) -> Bools:
-    """The levels met, if they are few; else all but the most frequent of those that are clearly excluded."""
+    """The levels that occur, if few; else all but the most frequent of the clearly excluded ones."""
     if met.sum() <= min(MOST_LISTED, excluded.sum()):
         return met
     allowed = ~excluded
@@ -94,9 +94,9 @@ def _allowed(met: Bools, excluded: Bools, of_level: Counts) -> Bools:
     return allowed
 
 
-# As many rows on the near side of a bound are looked at as lie beyond it, but at most this share of all.
+# As many rows are inspected inside a bound as lie beyond it, but at most this share of all.
 ZONE = 0.05
-# A group that is less dense there than this part of its usual density thins out towards the bound.
+# A group with less than this fraction of its usual density there thins out towards the bound.
 LEAST_SHARP = 0.15
 
 Ends = tuple[float | None, float | None]
@@ -104,7 +104,7 @@ Ends = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class _Found:
-    """A choice among the parts of a feature, the bounds that come with it, and what speaks for them."""
+    """A set of parts of a feature, the bounds that come with it, and their evidence."""
 
     chosen: Bools
     ends: Ends
@@ -114,7 +114,7 @@ class _Found:
 
 
 def range_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Writer) -> Iterator[Candidate]:
-    """Rules that let a condition on the first feature bound the second, a number or an ordinal."""
+    """Rules by which a condition on the first feature bounds the second, a number or an ordinal."""
     pair = _Pair(first, second)
     names = frozenset((first.feature.name, second.feature.name))
     for chosen, ends in pair.bounded(bar):
@@ -128,9 +128,9 @@ def range_rules(first: ValueColumn, second: ValueColumn, bar: Bar, writer: Write
 
 
 def _written(first: ValueColumn, second: ValueColumn, found: _Found, writer: Writer) -> tuple[str, int] | None:
-    """The rule, and how many rows it speaks of."""
+    """The text of the rule, and the number of rows that it applies to."""
     if _leaves_one(first, found.chosen):
-        # "Every level but one keeps within" reads better as "what goes beyond has that level".
+        # "Every level but one stays within" reads better as "values beyond have that level".
         condition, consequence = writer.beyond(second, *found.ends), writer.chosen(first, ~found.chosen)
         support = found.excluded
     else:
@@ -140,12 +140,12 @@ def _written(first: ValueColumn, second: ValueColumn, found: _Found, writer: Wri
 
 
 def _leaves_one(column: ValueColumn, chosen: Bools) -> bool:
-    """Whether a choice among more than two levels leaves out a single one."""
+    """Whether a set of levels leaves out a single one of more than two."""
     return not column.is_ordered and 1 == int((~chosen).sum()) < int(chosen.sum())
 
 
 class _Pair:
-    """Two columns, in the rows in which both are known."""
+    """Two columns, in the rows where both are known."""
 
     def __init__(self, first: ValueColumn, second: ValueColumn) -> None:
         self.first, self.second = first, second
@@ -155,7 +155,7 @@ class _Pair:
         self.ordered = second.in_order if whole else np.sort(second.values[self.known])
 
     def bounded(self, bar: Bar) -> Iterator[tuple[Bools, Ends]]:
-        """Choices among the parts of the first column, and the bounds of the second that say something."""
+        """Sets of parts of the first column, and the significant bounds of the second."""
         if not self.rows:
             return
         conditions = self.first.conditions
@@ -175,7 +175,7 @@ class _Pair:
         yield from found if self.first.is_ordered else _merged(self.first, found)
 
     def sharp(self, chosen: Bools, ends: Ends) -> _Found | None:
-        """The bounds at which the data ends instead of thinning out; None if there are none."""
+        """The bounds at which the data ends abruptly instead of thinning out; None if there are none."""
         group = self.second.values[self.known & chosen[self.first.part_of]]
         low, high = ends
         kept, excluded, sharps = [], 0, []
@@ -190,7 +190,7 @@ class _Pair:
         return _Found(chosen, self._rounded(kept[0], _minus(kept[1])), len(group), excluded, min(sharps))
 
     def _rounded(self, low: float | None, high: float | None) -> Ends:
-        """The bounds as round numbers, as far as no value that occurs lies between."""
+        """The bounds rounded, without crossing any value that occurs."""
         if low == high or not self.second.feature.is_number:
             return low, high
         if low is not None:
@@ -203,20 +203,20 @@ class _Pair:
 
 
 def extremes(first: ValueColumn, second: ValueColumn) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """For each part of the first column: rows, least and greatest value of the second; infinite where there is none."""
+    """For each part of the first column: rows, minimum and maximum of the second; infinite if there are none."""
     parts, order = np.arange(len(first.parts)), first.by_part
     codes, values = first.part_of[order], second.values[order]
     starts, ends = np.searchsorted(codes, parts, side="left"), np.searchsorted(codes, parts, side="right")
     rows = np.bincount(first.part_of[first.known & second.known], minlength=len(parts))
     low, high, filled = np.full(len(parts), np.inf), np.full(len(parts), -np.inf), ends > starts
-    # Missing values give way to any other; a part that has nothing else is left out by its rows.
+    # fmin and fmax skip missing values; a part with nothing else has no rows and is left out below.
     low[filled] = np.fmin.reduceat(values, starts[filled])
     high[filled] = np.fmax.reduceat(values, starts[filled])
     return rows, np.where(rows > 0, low, np.inf), np.where(rows > 0, high, -np.inf)
 
 
 def _merged(column: ValueColumn, found: list[tuple[Bools, Ends]]) -> Iterator[tuple[Bools, Ends]]:
-    """Levels that come with the same bounds stand together."""
+    """Merge levels that come with the same bounds."""
     together: dict[Ends, Bools] = {}
     for chosen, ends in found:
         if _leaves_one(column, chosen):
@@ -231,9 +231,9 @@ def _minus(value: float | None) -> float | None:
 
 
 def sharpness(everyone: Floats, group: Floats, bound: float) -> float:
-    """How dense a group is just above its least value, compared with all rows there; 1 if as dense as on the whole.
+    """The density of a group just above its minimum, relative to all rows there; 1 if as dense as overall.
 
-    `everyone` is in rising order.
+    `everyone` is in ascending order.
     """
     start = int(np.searchsorted(everyone, bound, side="left"))
     width = max(1, min(start, int(ZONE * len(everyone))))
@@ -244,7 +244,7 @@ def sharpness(everyone: Floats, group: Floats, bound: float) -> float:
 
 
 def roundest(value: float, other: float) -> float:
-    """The number with the fewest digits from a value towards another one, without reaching it."""
+    """The number with the fewest digits between a value and another one, excluding the latter."""
     exact = Decimal(repr(value))
     towards = ROUND_CEILING if other > value else ROUND_FLOOR
     for digits in range(17):

@@ -1,4 +1,4 @@
-"""`suggest`: rules that a table, its names and its causal graph speak for, weighed and put in order for a person."""
+"""`suggest`: rules based on a table, its names and its causal graph, ranked for review."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from .suggestion import Candidate, Suggestion, Writer
 if TYPE_CHECKING:
     from ..causal import CausalGraph
 
-# Rows made up to see how much a rule forbids.
+# Synthetic rows that measure how much a rule forbids.
 ROWS = 20_000
-# The strongest candidates that are read, in all and on the same features.
+# The maximum number of candidates examined, in total and per pair of features.
 MOST, MOST_OF_PAIR = 600, 40
-# A rule of which less than this part is new beside stronger ones on the same features says the same again.
+# A rule with a smaller new fraction than this, next to stronger ones on the same features, is redundant.
 NEW = 0.25
-# The most rules between two features that both have an order: more are stairs along a slope.
+# The maximum number of rules between two ordered features: more would be steps along a slope.
 STAIRS = 4
-# A rule follows from others if they forbid all that it does, but for so small a part.
+# A rule is implied by others if they forbid all but this fraction of what it forbids.
 LEFT = 0.01
-# What each level in a list, and each bound or "not", leaves of a rule's weight: what reads easily goes first. A bound
-# also speaks of values that were never seen, where a value that is named was.
+# Factors on a rule's weight for each level in a list, and for each bound or "not": rules that are easy to read come
+# first, and a bound also covers values that never occurred.
 LENGTH, BOUND = 0.9, 0.97
 _BOUNDS = frozenset({"!=", "<", "<=", ">", ">=", "not"})
 
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A suggestion, the made-up rows that break it, and what it adds to stronger ones on the same features."""
+    """A suggestion, the synthetic rows that break it, and what it adds to stronger ones on the same features."""
 
     suggestion: Suggestion
     features: frozenset[str]
@@ -53,7 +53,7 @@ class _Weighed:
 def weighed_rows(
     candidates: Iterable[Candidate], columns: Mapping[str, ValueColumn], schema: Schema, seed: int
 ) -> list[tuple[float, Suggestion]]:
-    """Suggestions from rules that no row breaks, with their weights, strongest first and implied ones last."""
+    """Suggestions from rules that no row breaks, with their weights: strongest first, implied ones last."""
     rows = made_up(columns, ROWS, (seed,))
     by_pair: dict[frozenset[str], list[Candidate]] = defaultdict(list)
     strongest = sorted(candidates, key=lambda c: (-_plain(c) * c.share, c.text))
@@ -66,18 +66,18 @@ def weighed_rows(
     for names, some in by_pair.items():
         most = STAIRS if all(columns[name].is_ordered for name in names) else MOST_OF_PAIR
         found += list(islice(_adding(some, rows, schema), most))
-    # Two digits of a gain are what made-up rows tell apart.
+    # Synthetic rows determine a gain to about two digits.
     return _implied_last(sorted(found, key=lambda w: (-float(f"{w.gain:.2g}"), w.suggestion.rule.text)))
 
 
 def _plain(candidate: Candidate) -> float:
-    """How sharp a rule is and how easily it reads, from 0 to 1."""
+    """How sharp and how readable a rule is, from 0 to 1."""
     bounds = sum(word in _BOUNDS for word in candidate.text.split())
     return candidate.sharp * LENGTH ** candidate.text.count(",") * BOUND**bounds
 
 
 def _adding(candidates: list[Candidate], rows: Natural, schema: Schema) -> Iterator[_Weighed]:
-    """Of candidates on the same features those that forbid something new, the one that adds most first."""
+    """The candidates on the same features that forbid something new, largest gain first."""
     rules = [parse(c.text, schema) for c in candidates]
     left = [~holds(rule, rows, rows) for rule in rules]
     breaks = list(left)
@@ -95,7 +95,7 @@ def _adding(candidates: list[Candidate], rows: Natural, schema: Schema) -> Itera
 
 
 def _implied_last(found: list[_Weighed]) -> list[tuple[float, Suggestion]]:
-    """In order, but for rules that follow from stronger ones through a third feature: they go to the end."""
+    """In order, with rules that stronger ones imply through a third feature at the end."""
     forbidden: dict[frozenset[str], Bools] = {}
     first, last = [], []
     for weighed in found:
@@ -108,7 +108,7 @@ def _implied_last(found: list[_Weighed]) -> list[tuple[float, Suggestion]]:
 
 
 def _follows(weighed: _Weighed, forbidden: Mapping[frozenset[str], Bools]) -> bool:
-    """Whether rules that join both features to a third one forbid the same."""
+    """Whether rules that link both features to a third one forbid the same."""
     a, b = weighed.features
     thirds = {name for pair in forbidden for name in pair} - weighed.features
     for third in thirds:
@@ -122,15 +122,15 @@ def _follows(weighed: _Weighed, forbidden: Mapping[frozenset[str], Bools]) -> bo
 
 def _suggestion(candidate: Candidate, rule: Rule, schema: Schema, breaks: NDArray[np.bool_]) -> Suggestion:
     words, share = in_words(rule, schema), float(breaks.mean())
-    said = f"none of the {candidate.support:,} rows that it speaks of breaks it"
-    chance = f"if the features had nothing to do with each other, about {candidate.expected:,.0f} would"
+    said = f"none of the {candidate.support:,} rows that it applies to breaks it"
+    chance = f"if the features were independent, about {candidate.expected:,.0f} would"
     return Suggestion(rule, words, candidate.kind, candidate.support, 0, share, f"{said}; {chance}")
 
 
 def weighed_changes(
     candidates: Iterable[tuple[Candidate, str]], columns: Mapping[str, ValueColumn], schema: Schema, seed: int
 ) -> list[Suggestion]:
-    """Suggestions from rules about change, strongest first; each comes with its reason."""
+    """Suggestions from rules about change, strongest first."""
     found = []
     for candidate, why in candidates:
         rule = parse(candidate.text, schema)
@@ -158,37 +158,37 @@ def suggest(
     by_name: bool = False,
     seed: int = 0,
 ) -> tuple[Suggestion, ...]:
-    """Rules to review: what names suggest, what moves together along the graph, and what no row of the table breaks.
+    """Suggest rules to review: from names, from the causal graph, and from patterns that no row of the table breaks.
 
-    Nothing is applied: pass what you accept as the `rules` of a task.
+    Nothing is applied: pass the rules that you accept to a task as `rules`.
 
     Parameters
     ----------
-    table
-        The rows; values that are missing say nothing.
-    schema
-        Its features; inferred if it is not given.
-    graph
+    table : DataFrame
+        The rows; missing values are ignored.
+    schema : Schema, optional
+        The features; inferred by default.
+    graph : CausalGraph, optional
         A causal graph over the features.
-    label
-        A column that is no feature.
-    least_support
-        How many rows a rule needs that it speaks of, and as many that it would forbid.
-    by_name
-        Only what names and levels of single features suggest (nobody changes it, it never falls, nobody becomes
-        it), which takes no time: pairs of features are left alone.
-    seed
-        What made-up rows are drawn with.
+    label : str, optional
+        A column that is not a feature.
+    least_support : int, default=30
+        The minimum number of rows that a rule applies to, and of rows that it would forbid.
+    by_name : bool, default=False
+        Use only names and levels of single features (immutable, never decreases, not a level to reach), which is
+        instant: pairs of features are not examined.
+    seed : int, default=0
+        The seed of the synthetic rows.
 
     Returns
     -------
     tuple of Suggestion
-        The strongest come first.
+        The strongest first.
 
     Raises
     ------
     DataError
-        If the graph has nodes that are no features, or `least_support` is below 1.
+        If the graph has nodes that are not features, or `least_support` is below 1.
     """
     if schema is None:
         known = Schema.infer(table, label=label)
@@ -201,15 +201,15 @@ def suggest(
         return tuple(named)
     moving = [] if graph is None else weighed_changes(edge_rules(graph, columns, writer, seed), columns, known, seed)
     seen = weighed_rows(_row_rules(columns, least_support, writer), columns, known, seed)
-    told = {s.rule.text for s in named}
-    rest = [*seen, *((s.strength, s) for s in moving if s.rule.text not in told)]
+    known_texts = {s.rule.text for s in named}
+    rest = [*seen, *((s.strength, s) for s in moving if s.rule.text not in known_texts)]
     return (*named, *(s for _, s in sorted(rest, key=lambda pair: -pair[0])))
 
 
 def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> None:
     faults = []
     if least_support < 1:
-        faults.append(Fault("least_support", f"is {least_support}", "Ask for at least 1 row."))
+        faults.append(Fault("least_support", f"is {least_support}", "Give 1 or more."))
     for name in () if graph is None else graph.nodes:
         if name not in schema:
             faults.append(Fault(f"node {name!r}", "of the graph is not a feature", did_you_mean(name, schema.names)))
@@ -218,11 +218,11 @@ def _check(schema: Schema, graph: CausalGraph | None, least_support: int) -> Non
 
 
 def _row_rules(columns: Mapping[str, ValueColumn], least_support: int, writer: Writer) -> Iterator[Candidate]:
-    """Rules between two features that no row breaks, and that chance does not account for."""
+    """Rules between two features that no row breaks and that chance does not explain."""
     usable = list(columns.values())
     fixed = {c.feature.name for c in usable if not c.feature.mutable or is_inborn(c.feature) or is_personal(c.feature)}
     pairs = [(a, b) for a, b in permutations(usable, 2) if not {a.feature.name, b.feature.name} <= fixed]
-    # How many rules are looked at, so that chance can be shared among them.
+    # The number of rules tested, for the correction for multiple tests.
     looked_at = (
         len(a.conditions) * (1 if a.is_ordered else 2) * (2 if b.is_ordered else len(b.parts)) + 1 for a, b in pairs
     )

@@ -1,4 +1,4 @@
-"""What is suggested: a rule in the rule language, with what speaks for it."""
+"""Suggestions: rules in the rule language with their evidence."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Kind = Literal["frozen", "never falls", "never becomes", "takes time", "moves wi
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A rule for a person to accept or not.
+    """A rule for a person to accept or reject.
 
     Parameters
     ----------
     rule : Rule
         The rule.
     words : str
-        The same in plain words.
+        The rule in plain words.
     kind : str
-        What speaks for it.
+        The kind of evidence.
     support : int
-        The rows that it speaks of (its condition holds in them). What comes from a name alone has no support.
+        The number of rows that it applies to. Suggestions from names have none.
     broken : int
-        How many of these break it: 0, but for `moves with`, where both count pairs of rows.
+        How many of these break it: 0, except for `moves with`, where both count pairs of rows.
     strength : float
-        How much it forbids that the data does not show: the share of made-up rows, each value drawn by itself
-        from the data, that break it. For rules about change it is the share of pairs of rows.
+        How much it forbids: the share of synthetic rows, with each value drawn independently from the data, that break
+        it. For rules about change, the share of pairs of rows.
     why : str
         The reason, in words.
     """
@@ -64,10 +64,10 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rule as text about some features, and what speaks for it.
+    """A rule as text about some features, with its evidence.
 
-    `expected` is how many rows would break it if its features had nothing to do with each other, `share` the same as a
-    share of all rows. `sharp` is near 0 where the data only thins out towards the bound, 1 where it ends there.
+    `expected` is the number of rows that would break it if its features were independent, `share` the same as a share
+    of all rows. `sharp` is near 0 if the data thins out towards the bound, 1 if it ends there.
     """
 
     text: str
@@ -79,14 +79,14 @@ class Candidate:
     sharp: float = 1.0
 
 
-# A set of more levels than this is nothing that a person would review.
+# People do not review sets with more levels than this.
 MOST_LISTED = 6
 _BARE = re.compile(r"[^\W\d]\w*|\d+(\.\d+)?")
 _WORDS = frozenset({"and", "or", "not", "in", "abs"})
 
 
 class Writer:
-    """Writes about the features of one schema."""
+    """Writes conditions on the features of one schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -96,20 +96,20 @@ class Writer:
         return written_name(name, self.schema) + "'" * primed
 
     def rise(self, name: str) -> str:
-        """That a feature rises."""
+        """The condition that a feature rises."""
         return f"{self.name(name)} > {self.name(name, primed=False)}"
 
     def chosen(self, column: ValueColumn, chosen: Bools) -> str | None:
-        """That the value is in one of the chosen parts, or None if that cannot be said shortly."""
+        """The condition that the value is in one of the chosen parts; None if it would be too long."""
         if column.is_ordered:
             return self._between_parts(column, chosen)
         inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
-        # Which levels are left is plainer than which are not, unless they are many more.
+        # Listing the levels inside is plainer than those outside, unless there are more of them.
         negated = len(outside) < len(inside)
         return self._listed(column, list(outside if negated else inside), negated=negated)
 
     def between(self, column: ValueColumn, low: float | None, high: float | None) -> str | None:
-        """That a number or rank lies between two values, both included and either left out."""
+        """The condition that a number or rank lies between two values, both included; either may be None."""
         name, ends = self.name(column.feature.name), column.in_order[[0, -1]]
         if low == high or (low is None and high == ends[0]) or (high is None and low == ends[1]):
             return self._exactly(column, low if low is not None else high)
@@ -119,7 +119,7 @@ class Writer:
         return f"{name} >= {below}" if below else f"{name} <= {above}" if above else None
 
     def beyond(self, column: ValueColumn, low: float | None, high: float | None) -> str | None:
-        """The opposite of `between`, where one comparison can say it."""
+        """The opposite of `between`, if one comparison can express it."""
         name, value = self.name(column.feature.name), self._value(column, low if low is not None else high)
         if (low is None) != (high is None) and value:
             return f"{name} {'<' if low is not None else '>'} {value}"
@@ -168,7 +168,7 @@ class Writer:
         return self.level(str(column.feature.levels[code]))
 
     def level(self, text: str) -> str | None:
-        """A level, in quotes where it is no plain word; None where the language cannot write it."""
+        """A level, quoted unless it is a plain word; None if the language cannot write it."""
         plain = _BARE.fullmatch(text) and text not in _WORDS and text not in self.schema
         return text if plain else quoted(text)
 
