@@ -186,7 +186,7 @@ def _cell(feature: Feature, value: Any) -> float:
     """One cell of a number, as text too, or a date; a `ValueError` for anything else."""
     if feature.kind == "date" and not isinstance(value, Real):
         return day_of(value)
-    if feature.kind == "date" or not isinstance(value, Real | str) or isinstance(value, bool):
+    if feature.kind == "date" or isinstance(value, bool) or not isinstance(value, Real | str):
         raise ValueError(f"{value!r} is not a value of kind {feature.kind}")
     return float(value)
 
