@@ -469,7 +469,7 @@ class TestScikitLearn:
             assert np.allclose(classifier.probabilities(rows)[:, 0], model.predict(seen))
             with pytest.raises(ClassifierError) as caught:
                 as_classifier(model, schema=SCHEMA, classes=("no", "yes"), threshold=0.4)
-            assert "answers numbers, not classes" in str(caught.value)
+            assert "predicts numbers, not classes" in str(caught.value)
             assert [f.place for f in caught.value.faults] == ["classes=('no', 'yes')", "threshold=0.4"]
         with pytest.raises(ClassifierError, match=r"Pipeline\(LogisticRegression\): is not a regressor.*callable"):
             as_classifier(fitted(), schema=SCHEMA, regression=True)
@@ -596,7 +596,7 @@ class TestBoosters:
             model.fit(rows[["age"]], rows["hours per week"])
             answers = as_classifier(model, schema=SCHEMA).probabilities(rows)
             assert np.allclose(answers[:, 0], model.predict(rows[["age"]]))
-            with pytest.raises(ClassifierError, match="answers numbers, not classes"):
+            with pytest.raises(ClassifierError, match="predicts numbers, not classes"):
                 as_classifier(model, schema=SCHEMA, classes=("no", "yes"))
 
 

@@ -1,4 +1,4 @@
-"""A causal graph in other forms: plain data, CSV, networkx, and DOT, the language of Graphviz."""
+"""A causal graph in other forms: a short text, plain data, CSV, networkx, and DOT, the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
+from ..text import Glance, Overview, counted, remainder
 from .soundness import Edge
 
 KINDS = ("node", "directed", "undirected")
@@ -24,6 +25,8 @@ COLUMNS = ("from", "to", "kind", "support")
 MAX_CHARACTERS, MAX_NODES = 10_000_000, 2_000
 # Spreadsheets read text that starts with these as a formula; a leading apostrophe prevents that.
 _FORMULA = "=+-@\t\r'"
+# Edges shown in the short text.
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,41 @@ def saved(text: str, path: str | Path | None) -> str:
         except (OSError, ValueError) as error:
             raise DataError(f"cannot write the causal graph {path}: {error}") from error
     return text
+
+
+# A short text
+
+
+def glance(graph: GraphParts) -> Glance:
+    """The numbers of nodes and edges, and the edges with the most support; without support, the first ones."""
+    edges = [*graph.directed, *graph.undirected]
+    edges.sort(key=lambda edge: -graph.support.get(edge, -1.0))
+    return Glance(f"CausalGraph: {_counts(graph)}", _alone(graph), grids=(_edges(graph, edges),))
+
+
+def _counts(graph: GraphParts) -> str:
+    directed, undirected = len(graph.directed), len(graph.undirected)
+    edges = counted(directed + undirected, "edge")
+    return f"{counted(len(graph.nodes), 'feature')}, {edges}" + (f" ({undirected:,} undirected)" if undirected else "")
+
+
+def _alone(graph: GraphParts) -> tuple[str, ...]:
+    joined = {node for edge in (*graph.directed, *graph.undirected) for node in edge}
+    alone = len(graph.nodes) - len(joined)
+    return (f"{counted(alone, 'feature')} joined to nothing",) if joined and alone else ()
+
+
+def _edges(graph: GraphParts, edges: list[Edge]) -> Overview:
+    sure, arrows = graph.support, set(graph.directed)
+    rows = [(f"{a} {'->' if (a, b) in arrows else '--'} {b}", _share(sure.get((a, b)))) for a, b in edges[:SHOWN]]
+    rest = remainder(len(edges) - SHOWN, "edge")
+    if sure:
+        return Overview(("surest edges", "support"), tuple(rows), rest)
+    return Overview(("edges",), tuple((edge,) for edge, _ in rows), rest)
+
+
+def _share(support: float | None) -> str:
+    return "" if support is None else f"{support:.0%}"
 
 
 # Plain data

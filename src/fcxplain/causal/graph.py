@@ -12,45 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, also, did_you_mean
-from ..text import Glance, Overview, counted, remainder
 from . import formats, orientation, soundness
 from .formats import GraphParts
 from .soundness import Edge, Support
-
-SHOWN = 10
-"""The number of edges shown."""
-
-
-def glance(graph: GraphParts) -> Glance:
-    """The numbers of nodes and edges, and the edges with the most support; without support, the first ones."""
-    edges = [*graph.directed, *graph.undirected]
-    edges.sort(key=lambda edge: -graph.support.get(edge, -1.0))
-    return Glance(f"CausalGraph: {_counts(graph)}", _alone(graph), grids=(_edges(graph, edges),))
-
-
-def _counts(graph: GraphParts) -> str:
-    directed, undirected = len(graph.directed), len(graph.undirected)
-    edges = counted(directed + undirected, "edge")
-    return f"{counted(len(graph.nodes), 'feature')}, {edges}" + (f" ({undirected:,} undirected)" if undirected else "")
-
-
-def _alone(graph: GraphParts) -> tuple[str, ...]:
-    joined = {node for edge in (*graph.directed, *graph.undirected) for node in edge}
-    alone = len(graph.nodes) - len(joined)
-    return (f"{counted(alone, 'feature')} joined to nothing",) if joined and alone else ()
-
-
-def _edges(graph: GraphParts, edges: list[Edge]) -> Overview:
-    sure, arrows = graph.support, set(graph.directed)
-    rows = [(f"{a} {'->' if (a, b) in arrows else '--'} {b}", _share(sure.get((a, b)))) for a, b in edges[:SHOWN]]
-    rest = remainder(len(edges) - SHOWN, "edge")
-    if sure:
-        return Overview(("surest edges", "support"), tuple(rows), rest)
-    return Overview(("edges",), tuple((edge,) for edge, _ in rows), rest)
-
-
-def _share(support: float | None) -> str:
-    return "" if support is None else f"{support:.0%}"
 
 
 @dataclass(frozen=True)
@@ -151,10 +115,10 @@ class CausalGraph:
         return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
 
     def __repr__(self) -> str:
-        return glance(self._parts()).text()
+        return formats.glance(self._parts()).text()
 
     def _repr_html_(self) -> str:
-        return glance(self._parts()).html()
+        return formats.glance(self._parts()).html()
 
     @cached_property
     def _index(self) -> dict[str, int]:

@@ -25,7 +25,7 @@ from ..errors import FcxWarning
 from ..schema import Schema
 from .networks import Examples, Fitting, Ramps, fit_network, mlp
 from .protocol import Classifier, chosen
-from .teaching import changed_rows, random_rows
+from .teaching import made_up_rows
 from .torch_modules import fixed_linear
 
 # Rows of each kind on which the real model is queried, at most 26,000 in all.
@@ -167,7 +167,8 @@ def _distilled(classifier: Classifier, task: Problem, seed: int, reading: Readin
     encoder, generator = task.encoder, torch.Generator().manual_seed(seed)
     draws = np.random.default_rng(seed)
     real, held = _parts(task.train, draws)
-    made = encoder.from_codes(_made_up(encoder, real, draws))
+    codes = made_up_rows(encoder.codes(real), encoder.schema_, CHANGED_ROWS, RANDOM_ROWS, draws)
+    made = encoder.from_codes(codes)
     # At most two calls, each as large as possible: a model may be slow to start.
     real_answers = reading(classifier.probabilities(pd.concat([real, held])))
     made_answers = reading(classifier.probabilities(made))
@@ -192,15 +193,6 @@ def _parts(train: pd.DataFrame, draws: np.random.Generator) -> tuple[pd.DataFram
     spared = min(len(train) // 10, HELD_OUT_ROWS)
     real = train.iloc[order[spared : spared + REAL_ROWS]]
     return real, train.iloc[order[:spared]] if spared else real
-
-
-def _made_up(encoder: TableEncoder, real: pd.DataFrame, draws: np.random.Generator) -> NDArray[np.int64]:
-    """Codes of rows near the training rows, and of random legal rows."""
-    codes = encoder.codes(real)
-    changed = min(CHANGED_ROWS, max(2_000, 8 * len(real)))
-    random = min(RANDOM_ROWS, max(1_000, 2 * len(real)))
-    schema = encoder.schema_
-    return np.concatenate([changed_rows(codes, schema, changed, draws), random_rows(codes, schema, random, draws)])
 
 
 def _targets(answers: NDArray[np.float64], threshold: float | None) -> NDArray[np.float64]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from .reading.ensembles import read_histogram
 from .reading.trees import Trees, joined
-from .teaching import changed_rows, random_rows
+from .teaching import made_up_rows
+from .training import BOOSTING_LEVELS
 
 if TYPE_CHECKING:
     from ..task import Task
@@ -28,8 +29,6 @@ REAL, CHANGED, RANDOM = 8_000, 24_000, 4_000
 ITERATIONS, LEAVES, RATE, FEWEST = 80, 20, 0.25, 10
 # Log-odds are clipped to this.
 FAR = 6.0
-# The most levels of a category in scikit-learn's boosting.
-LEVELS = 255
 # Rows from which the initial score is computed.
 PROBED = 64
 
@@ -51,12 +50,9 @@ def imitating_trees(task: Task, *, seed: int = 0) -> ImitatingTrees:
 
     draws, classes = np.random.default_rng(seed), len(task.classes)
     real = task.sample[draws.permutation(len(task.sample))[:REAL]]
-    few = min(CHANGED, max(2_000, 8 * len(real))), min(RANDOM, max(1_000, 2 * len(real)))
-    codes = np.concatenate(
-        [real, changed_rows(real, task.schema, few[0], draws), random_rows(real, task.schema, few[1], draws)]
-    )
+    codes = np.concatenate([real, made_up_rows(real, task.schema, CHANGED, RANDOM, draws)])
     goals = _to_learn(task.classifier.probabilities(task.encoder.from_codes(codes)))
-    is_category = np.array([f.is_category and len(f.levels) <= LEVELS for f in task.schema])
+    is_category = np.array([f.is_category and len(f.levels) <= BOOSTING_LEVELS for f in task.schema])
     x, read = codes.astype(np.float64), []
     for k, goal in enumerate(goals.T):
         model = HistGradientBoostingRegressor(

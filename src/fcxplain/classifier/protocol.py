@@ -423,7 +423,7 @@ class CheckedClassifier:
         remedy = "Leave it out: a regressor's target is a range."
         faults = [Fault(f"{n}={v!r}", "is for models with classes", remedy) for n, v in given.items() if v is not None]
         if faults:
-            raise ClassifierError(f"{self.name} answers numbers, not classes", faults)
+            raise ClassifierError(f"{self.name} predicts numbers, not classes", faults)
 
     def _ask(self, frame: pd.DataFrame, block: int = 1, answer: Answer | None = None) -> object:
         """The model's output for rows, queried in whole blocks; the last block is padded with its last row."""

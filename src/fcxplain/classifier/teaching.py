@@ -12,6 +12,14 @@ from .rows import legal_codes
 CHANGES = 4
 
 
+def made_up_rows(
+    codes: NDArray[np.int64], schema: Schema, changed: int, random: int, draws: np.random.Generator
+) -> NDArray[np.int64]:
+    """At most `changed` rows near the training rows, and at most `random` legal rows; fewer for few training rows."""
+    near, far = min(changed, max(2_000, 8 * len(codes))), min(random, max(1_000, 2 * len(codes)))
+    return np.concatenate([changed_rows(codes, schema, near, draws), random_rows(codes, schema, far, draws)])
+
+
 def random_rows(codes: NDArray[np.int64], schema: Schema, count: int, draws: np.random.Generator) -> NDArray[np.int64]:
     """Legal rows drawn uniformly, but only with levels of training rows: models may refuse others."""
     drawn = legal_codes(schema, count, draws)

@@ -86,7 +86,7 @@ def prove(
     rows, before = task.read(rows)
     wanted, limits = np.asarray(wanted), ProofLimits(limit, parts, boxes, asks, until)
     if len(wanted) != len(rows):
-        raise DataError(f"{len(rows):,} rows, but an outcome wanted for {len(wanted):,}")
+        raise DataError(f"{len(rows):,} rows, but {len(wanted):,} target outcomes")
     if not len(rows):
         return Proof(np.empty(0, dtype=str), np.empty(0, dtype=bool), rows, np.empty(0, dtype=np.int64))
     model = ModelReading.of(task) if model is None else model
