@@ -290,7 +290,7 @@ def test_an_encoder_needs_rows_a_table_and_to_be_fitted() -> None:
         TableEncoder().fit(SCHEMA, [[1, 2]])  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="column 'age'"):
         TableEncoder().fit(SCHEMA, people().assign(age=-1))
-    with pytest.raises(NotFittedError, match="call fit"):
+    with pytest.raises(NotFittedError, match="Call fit"):
         TableEncoder().encode(people())
 
 

@@ -658,5 +658,5 @@ def test_methods_as_points_fit_into_axes_for_one_figure():
     assert plots.trade_off(table, y="success", xs={"changes": "changes"}, ax=ax, title="here") is ax.figure
     assert [note.get_text() for note in ax.texts] == ["1", "2"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1  a", "2  b"]
-    with pytest.raises(DataError, match="one axis for 2 figures"):
+    with pytest.raises(DataError, match="one axis for 2 panels"):
         plots.trade_off(table, y="success", xs={"changes": "changes", "speed": "speed"}, ax=ax)
