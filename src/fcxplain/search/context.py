@@ -62,7 +62,7 @@ class Settings:
         return self.draws is not None and k == 1 and self.n_draws > 0 and (self.quick or self.n_draws == 1)
 
     def in_codes_of(self, there: SearchSpace, here: SearchSpace) -> Settings:
-        """The same for a task with other bounds, since codes are counted from these."""
+        """The same for a task with other bounds: codes are counted from the lower bound."""
         low = [
             f.codes(g.at(np.zeros(1, dtype=np.int64)))[0] for f, g in zip(there.features, here.features, strict=True)
         ]

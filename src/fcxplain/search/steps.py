@@ -252,7 +252,7 @@ class StepRunner:
         return explore(batch, *batch.legal.base(batch.rows, batch.region))
 
     def _first(self, batch: Batch) -> Candidates:
-        """Where each query counts, draws come before everything else, also with fewer changes."""
+        """Candidates from draws, which come before everything else where each query counts."""
         context, count = self.context, self.context.settings.n_draws
         if context.oracle.cheap or batch.is_quick or context.settings.draws is None or not count:
             return batch.nothing()

@@ -179,7 +179,7 @@ Find = Callable[[Task, pd.DataFrame, int], Explanation]
 Reach = Callable[[Task, pd.DataFrame], NDArray[np.bool_]]
 """Rows for which a search under a task is known to be futile."""
 
-# The most relaxed tasks to try, with one obstacle lifted and with several.
+# Limits on the number of relaxed tasks to try, with one obstacle lifted and with several.
 TRIES, TRIES_TOGETHER = 200, 60
 # Regions up to this size are enumerated, which is cheaper than a futile search.
 FEW = 2_000
