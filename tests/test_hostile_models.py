@@ -202,7 +202,7 @@ def test_a_model_that_takes_back_every_yes_leaves_nothing_to_hand_out():
     _, task = begin(turning_against())
     answer = search(task).explain(refused(10))
     assert not len(answer.answers)
-    assert "answered otherwise" in " ".join(answer.notes)
+    assert "changed its answer" in " ".join(answer.notes)
 
 
 def test_what_is_best_effort_for_a_wavering_model_is_marked_as_such():

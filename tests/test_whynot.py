@@ -187,8 +187,8 @@ def test_where_nothing_helps_that_is_said():
     assert told.blockers == ()
     assert told.relaxation is None
     assert told.words == (
-        "Nothing that may be changed was found to help: with any rule or bound gone, or up to 2 of them together, "
-        "no answer was found. What is fixed was left as it is."
+        "Nothing was found that helps: relaxing any one rule or bound, or any 2 of them together, gave no option. "
+        "Features that cannot be changed were kept."
     )
 
 
@@ -198,7 +198,7 @@ def test_an_answer_that_needs_nothing_gone_is_said_to_be_one():
     told = asked(task, person())
     assert told.blockers == ()
     assert told.status == "not_found"
-    assert told.words == "Nothing stands in the way: a second look found an answer, hours per week 2 -> 4."
+    assert told.words == "Nothing blocks this case. A second search found this option: hours per week 2 -> 4."
 
 
 def test_each_row_is_told_for_the_class_it_wants():
@@ -229,7 +229,7 @@ def test_a_model_that_refuses_values_beyond_its_bounds_is_not_asked_about_them()
 
     told = asked(a_task(score, target=1), person())
     assert told.words.endswith(
-        "Beyond the bounds of hours per week the model gives no answer, so these were left alone."
+        "The model does not accept values beyond the bounds of hours per week, so these bounds were kept."
     )
 
 
@@ -396,8 +396,8 @@ def test_what_is_fixed_is_never_named_as_what_would_help(rules: str):
     told = asked(task, person())
     assert (told.status, told.blockers, told.relaxation) == ("impossible", (), None)
     assert told.words == (
-        "Nothing that may be changed was found to help: with any rule or bound gone, or up to 2 of them together, "
-        "no answer was found. What is fixed was left as it is."
+        "Nothing was found that helps: relaxing any one rule or bound, or any 2 of them together, gave no option. "
+        "Features that cannot be changed were kept."
     )
     everything = asked(task, person(), fixed=True)
     assert fixed in found_in(everything)
@@ -414,8 +414,7 @@ def test_where_nothing_could_give_way_that_is_said():
     schema = Schema((SCHEMA["school"], SCHEMA["sex"]))
     task = a_task(lambda rows: (rows["sex"] == "m") - 0.5, schema=schema, target=1)
     assert asked(task, person()[["school", "sex"]]).words == (
-        "Nothing that may be changed was found to help: there is no rule or bound that could give way. "
-        "What is fixed was left as it is."
+        "Nothing was found that helps: there is no rule or bound to relax. Features that cannot be changed were kept."
     )
 
 
@@ -568,7 +567,7 @@ def test_what_a_row_freezes_for_itself_is_not_named_either(credit):
     told = fcx.explain(one, overrides=own, why_not=True)
     assert told.row_status.tolist() == ["impossible"]
     assert "income" not in found_in(told.reasons[0])
-    assert told.reasons[0].words.startswith("Nothing that may be changed was found to help")
+    assert told.reasons[0].words.startswith("Nothing was found that helps")
     everything = fcx.explain(one, overrides=own, why_not="all")
     assert "Blocked by: income cannot be changed." in everything.reasons[0].words
 

@@ -1,4 +1,4 @@
-"""The search that keeps the promise: propose, repair, verify, improve, choose (see `steps`)."""
+"""The search for counterfactuals: propose, repair, verify, improve, choose (see `steps`)."""
 
 from .context import ORACLES, imitation_of
 from .cost import PREFERENCES, CostWeights

@@ -1,7 +1,7 @@
-"""From what was found to answers: every one is checked, and what does not pass is never handed out.
+"""From candidates to answers: each one is checked, and candidates that fail are never returned as verified.
 
-A check asks the user's model once more, by code that shares nothing with the search. A model that fails, or now says
-something else, costs a row that answer; the next one of the row takes its place.
+A check queries the user's model once more, with code that shares nothing with the search. If the model fails or changes
+its answer, the row loses that candidate, and its next one takes the place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .space import Codes, Floats, Rows, SearchSpace
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Rows that need an answer, made ready, and what is wanted for each."""
+    """Prepared rows that need an answer, and the target of each."""
 
     rows: Rows
     wanted: NDArray[Any]
@@ -42,22 +42,22 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Checked answers, row by row in order of choice: `row` says whose each is, by position in the question."""
+    """Checked answers, row by row in order of preference; `row` is the position of each one's row in the question."""
 
     row: Codes
     table: pd.DataFrame
     checks: Checks
     found_by: NDArray[np.str_]
     unsteady: Codes
-    """Rows that lost a candidate because the model answered otherwise when it was asked again."""
+    """Rows that lost a candidate because the model changed its answer in the check."""
     failures: dict[int, str]
-    """What the model said instead of an answer when it was asked again, by row."""
+    """The model's error messages in the check, by row."""
     calls: int
     shown: Codes
-    """How many candidates of each row the model was asked about."""
+    """Candidates of each row that the model was queried about."""
 
     def completed(self, more: Answers, rows: Codes, count: int) -> Answers:
-        """With answers to some of the `count` rows, which had none."""
+        """Add answers for some of the `count` rows, which had none."""
         moved = {int(rows[row]): message for row, message in more.failures.items()}
         parts = [self, replace(more, row=rows[more.row], unsteady=rows[more.unsteady], failures=moved)]
         row = np.concatenate([a.row for a in parts])
@@ -79,7 +79,7 @@ class Answers:
 
 
 def checked(space: SearchSpace, question: Question, found: SearchResult, k: int) -> Answers:
-    """At most `k` answers for each row that pass every check."""
+    """Return at most `k` answers per row that pass every check."""
     checker, pool = _Checker(space, question), found.pool
     need = np.full(len(question.rows), k)
     while len(pool):
@@ -87,20 +87,20 @@ def checked(space: SearchSpace, question: Question, found: SearchResult, k: int)
         passed = checker.keep(pool.take(shown), everything=False)
         pool = pool.take(~shown)
         need = need - np.bincount(passed, minlength=len(need))
-        # A row that has what it wants needs no look at its spare candidates.
+        # A row that has its answers does not need its spare candidates.
         pool = pool.take(need[pool.row] > 0)
     return checker.answers()
 
 
 def nearest(space: SearchSpace, question: Question, found: SearchResult, rows: Codes) -> Answers:
-    """What came nearest to an answer of some rows, checked all the same."""
+    """The nearest candidates of rows without an answer, checked all the same."""
     checker = _Checker(space, question.take(rows))
     checker.keep(found.nearly.of(rows), everything=True)
     return checker.answers()
 
 
 class _Checker:
-    """Candidates on their way through the check, and those that are kept."""
+    """Checks candidates, and collects those that are kept."""
 
     def __init__(self, space: SearchSpace, question: Question) -> None:
         self.space, self.question = space, question
@@ -110,7 +110,7 @@ class _Checker:
         self.calls, self.shown = 0, np.zeros(len(question.rows), dtype=np.int64)
 
     def keep(self, pool: Candidates, *, everything: bool) -> Codes:
-        """Check candidates and keep those that pass, or all of them; whose those are."""
+        """Check candidates and keep those that pass, or `everything`; return the rows of those kept."""
         if not len(pool):
             return pool.row
         table = self.space.table(self.question.rows, pool.row, pool.codes)
@@ -132,7 +132,7 @@ class _Checker:
         return {name: values[row] for name, values in self.question.rows.natural.items()}
 
     def _halves(self, pool: Candidates, message: str, *, everything: bool) -> Codes:
-        """The two halves of candidates on which the model failed; a single one is given up."""
+        """Check both halves of candidates on which the model failed; a single one is given up."""
         if len(pool) == 1:
             self.failures[int(pool.row[0])] = message
             return pool.row[:0]
@@ -141,7 +141,7 @@ class _Checker:
         return np.concatenate([self.keep(part, everything=everything) for part in parts])
 
     def answers(self) -> Answers:
-        """What was kept, row by row."""
+        """The kept candidates, row by row."""
         if not self.kept:
             self.kept.append(self._nothing())
         pool = joined([p for p, _, _ in self.kept])
@@ -165,20 +165,20 @@ class _Checker:
 
 
 def together(parts: Sequence[Checks]) -> Checks:
-    """Checks of several parts, one after the other."""
+    """Concatenate the checks of several parts."""
     if len(parts) == 1:
         return parts[0]
     return Checks(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Checks)})
 
 
 Part = tuple[SearchResult, Answers]
-# Labels of rows that a note names.
+# Row labels listed in a note.
 NAMED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Inquiry:
-    """A table of rows, what each wants, which need an answer, on which the model failed, and their scores now."""
+    """A table of rows, their targets, which need an answer, on which the model failed, and their present scores."""
 
     table: pd.DataFrame
     wanted: NDArray[Any]
@@ -188,7 +188,7 @@ class Inquiry:
 
 
 def reported(task: Task, inquiry: Inquiry, parts: Sequence[Part], *, draws: int) -> Explanation:
-    """The parts, one after the other, as one explanation."""
+    """Combine the parts into one explanation."""
     starts = np.cumsum([0, *(len(found.status) for found, _ in parts)])[:-1].tolist()
     place = inquiry.asked[np.concatenate([a.row + start for (_, a), start in zip(parts, starts, strict=True)])]
     tables = [answers.table for _, answers in parts]
@@ -231,8 +231,8 @@ def _status(inquiry: Inquiry, parts: Sequence[Part], place: Codes, passed: NDArr
 def _notes(inquiry: Inquiry, parts: Sequence[tuple[Part, int]]) -> list[str]:
     failures, unsteady = dict[int, str](), []
     for (found, answers), start in parts:
-        told = (found.failures | answers.failures).items()
-        failures |= {int(inquiry.asked[row + start]): message for row, message in told}
+        messages = (found.failures | answers.failures).items()
+        failures |= {int(inquiry.asked[row + start]): message for row, message in messages}
         unsteady += inquiry.asked[answers.unsteady + start].tolist()
     notes = []
     if failures:
@@ -241,11 +241,11 @@ def _notes(inquiry: Inquiry, parts: Sequence[tuple[Part, int]]) -> list[str]:
         notes.append(f"the model failed on {rows}, which have no answer. {message}")
     if unsteady:
         rows = _named(inquiry.table, unsteady)
-        notes.append(f"the model answered otherwise when asked again about {rows}; those candidates were left out")
+        notes.append(f"the model changed its answer when queried again about {rows}; these candidates were dropped")
     return notes
 
 
 def _named(table: pd.DataFrame, places: Sequence[int]) -> str:
-    """So many rows, and the labels of some."""
+    """The number of rows, and the labels of some."""
     labels = [tuple(map(plain, v)) if isinstance(v, tuple) else plain(v) for v in table.index[list(places)]]
     return f"{len(places):,} rows ({some(labels, NAMED)})"

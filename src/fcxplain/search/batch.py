@@ -1,4 +1,4 @@
-"""A batch of rows with all that every step of the search needs: what is legal, whom to ask, what may be spent."""
+"""A batch of rows with everything that the steps of the search need: region, oracle, spending."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .spending import Spending
 if TYPE_CHECKING:
     from .context import Context
 
-# Candidates of each row for which an integer program is asked, where rules are too wide for anything quicker.
+# Candidates per row that are repaired by an integer program, if the rules allow nothing quicker.
 PROGRAMS = 4
-# Seconds for one such program, and for that of a row itself.
+# Seconds for one of these programs, and for that of a row itself.
 SECONDS, BASE_SECONDS = 0.5, 10.0
 
 
 class Legal:
-    """The rules of a task, ready for batch after batch of candidates."""
+    """The rules of a task, prepared for batches of candidates."""
 
     def __init__(self, space: SearchSpace) -> None:
         self.space = space
@@ -38,11 +38,11 @@ class Legal:
         self._rules = [rule for rule in space.task.rules if not rule.freezes]
 
     def region(self, present: Rows) -> CodeRegion | None:
-        """What the rules leave to rows, where codes can say it once for all candidates."""
+        """The region of rows in codes; None if the rules cannot be expressed that way."""
         return code_region(self.repairer, present.natural, present.off_grid_features)
 
     def keeps(self, present: Rows, row: Codes, codes: Codes, region: CodeRegion | None = None) -> Bools:
-        """Whether candidates keep all rules; quick where the rows' region is known."""
+        """Whether candidates keep all rules; fast if the rows' region is given."""
         if region is not None:
             return region.keeps(row, codes)
         if not self._rules or not len(row):
@@ -51,7 +51,7 @@ class Legal:
         return np.asarray(holds(self._rules, before, self.space.natural(present, row, codes, self._names)))
 
     def mend(self, present: Rows, row: Codes, codes: Codes, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
-        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        """Repair candidates, and say which of them now keep the rules."""
         if region is not None:
             return region.mend(row, codes)
         kept = self.keeps(present, row, codes)
@@ -65,7 +65,7 @@ class Legal:
         return codes, kept
 
     def _repair(self, present: Rows, row: Codes, codes: Codes, kept: Bools, broken: Codes, seconds: float) -> Bools:
-        """Put candidates, where they are, at near codes that keep the rules; of which only a program could tell."""
+        """Move candidates in place to near codes that keep the rules; return which of them need a program."""
         before = {n: v[row[broken]] for n, v in present.natural.items()}
         wanted = self.space.natural(present, row[broken], codes[broken])
         result = self.repairer.nearest(before, wanted, seconds=seconds, exact=False)
@@ -75,7 +75,7 @@ class Legal:
         return result.undecided
 
     def base(self, present: Rows, region: CodeRegion | None = None) -> tuple[Codes, Bools]:
-        """Each row itself or, where it breaks a rule, the nearest row that does not; and which rows have one."""
+        """Each row itself or, if it breaks a rule, the nearest row that keeps them; and which rows have one."""
         row = np.arange(len(present))
         if region is not None:
             return region.mend(row, present.codes)
@@ -89,7 +89,7 @@ class Legal:
         return codes, found
 
     def _nearest_base(self, present: Rows, rows: Codes, codes: Codes, found: Bools, seconds: float) -> Bools:
-        """Put rows, where they are, at near codes that keep the rules; of which only a program could tell."""
+        """Move rows in place to the nearest codes that keep the rules; return which of them need a program."""
         now = {n: v[rows] for n, v in present.natural.items()}
         result = self.repairer.nearest(now, now, seconds=seconds)
         codes[rows] = self.space.codes(present, rows, result.natural)
@@ -99,7 +99,7 @@ class Legal:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows that are searched together: what each step of the search is a function of.
+    """Rows that are searched together: the input of each step.
 
     A part of a batch (see `of`) spends from the same account.
     """
@@ -109,9 +109,9 @@ class Batch:
     spending: Spending
     weights: CostWeights
     region: CodeRegion | None = None
-    """What the rules leave to the rows, where codes can say it (see `Legal.region`)."""
+    """The region of the rows, if it can be expressed in codes (see `Legal.region`)."""
     k: int = 1
-    """How many answers each row is to get."""
+    """Answers wanted per row."""
 
     @property
     def space(self) -> SearchSpace:
@@ -125,7 +125,7 @@ class Batch:
 
     @property
     def oracle(self) -> Oracle:
-        """What answers for the model."""
+        """The oracle that is queried."""
         return self.context.oracle
 
     @property
@@ -141,26 +141,26 @@ class Batch:
         return self.legal.keeps(self.rows, row, codes, self.region)
 
     def mend(self, row: Codes, codes: Codes) -> tuple[Codes, Bools]:
-        """Candidates that keep the rules, and which of them do; the others could not be repaired."""
+        """Repair candidates, and say which of them now keep the rules."""
         return self.legal.mend(self.rows, row, codes, self.region)
 
     def query(self, row: Codes, codes: Codes) -> Replies:
-        """What the model says of candidates."""
+        """The oracle's replies to candidates."""
         return self.oracle.query(self.rows, row, codes, self.spending)
 
     def good(self, row: Codes, codes: Codes) -> Bools:
-        """Whether candidates keep the rules and get the class wanted; the model is asked about the former only."""
+        """Whether candidates keep the rules and get the target class; only those that keep the rules are queried."""
         kept = self.keeps(row, codes)
         which = np.flatnonzero(kept)
         kept[which] = self.query(row[which], codes[which]).valid
         return kept
 
     def changed(self, pool: Candidates) -> Bools:
-        """Which features candidates change, `n x features`."""
+        """The features that candidates change, `n x features`."""
         return self.space.changed(self.rows, pool.row, pool.codes)
 
     def price(self, row: Codes, codes: Codes) -> Floats:
-        """Changes and distance."""
+        """The cost of changes and distance."""
         return price(self.space, self.weights, self.rows, row, codes)
 
     def priced(self, row: Codes, codes: Codes, how: Codes | int) -> Candidates:
@@ -169,18 +169,18 @@ class Batch:
         return Candidates(row, codes, self.price(row, codes), origin)
 
     def tried(self, row: Codes, codes: Codes, how: int) -> Candidates:
-        """The good ones of proposals of any kind: put inside the domain, repaired, asked about."""
+        """Clip proposals to the domain, repair and query them, and return the good ones."""
         row, codes, replies = self.replies(row, self.space.inside(self.rows, row, codes))
         return self.priced(row[replies.valid], codes[replies.valid], how)
 
     def replies(self, row: Codes, codes: Codes) -> tuple[Codes, Codes, Replies]:
-        """Candidates that keep the rules once they are repaired, and what the model says of them."""
+        """Repair candidates, drop those that still break a rule, and query the others."""
         codes, kept = self.mend(row, codes)
         row, codes = row[kept], codes[kept]
         return row, codes, self.query(row, codes)
 
     def of(self, rows: Codes) -> Batch:
-        """Some of the rows, which rise."""
+        """Some of the rows, in ascending order."""
         if len(rows) == len(self):
             return self
         region = None if self.region is None else self.region.take(rows)

@@ -1,4 +1,4 @@
-"""Candidates on their way: whose they are, their codes, their cost, how they were found, and which are handed out."""
+"""Pools of candidates, with their rows, codes, prices and origins, and the choice among them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRAW, REPAIR, REFINE, DONOR = range(4)
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Verified candidates of some rows; `row` says whose each is, `how` is a place in `HOW`."""
+    """Candidates of some rows; `row` is the row of each, `how` an index into `HOW`."""
 
     row: Codes
     codes: Codes
@@ -44,22 +44,22 @@ class Candidates:
         return Candidates(self.row[which], self.codes[which], self.price[which], self.how[which])
 
     def of(self, rows: Codes) -> Candidates:
-        """The candidates of some rows, which are counted anew; `rows` rise."""
+        """The candidates of some rows, renumbered; `rows` are in ascending order."""
         place = np.searchsorted(rows, self.row)
         mine = rows[np.minimum(place, len(rows) - 1)] == self.row
         return Candidates(place[mine], self.codes[mine], self.price[mine], self.how[mine])
 
     def at(self, rows: Codes) -> Candidates:
-        """The same candidates where their rows are counted among more: `rows` says as which."""
+        """The same candidates in a larger batch: row `i` becomes `rows[i]`."""
         return replace(self, row=rows[self.row])
 
     def cheapest(self, most: int) -> Candidates:
-        """At most so many of each row, cheapest first; ties go by their order."""
+        """At most `most` candidates per row, cheapest first; ties keep their order."""
         found = self.take(np.lexsort((self.price, self.row)))
         return found.take(within(found.row) < most)
 
     def best(self, most: int) -> Candidates:
-        """At most so many of each row, cheapest first, each once; ties go by the codes themselves."""
+        """At most `most` distinct candidates per row, cheapest first; a hash of the codes breaks ties."""
         mark = self.codes.astype(np.uint64) @ _powers(self.codes.shape[1])
         found = self.take(np.lexsort((mark, self.price, self.row)))
         again = np.zeros(len(found), dtype=bool)
@@ -76,8 +76,8 @@ class Candidates:
 
 @lru_cache(maxsize=64)
 def _powers(count: int) -> NDArray[np.uint64]:
-    """Powers of the step, the highest first: what they weigh sums up to a hash."""
-    # Not `hashing.keys_of`: one product is much faster, and other keys would choose others of equal candidates.
+    """Powers of the step, the highest first: the weights of a polynomial hash."""
+    # Not `hashing.keys_of`: one product is much faster, and another hash would break ties differently.
     return np.array([pow(int(STEP), count - i, 2**64) for i in range(count)], dtype=np.uint64)
 
 
@@ -87,7 +87,7 @@ def joined(pools: Sequence[Candidates]) -> Candidates:
 
 
 def within(row: Codes) -> Codes:
-    """0, 1, ... within the candidates of each row, in their order."""
+    """Number the candidates of each row 0, 1, ..., in their order."""
     if not len(row):
         return np.empty(0, dtype=np.int64)
     if (row[1:] >= row[:-1]).all():
@@ -102,27 +102,27 @@ def within(row: Codes) -> Codes:
 
 
 class Found:
-    """What the steps have found so far for the rows of a batch, or for some of them (see `of`)."""
+    """The results of the steps so far for the rows of a batch, or for some of them (see `of`)."""
 
     def __init__(self, singles: SingleChanges, possible: Bools, pool: Candidates) -> None:
         self._singles, self._rows = singles, np.arange(len(possible))
         self.possible = possible
-        """Rows to which the rules leave anything."""
+        """Rows with a nonempty region."""
         self.pool = pool
         """Good candidates, in the order in which they were found."""
         self.settled = np.zeros(len(possible), dtype=bool)
-        """Rows that need nothing more: what they have is preferred to whatever else there may be."""
+        """Rows that are done: no other candidate could be preferred to what they have."""
         self.impossible = np.zeros(len(possible), dtype=bool)
-        """Rows that are proved to have no counterfactual."""
+        """Rows proved to have no counterfactual."""
 
     @property
     def singles(self) -> SingleChanges:
-        """What single changes brought, from each row's base."""
+        """The single changes from each row's base."""
         return self._singles.of(self._rows)
 
     @property
     def base(self) -> Codes:
-        """Each row itself or, where it breaks a rule, the nearest row that does not."""
+        """Each row itself or, if it breaks a rule, the nearest row that keeps them."""
         return np.asarray(self._singles.base[self._rows])
 
     @property
@@ -131,7 +131,7 @@ class Found:
         return ~self.pool.has(len(self.possible))
 
     def of(self, rows: Codes) -> Found:
-        """What was found for some of the rows, which rise."""
+        """The results for some of the rows, in ascending order."""
         if len(rows) == len(self.possible):
             return self
         part = Found(self._singles, self.possible[rows], self.pool.of(rows))
@@ -139,35 +139,35 @@ class Found:
         return part
 
     def add(self, pool: Candidates) -> None:
-        """More good candidates."""
+        """Add good candidates."""
         self.pool = joined([self.pool, pool])
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """Answers in order of choice, what to say of rows without one, and the nearest that these came to one."""
+    """Candidates in order of preference, the status of rows without one, and the nearest misses of these rows."""
 
     pool: Candidates
     status: NDArray[Any]
     nearly: Candidates
     spent: Codes
-    """Candidates that the model was asked about, for each row."""
+    """Candidates that the model was queried about, for each row."""
     cut_short: NDArray[np.bool_]
-    """Whether each row would have asked more than its budget allows."""
+    """Whether each row needed more queries than its budget allows."""
     calls: int = 0
-    """Rows that the model was shown in all."""
+    """Rows that the model has evaluated in total."""
     failures: dict[int, str] = field(default_factory=dict)
-    """What the model said instead of an answer, by row."""
+    """The model's error messages, by row."""
 
     @classmethod
     def failed(cls, features: int, message: str) -> SearchResult:
-        """One row on which the model failed."""
+        """The result of one row on which the model failed."""
         none = Candidates.empty(features)
         status = np.full(1, Status.NOT_FOUND, dtype=object)
         return cls(none, status, none, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), failures={0: message})
 
     def completed(self, part: SearchResult, rows: Codes) -> SearchResult:
-        """With what was found for some of the rows afterwards."""
+        """Add the results of a later search for some of the rows."""
         status, spent, cut_short = self.status.copy(), self.spent.copy(), self.cut_short.copy()
         status[rows], cut_short[rows] = part.status, part.cut_short
         spent[rows] += part.spent
@@ -179,7 +179,7 @@ class SearchResult:
 
 
 def one_after_the_other(parts: Sequence[SearchResult], features: int) -> SearchResult:
-    """Batches as one, their rows counted on."""
+    """Concatenate the results of batches, and renumber their rows."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(p.status) for p in parts)]).tolist()
@@ -197,7 +197,7 @@ def one_after_the_other(parts: Sequence[SearchResult], features: int) -> SearchR
 
 
 def undominated(pool: Candidates, present: Codes) -> Candidates:
-    """The candidates, row by row, without such as do all that another one does and more."""
+    """The candidates, row by row, without those that make all changes of another one and more."""
     pool = pool.take(np.argsort(pool.row, kind="stable"))
     changed = pool.codes != present[pool.row]
     spare = np.zeros(len(pool), dtype=bool)
@@ -210,11 +210,11 @@ def undominated(pool: Candidates, present: Codes) -> Candidates:
 
 
 def diverse(pool: Candidates, present: Codes, k: int) -> Candidates:
-    """At most `k` candidates of each row in order of choice.
+    """At most `k` candidates of each row, in order of preference.
 
-    The cheapest comes first. Each next one is the cheapest that does not change all that an earlier one changes; when
-    there is none left, one that changes more than those, and last one that changes the same features. `present`,
-    `rows x features`, are the rows' own codes.
+    The cheapest comes first. Each next one is the cheapest that does not change all the features that an earlier one
+    changes. When none is left, supersets of an earlier one follow, and last the same features. `present`,
+    `rows x features`, holds the rows' own codes.
     """
     pool = pool.best(len(pool) or 1)
     if k == 1:
@@ -225,7 +225,7 @@ def diverse(pool: Candidates, present: Codes, k: int) -> Candidates:
         free = np.flatnonzero(taken < 0)
         if not len(free):
             break
-        # The pool is in order of price, so that the first of each row is the cheapest.
+        # The pool is in order of price, so the first of each row is the cheapest.
         order = free[np.lexsort((free, covers[free], pool.row[free]))]
         chosen = order[within(pool.row[order]) == 0]
         taken[chosen] = turn

@@ -1,6 +1,6 @@
-"""What a search needs to know: of the table and the model, and of rules, target and difficulties.
+"""Everything that a search derives from the table and the model, and from rules, target and difficulties.
 
-What is expensive to make is made when it is first needed, and shared with narrower tasks.
+Expensive parts are made when they are first needed, and shared with narrower tasks.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
 ORACLES = ("auto", "model")
-# Single changes asked about where queries are cheap; elsewhere half of the budget. A small one always begins with the
-# same few, so that more of it finds what less of it does.
+# Single changes tried where queries are cheap; elsewhere, half of the budget. Small budgets all start with the same
+# few, so that a larger budget finds at least what a smaller one does.
 MOVES, SMALL, FEW_MOVES = 1_200, 128, 16
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What the user chose; see `Search`."""
+    """The user's settings; see `Search`."""
 
     weights: CostWeights
     budget: Budget
@@ -62,7 +62,7 @@ class Settings:
         return self.draws is not None and k == 1 and self.n_draws > 0 and (self.quick or self.n_draws == 1)
 
     def in_codes_of(self, there: SearchSpace, here: SearchSpace) -> Settings:
-        """The same for a task with other bounds, from which its codes are counted."""
+        """The same for a task with other bounds: codes are counted from the lower bound."""
         low = [
             f.codes(g.at(np.zeros(1, dtype=np.int64)))[0] for f, g in zip(there.features, here.features, strict=True)
         ]
@@ -81,21 +81,21 @@ class Settings:
 
 
 class SharedContext:
-    """What depends on the table and the model alone."""
+    """Everything that depends on the table and the model alone."""
 
     def __init__(self, space: SearchSpace, settings: Settings) -> None:
         self.space, self.settings = space, settings
         self._surrogate = settings.surrogate
         self.model = TableOracle(space)
-        """The user's own model, by tables: it has the last word on every answer."""
+        """The user's own model, queried with tables: it decides on every answer."""
         self.measuring = 0
-        """Rows that the user's model was shown to measure an imitation; taken by the explanation that caused it."""
+        """Queries of the user's model to measure an imitation, counted in the explanation that caused them."""
         own = self._network() or self._read()
         self.imitation = _if_close(self._imitated(self.model)) if own is None else None
-        """What is searched where the model cannot be read."""
+        """The imitation that is searched if the model cannot be read."""
         self.oracle: Oracle = own or (self.model if self.imitation is None else self.imitation.oracle)
         self.beside: list[SharedContext] = []
-        """The same for tasks with other bounds, as far as there was one."""
+        """The shared contexts of tasks with other bounds."""
 
     def _network(self) -> Oracle | None:
         """The user's own network, if the model is one."""
@@ -107,13 +107,13 @@ class SharedContext:
 
         if self._surrogate is None:
             self._surrogate = differentiable(classifier, self.space.task)
-        # A module does not speak for a model that has a `predict` beside it.
+        # A model with its own `predict` may decide differently from its module.
         is_own = not self._surrogate.distilled and classifier.own is None
         exact = is_own and is_exact(classifier.module, classifier.threshold)
         return network_oracle(self.space, self._surrogate.module) if exact else None
 
     def _read(self) -> Oracle | None:
-        """Any other model that can be read, if what was read answers as it does."""
+        """Any other model that can be read, if the reading agrees with it."""
         classifier = self.space.task.classifier
         if self.settings.oracle == "model" or classifier.parts:
             return None
@@ -131,7 +131,7 @@ class SharedContext:
 
     @cached_property
     def slope(self) -> nn.Module | None:
-        """The model, or its surrogate, for gradients; in double precision, so that no batch shows after rounding."""
+        """The model, or its surrogate, for gradients; in double precision, so that batch size does not show."""
         return None if self._surrogate is None else copy.deepcopy(self._surrogate.module).double().eval()
 
     @cached_property
@@ -141,12 +141,12 @@ class SharedContext:
 
     @cached_property
     def grids(self) -> Grids:
-        """Values of features that are tried."""
+        """The values to try of each feature."""
         return Grids(self.space, self.train)
 
     @cached_property
     def density(self) -> Density:
-        """How lonely candidates are. What it has learnt of the training rows is there for later searches."""
+        """LOF and support of candidates. Later searches reuse what was computed about the training rows."""
         task, key = self.space.task, (self.space.task.schema, self.settings.seed)
         known = task.readings.setdefault("density", {})
         if known.get(key, (None,))[0] is not task.train:
@@ -156,12 +156,12 @@ class SharedContext:
 
     @cached_property
     def donors(self) -> Donors:
-        """Training rows by what the model says of them."""
+        """Training rows with the model's decisions."""
         in_haste = self.settings.budget.seconds is not None and not self.oracle.cheap
         return Donors(self.space, self.train, self.settings.seed, ASKED_IN_HASTE if in_haste else ASKED)
 
     def _imitated(self, model: Oracle) -> Imitation | None:
-        """What imitates the model, held against it."""
+        """The imitation, with its error measured on the model."""
         found, classifier = self.settings.imitation, self.space.task.classifier
         if found is None or self.settings.oracle == "model" or classifier.parts:
             return None
@@ -172,7 +172,7 @@ class SharedContext:
 
     @cached_property
     def guess(self) -> Imitation | None:
-        """The surrogate, held against the model, where every query of that counts and the surrogate is any use."""
+        """The surrogate, with its error measured on the model, if each query counts and the surrogate is close."""
         if self._surrogate is None or self.oracle is not self.model:
             return None
         from .oracles.networks import NetworkCodes
@@ -190,14 +190,14 @@ class SharedContext:
 
 
 def _if_close(imitation: Imitation | None) -> Imitation | None:
-    """An imitation that can be searched in the model's place."""
+    """The imitation, if it is close enough to be searched instead of the model."""
     return imitation if imitation is not None and imitation.is_close else None
 
 
 def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
-    """The task's model by codes, and how far rounding may carry its margins, if it can be read.
+    """The task's model as a function of codes, and the rounding error of its margins, if it can be read.
 
-    What was read is kept for other searches of the same model, and held against it each time.
+    The reading is kept for other searches of the same model, and compared with it each time.
     """
     # Codes are counted from a feature's lower bound.
     known, schema = space.task.readings.setdefault("codes", {}), space.task.schema
@@ -211,9 +211,9 @@ def read_exactly(space: SearchSpace) -> tuple[CodeModel, float] | None:
 
 
 def imitation_of(task: Task, *, seed: int = 0) -> ImitatingTrees | None:
-    """Trees that imitate a task's model, if that cannot be read, or takes long when it was, and answers.
+    """Trees that imitate a task's model, if it cannot be read, or is slow once read.
 
-    A model of a kind that can be read but for its size is too much for a few trees as well.
+    A model of a readable kind that is too large to read is too much for a few trees as well.
     """
     classifier = task.classifier
     if classifier.module is not None or classifier.parts:
@@ -247,26 +247,26 @@ class Context:
 
     @property
     def imitation(self) -> Imitation | None:
-        """What imitates the model, where that is searched."""
+        """The imitation, if it is what is searched."""
         return None if self.oracle is self.shared.model else self.shared.imitation
 
     @property
     def is_read(self) -> bool:
-        """Whether the user's own model was read, and has a say in the end only."""
+        """Whether the search runs on a reading of the user's model, which itself only checks the results."""
         return not self.oracle.is_own and self.oracle is not self.shared.model and self.imitation is None
 
     def measuring(self) -> int:
-        """Rows that the user's model was shown to measure an imitation, since this was last asked."""
+        """Queries of the user's model to measure an imitation since the last call."""
         asked, self.shared.measuring = self.shared.measuring, 0
         return asked
 
     @cached_property
     def by_model(self) -> Context:
-        """The same, but for the oracle: the user's own model is queried about every candidate."""
+        """The same with the user's own model as the oracle: it is queried about every candidate."""
         return self.by(self.shared.model)
 
     def by(self, oracle: Oracle) -> Context:
-        """The same, but for the oracle."""
+        """The same with another oracle."""
         return Context(self.task, self.settings, self._difficulty, self.shared, oracle)
 
     @cached_property
@@ -283,14 +283,14 @@ class Context:
 
     @cached_property
     def effects(self) -> Bools:
-        """Which feature is a cause of which one that may change."""
+        """Which feature is a cause of which mutable one."""
         graph = self.settings.graph
         known = self.task.graph if graph is None and isinstance(self.task.graph, CausalGraph) else graph
         return effects_of(self.space, known)
 
     @property
     def costs(self) -> ChangeCosts | None:
-        """What answers are chosen by, unless training rows or the causal graph have a say."""
+        """The cost of changes, unless it depends on training rows or the causal graph."""
         w = self.settings.weights
         if w.looks_at_data or w.coherence:
             return None
@@ -298,7 +298,7 @@ class Context:
         return ChangeCosts(w.several, w.change, w.category, w.distance, hard)
 
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None) -> Context:
-        """The parts for another task; on the same table, bounds and model, what depends on these alone is shared."""
+        """The context of another task; with the same table, bounds and model, the shared parts are reused."""
         known = [self.shared, *self.shared.beside]
         shared = next((one for one in known if one.fits(task)), None)
         if shared is None:

@@ -1,4 +1,4 @@
-"""What an answer costs: the changes, how far numbers move, how lonely it is, whether causes go with effects."""
+"""The cost of an answer: changes, distance, how much of an outlier it is, and whether effects follow their causes."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .candidates import Candidates, within
 from .density import USUAL, Density
 from .space import Bools, Codes, Floats, Rows, SearchSpace
 
-# Candidates of each row whose loneliness is measured, and up to which LOF none is lonely.
+# Candidates per row whose LOF is measured, and the LOF up to which none is an outlier.
 LOOKED_AT, DENSE = 8, 1.0
-# What costs more than anything else.
+# More than any other cost.
 MOST = 1e6
 Prefer = Literal["fewest", "sparse", "balanced", "plausible"]
 
 
 @dataclass(frozen=True)
 class CostWeights:
-    """What each part of an answer's cost counts for; see `FCx.explain`.
+    """The weight of each part of an answer's cost; see `FCx.explain`.
 
     Parameters
     ----------
     several : float
-        That more than one feature changes.
+        Added once if more than one feature changes.
     change : float
-        Each feature changed.
+        Each changed feature.
     category : float
-        Each category changed, on top of that, since it has no distance.
+        Each changed category, in addition, since it has no distance.
     distance : float
         Each unit (MAD of the training rows) that a number moves.
     density : float
-        The logarithm of how much lonelier than its neighbours an answer is.
+        The logarithm of the answer's local outlier factor (LOF).
     support : float
-        Categories that stand together in few training rows or none.
+        A combination of categories that few training rows have, or none.
     coherence : float
-        Each effect in the causal graph that stays as it is although its cause changes.
+        Each effect in the causal graph that does not change although its cause does.
     times : float
-        More than two changes come behind two, unless numbers then had to move more than so many times as far; with 0
-        the price alone decides.
+        Up to two changes come before more, unless numbers would have to move more than this many times as far. With 0,
+        the cost alone decides.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class CostWeights:
 
     @property
     def looks_at_data(self) -> bool:
-        """Whether training rows have a say."""
+        """Whether the cost depends on training rows."""
         return self.density > 0 or self.support > 0
 
 
-# One change more counts as much as so many units of distance. Sparse answers with a single change come before all
-# others, however far a number has to move; with the fewest changes, that is so of two changes before three, and so on.
+# `change` is in units of distance. With "sparse", a single change comes before all others, however far a number has to
+# move; with "fewest", so do two changes before three, and so on.
 PREFERENCES: dict[str, CostWeights] = {
     "fewest": CostWeights(several=MOST, change=1000.0),
     "sparse": CostWeights(several=MOST, change=4.0, category=0.65, times=3.0),
@@ -78,7 +78,7 @@ PREFERENCES: dict[str, CostWeights] = {
 
 
 def weights_for(prefer: str, weights: CostWeights | Mapping[str, float] | None) -> CostWeights:
-    """The weights of a preference, with those given by hand in their place."""
+    """The weights of a preference, with the given ones in place of its own."""
     if prefer not in PREFERENCES:
         remedy = did_you_mean(prefer, get_args(Prefer)) or f"Choose one of {', '.join(get_args(Prefer))}."
         raise DataError("", [Fault(f"prefer={prefer!r}", "is not known", remedy)])
@@ -98,15 +98,15 @@ def weights_for(prefer: str, weights: CostWeights | Mapping[str, float] | None) 
 
 
 def price(space: SearchSpace, weights: CostWeights, present: Rows, row: Codes, codes: Codes) -> Floats:
-    """Changes and distance of candidates, `n`: the part of the cost that needs no training rows."""
+    """The cost of changes and distance, `n`: the part that does not depend on training rows."""
     each = weights.change + weights.category * ~space.is_number
     parts = each * space.changed(present, row, codes) + weights.distance * space.distance(present, row, codes)
-    # Rounded, so that the order of a sum never decides between equals.
+    # Rounded, so that the order of summation never decides between equals.
     return np.round(parts @ space.difficulty, 9)
 
 
 def effects_of(space: SearchSpace, graph: CausalGraph | None) -> Bools:
-    """Which feature is a cause of which one that may change, `features x features`."""
+    """Which feature is a cause of which mutable one, `features x features`."""
     effects = np.zeros((len(space.names), len(space.names)), dtype=bool)
     for i, cause in enumerate(space.names):
         known = graph.children(cause) if graph is not None and cause in graph.nodes else ()
@@ -115,12 +115,12 @@ def effects_of(space: SearchSpace, graph: CausalGraph | None) -> Bools:
 
 
 def incoherence(changed: Bools, effects: Bools) -> Floats:
-    """How many effects stay as they are although their cause changes, `n`."""
+    """The number of effects that do not change although their cause does, `n`."""
     return np.asarray(((changed.astype(np.float64) @ effects) * ~changed).sum(axis=1))
 
 
 def supported(weights: CostWeights, density: Density, present: Rows, pool: Candidates) -> Candidates:
-    """Candidates with the price of unusual categories on top."""
+    """Candidates with the cost of unusual categories added."""
     if not weights.support or not len(density.categories):
         return pool
     return replace(
@@ -129,10 +129,10 @@ def supported(weights: CostWeights, density: Density, present: Rows, pool: Candi
 
 
 def measured(weights: CostWeights, density: Density, present: Rows, pool: Candidates, k: int) -> Candidates:
-    """Candidates with the price of loneliness on top; they come in order of price, row by row.
+    """Candidates with the cost of their LOF added; they must be in order of price, row by row.
 
-    The cheapest are measured first. Loneliness only adds to a price, so that a candidate which costs more without it
-    than the k-th best is with it need not be measured; such ones come last.
+    The cheapest are measured first. The LOF only adds to a price, so a candidate that costs more without it than the
+    k-th best with it need not be measured and comes last.
     """
     if not weights.density or not len(pool):
         return pool
@@ -141,12 +141,12 @@ def measured(weights: CostWeights, density: Density, present: Rows, pool: Candid
     alone = np.bincount(pool.row, minlength=rows) == 1
     limit = np.full(rows, np.inf)
     for first, last in itertools.pairwise(sorted({0, *(t for t in (k, k + 2, k + 5) if t < most), most})):
-        # Nothing hangs on how lonely the only candidate of a row is.
+        # The LOF of a row's only candidate decides nothing.
         which = np.flatnonzero((turn >= first) & (turn < last) & (pool.price < limit[pool.row]) & ~alone[pool.row])
         if not len(which):
             continue
-        lonely = np.log(np.maximum(density.lof(present.legal(pool.row[which], pool.codes[which])), DENSE) / DENSE)
-        price[which] = np.round(pool.price[which] + weights.density * lonely, 9)
+        outlying = np.log(np.maximum(density.lof(present.legal(pool.row[which], pool.codes[which])), DENSE) / DENSE)
+        price[which] = np.round(pool.price[which] + weights.density * outlying, 9)
         held = np.full((rows, max(most, k)), np.inf)
         held[pool.row, turn] = price
         limit = np.sort(held, axis=1)[:, k - 1]

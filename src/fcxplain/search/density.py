@@ -1,7 +1,7 @@
-"""How lonely a candidate is among the training rows: the local outlier factor, and how common its categories are.
+"""How plausible a candidate is among the training rows: its local outlier factor, and how common its categories are.
 
 Rows that differ in a category are at least the square root of two apart in encoded columns. So the neighbours of a
-candidate are looked for among rows with the very same categories, and only where these are too few, further away.
+candidate are searched among rows with the same categories first, and farther away only if these are too few.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ..hashing import distinct
 from .space import Bools, Codes, Floats, SearchSpace
 
 NEIGHBOURS = 20
-# Training rows compared with, and how many training rows make a combination of categories usual.
+# The most training rows to compare with. A combination of categories is usual if more training rows than this have it.
 POINTS, USUAL = 20_000, 20
-# How far apart points of different categories are held where only alike ones count.
+# Distance put between points of different categories in the tree, so that only equal categories are neighbours.
 FAR = 1e3
 # Squared distance between rows that differ in one category.
 APART = 2.0
-# Combinations whose neighbourhood is remembered.
+# Combinations whose neighbourhood is cached.
 REMEMBERED = 2_000
-# Among fewer candidates than this, equal ones are not worth looking for.
+# Among this few candidates, duplicates are not worth looking for.
 FEW = 8
 # Distances held at a time.
 CELLS = 4_000_000
@@ -32,7 +32,7 @@ CELLS = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class PointNeighbours:
-    """Of each point, the distances to its neighbours, `points x k`, their places, and its density; NaN: not known."""
+    """For each point, the distances to its neighbours, `points x k`, their positions, and its density; NaN: unknown."""
 
     distance: Floats
     place: Codes
@@ -41,7 +41,7 @@ class PointNeighbours:
 
     @classmethod
     def empty(cls, points: int, k: int) -> PointNeighbours:
-        """Nothing known yet."""
+        """Nothing computed yet."""
         shape = (points, k)
         return cls(
             np.zeros(shape), np.zeros(shape, dtype=np.int64), np.full(points, np.nan), np.zeros(points, dtype=bool)
@@ -62,19 +62,19 @@ class Density:
         """A number for each combination of categories."""
         key = np.zeros(len(codes), dtype=np.int64)
         for i in self.categories:
-            # Past 64 bits this wraps around and is a hash, which is as good.
+            # Past 64 bits this wraps around to a hash, which is as good.
             key = key * np.int64(self.space.tops[i] + 1) + codes[:, i]
         return key
 
     def count(self, codes: Codes) -> Codes:
-        """How many training rows have the categories of each candidate."""
+        """The number of training rows with the categories of each candidate."""
         key = self._key(codes)
         place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         return np.where(self._keys[place] == key, self._counts[place], 0)
 
     @cached_property
     def usual(self) -> Codes:
-        """Usual combinations, the most common first: training rows that have one each."""
+        """One training row for each usual combination, the most common first."""
         key = self._key(self._train)
         _, first = np.unique(key, return_index=True)
         often = self._counts > USUAL
@@ -96,7 +96,7 @@ class Density:
 
     @cached_property
     def points(self) -> Codes:
-        """Distinct training rows, or a sample of them that depends on the seed alone."""
+        """Distinct training rows, or a sample of them that only depends on the seed."""
         first, _ = distinct(self._train)
         if len(first) > POINTS:
             first = first[np.sort(np.random.default_rng(self.seed).permutation(len(first))[:POINTS])]
@@ -105,11 +105,11 @@ class Density:
 
     @cached_property
     def _reference(self) -> PointNeighbours:
-        """What is known of the points so far: they are many, and few of them are near any candidate."""
+        """Neighbours of the points, computed on demand: few of the points are near any candidate."""
         return PointNeighbours.empty(len(self.points), min(NEIGHBOURS, len(self.points) - 1))
 
     def _reach(self, distance: Floats, place: Codes) -> Floats:
-        """The mean reachability distance, by the distances to points, `n x k`, and their places."""
+        """The mean reachability distance, from the distances to points, `n x k`, and their positions."""
         known, new = self._reference, np.unique(place)
         new = new[~known.is_placed[new]]
         if len(new):
@@ -128,7 +128,7 @@ class Density:
 
     @cached_property
     def _buckets(self) -> tuple[Codes, Codes, Codes]:
-        """The points' combinations of categories, `buckets x categories`, and where each begins and ends."""
+        """The points' combinations of categories, `buckets x categories`, and where each starts and ends."""
         _, starts, counts = np.unique(self._key(self.points), return_index=True, return_counts=True)
         return self.points[starts][:, self.categories], starts, starts + counts
 
@@ -137,7 +137,7 @@ class Density:
         return self._numbers(self.points)
 
     def _numbers(self, codes: Codes) -> Floats:
-        """Numbers as the encoder scales them, `n x numbers`."""
+        """Numbers scaled as by the encoder, `n x numbers`."""
         numbers = np.flatnonzero(self.space.is_number)
         columns = np.empty((len(codes), len(numbers)))
         for j, i in enumerate(numbers):
@@ -146,7 +146,7 @@ class Density:
         return columns
 
     def _neighbours(self, codes: Codes, *, own: bool) -> tuple[Floats, Codes]:
-        """Distances to the nearest points and their places, `n x k`; `own`: a point is not its own neighbour."""
+        """Distances to the nearest points and their positions, `n x k`; `own`: a point is not its own neighbour."""
         k = min(NEIGHBOURS, len(self.points) - 1)
         key, numbers = self._key(codes), self._numbers(codes)
         squared, place = self._alike(key, numbers, k, own)
@@ -157,26 +157,26 @@ class Density:
         return np.sqrt(squared), place
 
     def _alike(self, key: Codes, numbers: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
-        """Squared distances to the nearest points with the same categories, and their places; inf: there are none."""
+        """Squared distances to the nearest points with the same categories, and their positions; inf if too few."""
         keys, tree = self._tree
         bucket = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
         known = np.flatnonzero(keys[bucket] == key)
         squared, place = np.full((len(key), k), np.inf), np.zeros((len(key), k), dtype=np.int64)
         if len(known):
-            asked = np.column_stack([numbers[known], bucket[known] * FAR])
-            # Points are distinct, so that the first neighbour of a point is itself.
-            distance, found = tree.query(asked, np.arange(1, k + 1) + own)
+            queries = np.column_stack([numbers[known], bucket[known] * FAR])
+            # Points are distinct, so the first neighbour of a point is itself.
+            distance, found = tree.query(queries, np.arange(1, k + 1) + own)
             squared[known], place[known] = distance**2, found
         return squared, place
 
     @cached_property
     def _tree(self) -> tuple[Codes, cKDTree]:
-        """Combinations of categories, and the points by their numbers, far apart where categories differ."""
+        """Combinations of categories, and a tree of the points' numbers, far apart where categories differ."""
         keys, bucket = np.unique(self._key(self.points), return_inverse=True)
         return keys, cKDTree(np.column_stack([self._columns, bucket * FAR]))
 
     def _of_bucket(self, combination: Codes, numbers: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
-        """Nearest points of candidates that share their categories, where rows with the very same ones are too few."""
+        """Nearest points of candidates with one combination of categories, if too few points have the same one."""
         squared, place = np.full((len(numbers), k), np.inf), np.zeros((len(numbers), k), dtype=np.int64)
         left = np.arange(len(numbers))
         alike = tuple(combination[self.categories].tolist())
@@ -184,21 +184,21 @@ class Density:
             points, offset = self._around(alike, most)
             squared[left], found = _nearest(numbers[left], self._columns[points], offset, k, own)
             place[left] = points[found]
-            # Rows of yet other categories are at least this far away.
+            # Rows that differ in more categories are at least this far away.
             left = left[squared[left, -1] > APART * (most + 1)]
             if not len(left):
                 break
         return squared, place
 
     def _first(self, combination: tuple[int, ...], count: int) -> int:
-        """In how many categories points must be let differ from a combination until there are so many; 1 at least."""
+        """The number of categories in which points must be allowed to differ to find `count` of them; at least 1."""
         kinds, starts, ends = self._buckets
         apart = (kinds != np.array(combination, dtype=np.int64)).sum(axis=1)
         enough = np.bincount(apart, weights=ends - starts).cumsum() >= count
         return max(min(1, len(self.categories)), int(enough.argmax()))
 
     def _near(self, combination: tuple[int, ...], most: int) -> tuple[Codes, Floats]:
-        """Points that differ from a combination in at most so many categories, and what that adds to a distance."""
+        """Points that differ from a combination in at most `most` categories, and what this adds to their distance."""
         kinds, starts, ends = self._buckets
         apart = (kinds != np.array(combination, dtype=np.int64)).sum(axis=1)
         near = np.flatnonzero(apart <= most)
@@ -207,19 +207,19 @@ class Density:
 
 
 def _nearest(queries: Floats, points: Floats, offset: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
-    """Squared distances to the k nearest points and their places, in order; `offset` is added to each point's."""
+    """Squared distances to the k nearest points, and their positions, in order; each point has its own `offset`."""
     size = max(1, CELLS // max(1, len(points)))
     parts = [_nearest_part(queries[s : s + size], points, offset, k, own) for s in range(0, len(queries), size)]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
 def _nearest_part(queries: Floats, points: Floats, offset: Floats, k: int, own: bool) -> tuple[Floats, Codes]:
-    # Column by column: unlike a matrix product, this rounds alike in batches of every size.
+    # Column by column: unlike a matrix product, this rounds the same way in batches of any size.
     squared = np.tile(offset, (len(queries), 1))
     for a, b in zip(queries.T, points.T, strict=True):
         squared += (a[:, None] - b) ** 2
     if own:
-        # Points are distinct, so that only the point itself is no distance away.
+        # Points are distinct, so only the point itself is at distance 0.
         squared[squared == 0.0] = np.inf
     if k < len(points):
         near = np.argpartition(squared, k - 1, axis=1)[:, :k]

@@ -1,4 +1,4 @@
-"""Improve candidates: put back whatever need not change, and bring the rest as near as model and rules allow."""
+"""Improve candidates: undo changes that are not needed, and make the others as small as model and rules allow."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from .space import Bools, Codes
 
 
 def shrunk(batch: Batch, pool: Candidates, near: Codes | None = None) -> Candidates:
-    """The same candidates with their numbers nearer, farthest first; verified like any other.
+    """The same candidates with numbers moved less, the farthest first; queried like any others.
 
-    `near`, `n x features`, holds codes that are known not to do, from which the bisection starts; by default the
-    present ones.
+    `near`, `n x features`, holds codes known to fail, from which the bisection starts; by default the present ones.
     """
     codes = pool.codes.copy()
     lacking = batch.rows.start(pool.row, codes) if near is None else near
@@ -33,7 +32,7 @@ def shrunk(batch: Batch, pool: Candidates, near: Codes | None = None) -> Candida
 
 
 def _bisected(batch: Batch, row: Codes, codes: Codes, feature: Codes, lacking: Codes) -> Codes:
-    """Candidates with one number as near as bisection finds it."""
+    """Candidates with one number as near as bisection can bring it."""
     line = np.arange(len(row))
     low, high = lacking[line, feature], codes[line, feature]
     while True:
@@ -51,14 +50,14 @@ def _bisected(batch: Batch, row: Codes, codes: Codes, feature: Codes, lacking: C
     return codes
 
 
-# All subsets of so many changes are tried.
+# Up to this many changes, all subsets are tried.
 FEW = 8
 
 
 def sparsified(batch: Batch, pool: Candidates, few: int = FEW, only: Bools | None = None) -> Candidates:
-    """Good candidates with fewer changes than the given ones; their repair may cost changes of its own.
+    """Good candidates with fewer changes than the given ones; repairing them may add changes.
 
-    With `only`, `n x features`, those of a few changes that have none of these are left out.
+    With `only`, `n x features`, subsets of few changes are tried only if they contain one of these features.
     """
     changed = batch.changed(pool)
     count = changed.sum(axis=1)
@@ -86,7 +85,7 @@ def _subsets(batch: Batch, pool: Candidates, size: int, only: Bools) -> Candidat
 
 
 def _origin(batch: Batch, pool: Candidates, row: Codes) -> Codes:
-    """How the first candidate of each row was found: what is made of it was found the same way."""
+    """The origin of each row's first candidate, which those derived from it inherit."""
     how = np.zeros(len(batch), dtype=np.int64)
     how[pool.row[::-1]] = pool.how[::-1]
     return how[row]
@@ -100,7 +99,7 @@ def _masks(size: int) -> Bools:
 
 
 def _eliminated(batch: Batch, pool: Candidates, few: int) -> Candidates:
-    """Changes taken back one after the other, the most costly first, as long as the candidate stays good."""
+    """Undo changes one after the other, the most costly first, as long as the candidate stays good."""
     codes, now = pool.codes.copy(), batch.rows.codes[pool.row]
     worth = batch.space.difficulty * (batch.weights.change + batch.space.distance(batch.rows, pool.row, codes))
     worth = np.where(codes != now, np.round(worth, 9), -np.inf)
@@ -117,7 +116,7 @@ def _eliminated(batch: Batch, pool: Candidates, few: int) -> Candidates:
     return joined([found, sparsified(batch, found.take(short), few)]) if short.any() else found
 
 
-# Candidates of each row that are worth it.
+# Candidates per row to improve.
 IMPROVED = 4
 
 
@@ -127,7 +126,7 @@ def improve(batch: Batch, found: Found) -> Candidates:
 
 
 def improved(batch: Batch, pool: Candidates) -> Candidates:
-    """What sparsifying and shrinking make of the best candidates."""
+    """The best candidates, sparsified and shrunk."""
     best = pool.best(IMPROVED)
     fewer = sparsified(batch, best.take(_may_be_sparser(batch, best)))
     best = joined([best, fewer]).best(IMPROVED)
@@ -135,13 +134,13 @@ def improved(batch: Batch, pool: Candidates) -> Candidates:
 
 
 def _may_be_sparser(batch: Batch, pool: Candidates) -> Bools:
-    """All but candidates whose every part was tried as a single change already."""
+    """All candidates except those whose parts were all tried as single changes already."""
     changed = batch.changed(pool)
     return np.asarray((changed.sum(axis=1) > 2) | (changed & ~batch.context.moves.whole).any(axis=1))
 
 
 def _may_be_nearer(batch: Batch, pool: Candidates) -> Bools:
-    """All but single changes of which every value was tried."""
+    """Candidates with numbers, except single changes of features whose values were all tried."""
     changed = batch.changed(pool)
     numbers = (changed & batch.space.is_number).any(axis=1)
     return np.asarray(numbers & ((changed.sum(axis=1) > 1) | (changed & ~batch.context.moves.whole).any(axis=1)))

@@ -1,7 +1,7 @@
-"""Which candidates a model is asked about next, where something that answers nearly as it does has looked at them.
+"""Which candidate to query the model about next, given the margins of an imitation.
 
-The next one is that which promises most: what it would save, times the chance that it is good. What the model says of a
-row's candidates teaches how far the other is off there.
+The next one has the highest expected saving: the cost it would save, times the probability that it is good. The model's
+replies about a row's candidates correct the imitation for that row.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from .oracles.oracle import FAR
 from .propose.few import FEW
 from .space import Bools, Codes, Floats
 
-# A candidate with less of a chance is not asked about, and one that would save less than this part of what the best
-# answer costs, times its chance, is not either.
+# Candidates that are less likely than this to be good are not queried, nor those whose expected saving is below this
+# part of their own price.
 CHANCE, WORTH = 0.02, 0.002
-# From this chance on a candidate is likely to do.
+# From this probability on, a candidate is likely to be good.
 LIKELY = 0.95
-# What is learnt of a row counts so much against what was known of it before.
+# Learning rate of a row's correction.
 LEARNT = 0.5
 
 
 class AskedCandidates:
-    """Candidates of rows, and what the model said of those that it was asked about."""
+    """Candidates of rows, and the model's replies about those that were queried."""
 
     def __init__(self, batch: Batch, imitation: Imitation, pool: Candidates, off: Floats | None = None) -> None:
         self.batch, self.pool, self.spread = batch, pool, imitation.spread
         self.off = np.zeros(len(batch)) if off is None else off
         count, weights = batch.changed(pool).sum(axis=1), batch.weights
-        # Where few changes come first, more of them are looked at last.
+        # Where few changes come first, candidates with more are queried last.
         self.price = (
             pool.price + np.where(count > 1, weights.several, 0.0) + MOST * ((count > FEW) & (weights.times > 0))
         )
@@ -44,13 +44,13 @@ class AskedCandidates:
         self.good: Bools = np.zeros(len(pool), dtype=bool)
 
     def most_promising(self, count: int) -> Codes:
-        """The next candidates of each row that are worth asking about, at most so many."""
+        """The next candidates of each row that are worth a query, at most `count`."""
         pool, left = self.pool, self.batch.spending.left[self.pool.row]
         chance = ndtr((self.margin - self.off[pool.row]) / self.spread)
         best = self._best()[pool.row]
         first = ~np.isfinite(best)
-        # A row without an answer begins with the cheapest candidate that is likely to do, or else with the likeliest;
-        # whatever its budget, so that what less of it finds is found with more of it too.
+        # A row without an answer starts with the cheapest candidate that is likely to be good, or else with the
+        # likeliest. This does not depend on its budget, so a larger budget finds at least what a smaller one does.
         likely = chance >= LIKELY
         saves = np.where(first, 0.0, best) - self.price
         worth = np.where(first, np.where(likely, -self.price, chance - 1e12), chance * saves)
@@ -60,14 +60,14 @@ class AskedCandidates:
         return order[within(pool.row[order]) < np.minimum(count, left[order])]
 
     def _best(self) -> Floats:
-        """The price of the last answer that a row needs, infinite where it has too few."""
+        """The price of the last answer that a row needs, infinite if it has too few."""
         good = replace(self.pool, price=self.price).take(self.good).cheapest(self.batch.k)
         last = np.zeros(len(self.batch))
         np.maximum.at(last, good.row, good.price)
         return np.where(np.bincount(good.row, minlength=len(last)) == self.batch.k, last, np.inf)
 
     def ask(self, which: Codes) -> bool:
-        """Ask the model about some candidates, and learn from what it says; whether there were any."""
+        """Query the model about candidates and learn from its replies; return whether there were any."""
         row = self.pool.row[which]
         replies = self.batch.query(row, self.pool.codes[which])
         self.asked[which], self.good[which] = True, replies.valid

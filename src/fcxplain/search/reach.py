@@ -1,4 +1,4 @@
-"""What rows can reach: where a model's margin is a sum over features, the most that the rules leave of it."""
+"""The highest margin that a row can reach under the rules, for models whose margin is a sum over features."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .context import Context
 from .oracles.codes import CodeOracle
 from .space import Bools, Codes, Floats, Rows
 
-# Values of all features together, and numbers held at a time, in arrays of rows x ways x values.
+# Values of all features together, and numbers held at a time, in arrays of rows x alternatives x values.
 MOST_VALUES, HELD = 20_000, 2**22
 
 
 def out_of_reach(context: Context, rows: Rows, *, whatever_rounding: bool = False) -> Bools:
-    """Rows whose class wanted no candidate gets, going by codes; none where the model's margin is no sum.
+    """Rows for which no candidate gets the target class, by codes; none unless the model's margin is a sum.
 
-    `whatever_rounding`: nor would one if rounding helped it.
+    With `whatever_rounding`, only rows for which rounding could not help either.
     """
     oracle, space = context.oracle, context.space
     found = np.zeros(len(rows), dtype=bool)
@@ -34,7 +34,7 @@ def out_of_reach(context: Context, rows: Rows, *, whatever_rounding: bool = Fals
 
 
 def _most(context: Context, oracle: CodeOracle, rows: Rows, region: CodeRegion) -> Floats:
-    """The highest margin that the rules leave to each row."""
+    """The highest margin that each row can reach under the rules."""
     space, every = context.space, np.arange(len(rows))
     here = oracle.margins(rows, every, rows.codes)
     gains = {int(i): _gains(oracle, rows, here, int(i), int(space.tops[i]) + 1) for i in np.flatnonzero(space.movable)}
@@ -46,7 +46,7 @@ def _most(context: Context, oracle: CodeOracle, rows: Rows, region: CodeRegion) 
 
 
 def _gains(oracle: CodeOracle, rows: Rows, here: Floats, i: int, values: int) -> Floats:
-    """What each value of a feature adds to the margin of each row, `rows x values`."""
+    """The gain in margin of each value of a feature, for each row, `rows x values`."""
     row, code = np.repeat(np.arange(len(rows)), values), np.tile(np.arange(values), len(rows))
     codes = rows.codes[row]
     codes[:, i] = code
@@ -54,7 +54,7 @@ def _gains(oracle: CodeOracle, rows: Rows, here: Floats, i: int, values: int) ->
 
 
 def _most_of(group: RuleWays, row: Codes, gains: dict[int, Floats]) -> Floats:
-    """What the best way of keeping some rules adds at most."""
+    """The highest gain in margin over all alternatives that keep a group of rules."""
     total = np.where(group.open[row], 0.0, -np.inf)
     for side in group.sides:
         gain = gains[side.place][:, None, :]

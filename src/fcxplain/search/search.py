@@ -1,11 +1,11 @@
 """Search: verified counterfactuals for rows, by the user's own model, under the task's rules.
 
-Rows go through the search in batches (see `steps`), and every answer is checked (see `answers`) before the next ones
-are searched, so that a model that breaks down later costs only the rows that were still to come.
+Rows are searched in batches (see `steps`). Every answer is checked (see `answers`) before the next rows are searched,
+so a model that breaks down later only costs the rows that were still to come.
 
-A model that can only be imitated is searched on the imitation first, and itself asked about the most promising
-candidates. An imitation is off by an amount that differs from row to row, and less from candidate to candidate of one
-row. So candidates are looked for somewhat before, at and beyond the border of the class wanted (see `questions`).
+If a model can only be imitated, the search runs on the imitation, and the model is queried about the most promising
+candidates. The error of an imitation differs from row to row, and less among the candidates of one row. So the search
+looks for candidates slightly before, at and beyond the border of the target class (see `questions`).
 """
 
 from __future__ import annotations
@@ -46,38 +46,39 @@ from .steps import DEEPEST, StepRunner
 if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
-# Rows searched at a time, and how many such batches are held against the training rows, and checked, together.
+# Rows searched at a time, and batches that are compared with the training rows, and checked, together.
 CHUNK, CHUNKS = 1_024, 8
-# The same in one pass: how many times as many rows are searched for together, and checked.
+# With `quick`, this many times as many rows are searched and checked together.
 QUICKLY = 4
+# The same for models that are expensive to query.
 CHUNK_ASKING, CHUNKS_ASKING = 384, 1
-# An imitation leaves few questions, which take as long to begin with as to answer.
+# An imitation leaves few queries, so the fixed cost of a batch dominates.
 CHUNK_IMITATED = 2_048
-# Where candidates are looked for, in standard deviations beyond the border, and how deep (see `steps`): at first, and
-# for rows without an answer.
+# Where to look for candidates, in standard deviations beyond the border, and at which depth (see `steps`): first for
+# all rows, then for rows without an answer.
 LEVELS = (((-1.5, 2), (-0.5, 1), (0.5, 1)), ((1.0, 2),))
-# Candidates of each row that are kept, and how many of them the model is asked about at a time.
+# Candidates kept per row, and how many of them the model is queried about in each round.
 KEPT, ROUNDS = 32, (2, 3, 4, 6, 8)
 
 
 class Search:
-    """Finds counterfactuals that pass every check, or says of a row that there is none to be found.
+    """Find counterfactuals that pass every check, or report that none was found.
 
-    prefer: "fewest" (changes, however large), "sparse" (few changes, none of them large), "balanced", or "plausible"
-        (like rows that there are).
-    weights: what each part of the cost counts for, in place of the preference's; see `CostWeights`.
-    difficulty: what changing a feature costs in comparison with others, 1 by default.
+    prefer: "fewest" (fewest changes, however large), "sparse" (few changes, none of them large), "balanced", or
+        "plausible" (similar to training rows).
+    weights: the weight of each part of the cost, instead of the preference's; see `CostWeights`.
+    difficulty: the cost of changing a feature relative to others, 1 by default.
     draws: proposals of a network, if there is one; see `propose.Draws`.
-    n_draws: how many proposals of it are tried for each row. With 1, a row whose only draw is good gets it as it is,
-        which is fast, and only the others are searched.
-    quick: the best of a row's draws is its answer, and only rows without a good one are searched.
-    budget: what may be spent on each row: a `Budget`, a number of calls, or a mapping.
-    surrogate: the model with gradients, where it is known already.
-    graph: causes and effects, for answers in which they go together; by default the task's, if it is a `CausalGraph`.
-    oracle: "auto" searches a model that can be read as numbers, and shows the model itself what was found; "model"
-        queries the model itself about every candidate.
-    imitation: trees that learnt the answers of a model that cannot be read (`imitating_trees`): they are searched,
-        and the model is asked about the most promising candidates.
+    n_draws: the number of draws per row. With 1, a row whose only draw is good gets it unchanged, which is fast, and
+        only the other rows are searched.
+    quick: the best draw of a row is its answer; only rows without a good draw are searched.
+    budget: the limit for each row: a `Budget`, a number of calls, or a mapping.
+    surrogate: a differentiable version of the model, if there is one already.
+    graph: causes and effects, for answers that change both together; by default the task's, if it is a `CausalGraph`.
+    oracle: "auto" reads the model as numbers where it can, searches these, and queries the model itself about the
+        results; "model" queries the model itself about every candidate.
+    imitation: trees that have learnt the answers of a model that cannot be read (`imitating_trees`). They are
+        searched, and the model is queried about the most promising candidates.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Search:
         oracle: str = "auto",
         imitation: ImitatingTrees | None = None,
     ) -> None:
-        _refuse("these settings of the search", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
+        _refuse("these settings of the search cannot be used", [*whole("seed", seed, 0), *whole("n_draws", n_draws, 0)])
         if oracle not in ORACLES:
             remedy = did_you_mean(oracle, ORACLES) or f"Choose one of {', '.join(ORACLES)}."
             raise DataError("", [Fault(f"oracle={oracle!r}", "is not known", remedy)])
@@ -115,7 +116,7 @@ class Search:
     def narrowed(self, task: Task, difficulty: Mapping[str, float] | None = None) -> Self:
         """The same search for a task with other rules or another target, or with other difficulties.
 
-        What depends on the table and the model alone is shared, so that this costs next to nothing; a task with
+        Everything that depends on the table and the model alone is shared, so this costs next to nothing. A task with
         another table, other bounds or another model gets its own.
         """
         other = object.__new__(type(self))
@@ -132,14 +133,14 @@ class Search:
         reasons: bool = False,
         on_progress: OnProgress = nobody,
     ) -> Explanation:
-        """At most `k` verified counterfactuals for each row that does not have the class wanted.
+        """Return at most `k` verified counterfactuals for each row that does not have the target class.
 
-        With `best_effort`, rows without one get what came nearest, marked as such. An answer depends on its row, the
-        model, the rules and the seed, never on the rows beside it. With less `depth` (see `StepRunner`), rows are
-        given up earlier. `on_progress` hears of each batch when it was searched; its rows without an answer are not
-        done yet where `reasons` are looked for afterwards.
+        With `best_effort`, rows without one get the nearest candidate, marked as such. An answer depends on its row,
+        the model, the rules and the seed, never on other rows. With less `depth` (see `StepRunner`), the search gives
+        up earlier. `on_progress` is called after each batch; its rows without an answer do not count as done yet if
+        `reasons` are searched afterwards.
         """
-        _refuse("explain", whole("k", k, 1))
+        _refuse("explain: this argument cannot be used", whole("k", k, 1))
         wall, cpu = time.perf_counter(), time.process_time()
         table, natural = self.task.read(rows)
         now, failures = decided(self.context.oracle, table, natural, self.task)
@@ -158,7 +159,7 @@ class Search:
         return replace(made, effort=Effort.since(wall, cpu, calls), costs=self.context.costs)
 
     def out_of_reach(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
-        """Which rows are searched in vain: no legal candidate gets the class wanted, as far as the model was read."""
+        """Rows for which a search is futile: by the model as it was read, no legal candidate gets the target class."""
         if not self.context.oracle.additive:
             return np.zeros(len(rows), dtype=bool)
         _, natural = self.task.read(rows)
@@ -176,10 +177,10 @@ class Search:
         return Question(present, wanted)
 
     def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
-        """Searched and checked, so many rows at a time; a model that fails on every row is an error."""
+        """Search and check the rows in parts; raise if the model fails on every row."""
         cheap = self.context.oracle.cheap
         size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
-        # Few rows are left to the search, which takes as long to begin with as to answer them.
+        # Few rows are left to search, so the fixed cost of a search dominates.
         size *= QUICKLY if cheap and self.settings.is_quick(runner.k) else 1
         parts = []
         for start in range(0, max(rows, 1), size):
@@ -198,17 +199,17 @@ class Search:
         return parts
 
     def _answered(self, runner: StepRunner, part: Question, count: RowCount) -> Part:
-        """Rows searched, and what was found checked by the user's own model."""
+        """Search rows, and check the candidates with the user's own model."""
         found = self._searched(runner, part.rows, count)
         if runner.context.is_read:
-            # What is shown to the model now is the first that it sees.
+            # The model itself was not queried during the search: its budget starts here.
             pool = found.pool
             found = replace(found, pool=pool.take(within(pool.row) < self.settings.budget.calls))
         answers = checked(self.context.space, part, found, runner.k)
         return (replace(found, spent=found.spent + answers.shown) if runner.context.is_read else found), answers
 
     def _asked_again(self, runner: StepRunner, part: Question, found: SearchResult, answers: Answers) -> Part:
-        """Rows without an answer or a proof are searched again, with the user's own model for all candidates."""
+        """Search rows without an answer or a proof again, and query the user's own model about every candidate."""
         lacking = (np.bincount(answers.row, minlength=len(part.rows)) == 0) & (found.status != Status.IMPOSSIBLE)
         left = self.settings.budget.calls - found.spent
         rows = np.flatnonzero(lacking & (left > 0) & ~found.cut_short)
@@ -221,7 +222,7 @@ class Search:
         return found.completed(more, rows), answers.completed(further, rows, len(part.rows))
 
     def _searched(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
-        """Several batches, whose candidates are held against the training rows together, since that is cheaper."""
+        """Search several batches; comparing all their candidates with the training rows at once is cheaper."""
         if not self.settings.is_quick(runner.k):
             found = self._in_batches(runner, present, count)
         else:
@@ -246,7 +247,7 @@ class Search:
 
 
 def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchResult:
-    """Answers that the model itself gave, for as many rows as the imitation leads to one."""
+    """Candidates from searching the imitation that the model itself finds good."""
     batch, rows = runner.batch(present), np.arange(len(present))
     model = replace(batch, context=batch.context.by_model)
     off, pools = np.zeros(len(present)), [batch.nothing()]
@@ -271,7 +272,7 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
 
 
 def _found(runner: StepRunner, part: Batch, borders: list[tuple[Floats, int]]) -> Candidates:
-    """Candidates that the imitation takes for good, if the border lies there or there; and how deep to look."""
+    """Candidates that the imitation finds good for each of several borders, each with the depth of its search."""
     batch, pools = runner.batch(part.rows), list[Candidates]()
     singles = runner.singles(batch)
     for border, depth in borders:
@@ -281,13 +282,13 @@ def _found(runner: StepRunner, part: Batch, borders: list[tuple[Floats, int]]) -
     return joined(pools)
 
 
-def _refuse(what: str, faults: list[Fault]) -> None:
+def _refuse(message: str, faults: list[Fault]) -> None:
     if faults:
-        raise DataError(f"{what}: this cannot be used", faults)
+        raise DataError(message, faults)
 
 
 def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> SearchResult:
-    """What a search finds for rows; single rows on which the model fails are told as failures."""
+    """Search rows, halving them where the model fails until single rows are reported as failures."""
     features = present.codes.shape[1]
     try:
         return find(present)
@@ -300,7 +301,7 @@ def found_by_halves(find: Callable[[Rows], SearchResult], present: Rows) -> Sear
 
 
 def decided(oracle: Oracle, rows: pd.DataFrame, natural: Natural, task: Task) -> tuple[Predictions, dict[int, str]]:
-    """What the model decides about rows, and what it said of those on which it fails: their numbers are NaN."""
+    """The model's decisions about rows, and its messages for rows on which it fails; their numbers are NaN."""
     found = Predictions.none(len(rows), max(1, len(task.classes)))
     found.probabilities[:] = np.nan
 

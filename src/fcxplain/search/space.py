@@ -1,8 +1,8 @@
-"""The grid that is searched: rows as integer codes, what may move, how far, and the single changes that are tried.
+"""The search space: rows as integer codes, which features may move, distances, and the single changes to try.
 
-A row's own value need not be a legal one: it may lie off the grid or outside what the training rows show, be a level
-that they do not have, or be missing. It has a code of its own, one beyond the highest, so that nobody's income is
-rounded for being left alone, and every legal value is still one to move to.
+A present value need not be legal: it may be off the grid, outside the range of the training rows, an unknown level, or
+missing. It then gets its own code, one beyond the highest. So an unchanged income is never rounded, and every legal
+value can still be proposed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..outcome import Outcomes
 from ..schema import Natural
 from ..task import Task
 
-# Most values of one feature, tried from above until all moves together are few enough.
+# The most values per feature; the first limit that leaves few enough moves in total is used.
 THINNINGS = (1_000, 500, 250, 120, 50, 25, 12, 6, 3)
 
 Codes = NDArray[np.int64]
@@ -31,29 +31,29 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows asked: their codes, `rows x features`, exact natural values, and the outcome wanted."""
+    """The rows to explain: their codes, `rows x features`, exact natural values, and target outcomes."""
 
     codes: Codes
-    """One beyond the highest for a value that is no legal one: it stands for that very value."""
+    """One beyond the highest for a value that is not legal: it stands for exactly that value."""
     natural: Natural
     wanted: Outcomes
     off_grid: Bools
-    """Which values are not legal ones, `rows x features`: off the grid, outside guessed bounds, no level, missing."""
+    """Which values are not legal, `rows x features`: off the grid, outside guessed bounds, not a level, missing."""
     near: Codes
-    """The legal codes nearest to the rows; a usual one where there is none near."""
+    """The legal codes nearest to the rows; a usual one where no code is near, such as for missing values."""
     movable: Bools
-    """Which values may change: not those of frozen features, nor gaps that are kept."""
+    """Which values may change: not those of frozen features, nor missing values that are kept."""
     calls: Codes | None = None
-    """Calls that may go into each row, where that is less than its whole budget."""
+    """The limit of calls for each row, if it is less than the whole budget."""
     border: Floats | None = None
-    """The margin from which on each row has the class wanted, where an imitation puts that elsewhere than at 0."""
+    """The margin above which each row has the target class, if an imitation puts it elsewhere than at 0."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @cached_property
     def off_grid_features(self) -> list[bool]:
-        """Of which features some row has a value that is no legal one."""
+        """For each feature, whether any row has an off-grid value."""
         return [bool(off) for off in np.atleast_1d(self.off_grid.any(axis=0))]
 
     def take(self, which: NDArray[Any] | slice) -> Rows:
@@ -66,33 +66,33 @@ class Rows:
 
     @cached_property
     def is_legal(self) -> bool:
-        """Whether all values are legal ones, as those of most rows are."""
+        """Whether all values are legal, as usual."""
         return not any(self.off_grid_features)
 
     def moved(self, rows: Codes, base: Codes, moves: Moves) -> tuple[Codes, Codes]:
-        """Places among rows, and moves of each, that lead away from their bases and may be made."""
+        """The moves that change each row's base and are allowed: positions in `rows`, and indices of moves."""
         leads = base[:, moves.feature] != moves.code
         place, move = np.nonzero(leads if self.is_legal else leads & self.movable[rows][:, moves.feature])
         return place, move
 
     def legal(self, row: Codes, codes: Codes) -> Codes:
-        """Candidates with the nearest legal code in place of a value that stays although it is none."""
+        """Candidates with unchanged off-grid values replaced by their nearest legal codes."""
         if self.is_legal:
             return codes
         return np.where(self._stays(row, codes), self.near[row], codes)
 
     def unmoved(self, row: Codes, codes: Codes) -> Codes:
-        """Candidates on the grid; where they are at the code nearest to a value off it, that value stays."""
+        """Candidates on the grid, with the present value wherever they are at the code nearest to an off-grid one."""
         if self.is_legal:
             return codes
         return np.where(self.off_grid[row] & (codes == self.near[row]), self.codes[row], codes)
 
     def start(self, row: Codes, codes: Codes) -> Codes:
-        """Where a way back from candidates ends, and is known not to do: just before what may be tried."""
+        """The codes at which a bisection from candidates starts: known to fail, just before the first one to try."""
         near = self.near[row]
         if self.is_legal:
             return near
-        # The nearest legal value is another than the present one, and so still to be tried.
+        # The nearest legal value differs from an off-grid one, so it is still to be tried.
         return np.asarray(near - self.off_grid[row] * np.sign(self.legal(row, codes) - near))
 
     def _stays(self, row: Codes, codes: Codes) -> Bools:
@@ -100,9 +100,9 @@ class Rows:
 
 
 class SearchSpace:
-    """The features of a task as the search sees them.
+    """The features of a task as codes.
 
-    Candidates are `n x features` codes with `row`, `n`, saying which of the present rows each is for.
+    Candidates are codes, `n x features`, with the index of their present row in `row`, `n`.
     """
 
     def __init__(self, task: Task, difficulty: Mapping[str, float] | None = None) -> None:
@@ -118,7 +118,7 @@ class SearchSpace:
         self.difficulty = _difficulties(self.names, difficulty or {})
 
     def present(self, natural: Natural, wanted: Outcomes) -> Rows:
-        """Rows made ready."""
+        """Prepare rows."""
         near = self.task.encoder.codes_of_natural(natural)
         off_grid = np.stack([~f.on_grid(natural[f.name]) for f in self.features], axis=1)
         gives_way = np.stack([f.may_give_way(natural[f.name]) for f in self.features], axis=1)
@@ -126,13 +126,13 @@ class SearchSpace:
         return Rows(codes, natural, wanted, off_grid, near, self.movable & gives_way)
 
     def inside(self, present: Rows, row: Codes, codes: Codes) -> Codes:
-        """Candidates with every code in the domain and everything that may not move put back."""
+        """Candidates clipped to the domain, with immutable values restored."""
         if present.is_legal:
             return np.where(self.movable, np.clip(codes, 0, self.tops), present.codes[row])
         return np.where(present.movable[row], np.clip(codes, 0, self.tops + present.off_grid[row]), present.codes[row])
 
     def codes(self, present: Rows, row: Codes, natural: Natural) -> Codes:
-        """Candidates, natural columns, as codes."""
+        """The codes of candidates given as natural columns."""
         found = self.task.encoder.codes_of_natural(natural)
         for i in np.flatnonzero(present.off_grid_features):
             own = self.features[i].same(natural[self.names[i]], present.natural[self.names[i]][row])
@@ -142,7 +142,7 @@ class SearchSpace:
     def natural(
         self, present: Rows, row: Codes, codes: Codes, names: frozenset[str] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """Natural columns of candidates, of all features or of some."""
+        """The natural columns of candidates, for all features or for some."""
         found = {}
         for i, feature in enumerate(self.features):
             if names is not None and feature.name not in names:
@@ -154,7 +154,7 @@ class SearchSpace:
         return found
 
     def table(self, present: Rows, row: Codes, codes: Codes) -> pd.DataFrame:
-        """Candidates as the model sees them."""
+        """Candidates as a table for the model."""
         return self.task.table(self.natural(present, row, codes))
 
     def changed(self, present: Rows, row: Codes, codes: Codes) -> Bools:
@@ -162,7 +162,7 @@ class SearchSpace:
         return np.asarray(codes != present.codes[row])
 
     def distance(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far each number moves in units of its spread, `n x features`; 0 for categories, and for a filled gap."""
+        """How far each number moves, in units, `n x features`; 0 for categories and for filled missing values."""
         moved, which = np.zeros(codes.shape), self._moving
         moved[:, which] = np.abs(codes[:, which] - present.codes[row[:, None], which]) * (self.step / self.unit)[which]
         for i in which[np.asarray(present.off_grid_features)[which]]:
@@ -174,7 +174,9 @@ class SearchSpace:
 
 def _difficulties(names: tuple[str, ...], given: Mapping[str, float]) -> Floats:
     faults = [
-        Fault(f"difficulty of {n!r}", "is about no feature", did_you_mean(n, names)) for n in given if n not in names
+        Fault(f"difficulty of {n!r}", "there is no feature of this name", did_you_mean(n, names))
+        for n in given
+        if n not in names
     ]
     faults += [
         Fault(f"difficulty of {n!r}", f"is {v!r}", "Give a number above 0; 1 is usual.")
@@ -188,7 +190,7 @@ def _difficulties(names: tuple[str, ...], given: Mapping[str, float]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Single changes, the same for every row: `feature` to `code`; `whole[f]` where no value is left out."""
+    """Single changes, the same for every row: `feature` to `code`; `whole[f]` if all values are among them."""
 
     feature: Codes
     code: Codes
@@ -199,17 +201,17 @@ class Moves:
 
     @cached_property
     def features(self) -> Codes:
-        """The features that have moves, rising."""
+        """The features that have moves, in ascending order."""
         return np.unique(self.feature)
 
     @cached_property
     def places(self) -> tuple[Codes, ...]:
-        """The places of the moves of each of these features."""
+        """The indices of the moves of each of these features."""
         return tuple(np.flatnonzero(self.feature == i) for i in self.features)
 
     @cached_property
     def table(self) -> Codes:
-        """The same as lines of one length, `features x values`, padded with -1."""
+        """The same as one table, `features x values`, padded with -1."""
         table = np.full((len(self.places), max(map(len, self.places), default=0)), -1, dtype=np.int64)
         for line, place in zip(table, self.places, strict=True):
             line[: len(place)] = place
@@ -217,7 +219,7 @@ class Moves:
 
 
 class Grids:
-    """Values of each feature that are tried, at most so many: half evenly spaced, half where the training rows are."""
+    """The values to try of each feature, up to a limit: half evenly spaced, half quantiles of the training rows."""
 
     def __init__(self, space: SearchSpace, train: Codes) -> None:
         self.space, self.train = space, train
@@ -233,7 +235,7 @@ class Grids:
 
 
 def moves_of(space: SearchSpace, known: Grids, most: int) -> Moves:
-    """All single changes, numbers thinned until there are at most so many; always every level of a category."""
+    """All single changes, at most `most`: numbers are thinned, categories keep every level."""
     movable = np.flatnonzero(space.movable).tolist()
     for thinning in THINNINGS:
         grids = [known.of(i, thinning) for i in movable]

@@ -1,4 +1,4 @@
-"""What may be spent on each row, queries of the user's model and time, and what the rows of a batch have spent."""
+"""The budget of each row, in queries of the user's model and in time, and what the rows of a batch have spent."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .space import Bools, Codes
 
 @dataclass(frozen=True)
 class Budget:
-    """What one row may cost.
+    """The budget of one row.
 
     Parameters
     ----------
     calls : int, default=1000
-        Candidates that a model may be queried about which is no network; a network's own layers are asked freely.
+        Candidates that the model may be queried about. Networks are evaluated without this limit.
     seconds : float, optional
-        Time; rows searched together share theirs. None: as long as it takes.
+        Time limit; rows searched together share theirs. None means no limit.
 
     Raises
     ------
     DataError
-        If a limit is not above 0.
+        If a limit is not positive.
 
     Examples
     --------
@@ -46,14 +46,14 @@ class Budget:
 
 
 def as_budget(given: Budget | Mapping[str, Any] | int | None) -> Budget:
-    """A budget from one, from a number of calls, or from a mapping such as `{"calls": 500, "seconds": 0.1}`."""
+    """A `Budget` from a budget, a number of calls, or a mapping such as `{"calls": 500, "seconds": 0.1}`."""
     if given is None:
         return Budget()
     if isinstance(given, Budget):
         return given
     if isinstance(given, Mapping):
         known = [f.name for f in fields(Budget)]
-        remedy = f"There are {' and '.join(known)}."
+        remedy = f"Choose from {' and '.join(known)}."
         _refuse([Fault(f"{n!r}", "is not known", did_you_mean(n, known) or remedy) for n in given if n not in known])
         return Budget(**given)
     if not isinstance(given, int) or isinstance(given, bool):
@@ -69,27 +69,27 @@ def _refuse(faults: list[Fault]) -> None:
 
 @dataclass(eq=False)
 class Account:
-    """What all rows of a batch have spent; `Spending` is the view of it that some of the rows have."""
+    """What all rows of a batch have spent; `Spending` is a view of it for some of the rows."""
 
     limit: Codes
-    """Calls that may go into each row."""
+    """The limit of calls for each row."""
     spent: Codes
-    """Candidates that the model was asked about, for each row."""
+    """Candidates that the model was queried about, for each row."""
     refused: Bools
-    """Rows that wanted to ask more than they were allowed."""
+    """Rows that needed more queries than their limit."""
     calls: int = 0
-    """Rows that the model was really shown: what several rows want to know is asked once."""
+    """Rows that the model has really evaluated: a candidate shared by several rows is queried once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spending:
-    """What some rows of a batch have spent, and whether they may spend more: calls by each row, time by all of them."""
+    """What some rows of a batch have spent, and what is left: calls for each row, time for all of them together."""
 
     account: Account
     rows: Codes
-    """Places of the rows in the account."""
+    """Positions of the rows in the account."""
     held: Codes
-    """Calls that each row keeps back for what comes later."""
+    """Calls that each row reserves for later steps."""
     deadline: float = np.inf
 
     @classmethod
@@ -100,21 +100,21 @@ class Spending:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the deadline has passed."""
         return self.deadline < np.inf and time.monotonic() > self.deadline
 
     @property
     def limit(self) -> Codes:
-        """Calls that may go into each row."""
+        """The limit of calls for each row."""
         return self.account.limit[self.rows]
 
     @property
     def left(self) -> Codes:
-        """How many calls each row has left."""
+        """Calls that each row has left."""
         return np.asarray(np.maximum(self.limit - self.held - self.account.spent[self.rows], 0))
 
     def admit(self, row: Codes) -> Bools:
-        """Which of these candidates may still be asked about; they count from now on."""
+        """Charge candidates as far as the limits allow, and return which ones may be queried."""
         spent = self.account.spent[self.rows] + self.held
         granted = (spent[row] + within(row) < self.limit[row]) & (not self.is_late)
         self.refuse(row[~granted])
@@ -122,23 +122,23 @@ class Spending:
         return np.asarray(granted)
 
     def count(self, row: Codes) -> None:
-        """Candidates that are asked about whatever the limit."""
+        """Charge candidates whatever the limit."""
         self.charge(np.bincount(row, minlength=len(self.rows)))
 
     def charge(self, calls: Codes) -> None:
-        """Calls that each of the rows has spent."""
+        """Charge a number of calls to each row."""
         self.account.spent[self.rows] += calls
 
     def show(self, calls: int) -> None:
-        """Rows that the model was shown."""
+        """Count rows that the model has evaluated."""
         self.account.calls += calls
 
     def refuse(self, row: Codes) -> None:
-        """Candidates that are not asked about."""
+        """Note candidates that are not queried."""
         self.account.refused[self.rows[row]] = True
 
     def give_back(self, row: Codes) -> None:
-        """Candidates that were admitted, but for which there was no time."""
+        """Refund candidates that were admitted, but for which there was no time."""
         self.charge(-np.bincount(row, minlength=len(self.rows)))
         self.refuse(row)
 
@@ -147,5 +147,5 @@ class Spending:
         return replace(self, rows=self.rows[rows], held=self.held[rows])
 
     def holding(self, calls: Codes) -> Spending:
-        """The same account; each row keeps some calls back."""
+        """The same account, with some calls of each row reserved."""
         return replace(self, held=calls)

@@ -1,7 +1,7 @@
-"""The steps of the search, in order. Who reads `STEPS` has read the algorithm.
+"""The steps of the search, in order: `STEPS` is the algorithm.
 
-A step proposes: from a batch of rows and what was found for them so far to more good candidates. One loop gives each
-step the rows that need it and keeps what it brings, so that stopping after any step leaves the best so far.
+A step takes a batch of rows and the candidates found so far, and proposes more good candidates. One loop passes each
+step the rows that need it and collects the results, so stopping after any step leaves the best candidates so far.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ from .reach import out_of_reach
 from .space import Bools, Codes, Rows
 from .spending import Spending
 
-# Answers of each row held ready beyond those asked for.
+# Spare candidates per row, in case a check rejects an answer.
 SPARE = 2
-# How far rows of an expensive model are looked at: 1 leaves out pairs and second looks, 2 proofs and last resorts.
+# Depth of the search for expensive models: 1 skips pairs and `look_around`, 2 skips proofs and last resorts.
 DEEPEST = 3
-# Rows of a cheap model are looked at as far as can be, but with this depth: neither proofs nor last resorts are tried.
+# Cheap models are always searched at full depth, except with this one, which skips proofs and last resorts.
 UNPROVED = 0
-# Draws of each row that are looked at where no search follows, turn after turn until one is good, before all of them
-# are; and how many of the good ones are made sparser.
+# Where no search follows: draws per row that are tried first, until one is good, before all draws are; and how many of
+# the good ones are made sparser.
 DRAWN_FIRST, SPARSIFIED = (2, 8), 2
-# Draws that a model is asked about one after the other where nothing can guess its answers.
+# Draws that a model is queried about one after the other if no surrogate predicts its answers.
 DRAWN_BLINDLY = 4
-# Where something can: how far beyond the border of a class candidates are looked for by it, in standard deviations, how
-# many of each row are kept, and how many of them the model is asked about at a time.
+# With a surrogate: how far beyond the border of a class it looks for candidates, in standard deviations, how many are
+# kept per row, and how many of them the model is queried about in each round.
 BEYOND, GUESSED, ROUNDS = (-2.0, -0.5, 1.5), 32, (1, 1, 2, 4, 8)
-# Rows that proofs are looked for at a time, between two looks at the clock.
+# Rows to prove between two looks at the clock.
 PROVED = 64
 
 
 RowFilter = Callable[[Batch, Found], Bools]
-"""Which rows of a batch a step is for."""
+"""Selects the rows of a batch that a step is for."""
 
 
 @dataclass(frozen=True)
 class SearchStep:
-    """One step: what it proposes, for which rows, and from which depth on."""
+    """One step: its proposal function, its rows, and the depth from which it runs."""
 
     propose: Callable[[Batch, Found], Candidates]
     rows: tuple[RowFilter, ...]
     """All of these must hold."""
     depth: int = 1
     improves: bool = False
-    """Whether what it brings is made sparser and nearer at once."""
+    """Whether its candidates are made sparser and nearer at once."""
     settles: bool = False
-    """Whether rows that one change helps are done after it, where that is preferred to all else."""
+    """Whether rows solved by one change are done after it, where the preference puts one change first."""
 
 
 def possible(batch: Batch, found: Found) -> Bools:
-    """Rows to which the rules leave anything."""
+    """Rows with a nonempty region."""
     return found.possible
 
 
@@ -91,17 +91,17 @@ def breaks_a_rule(batch: Batch, found: Found) -> Bools:
 
 
 def unsettled(batch: Batch, found: Found) -> Bools:
-    """Rows that one change did not settle."""
+    """Rows with a nonempty region that one change did not settle."""
     return found.possible & ~found.settled
 
 
 def not_drawn_yet(batch: Batch, found: Found) -> Bools:
-    """All rows, unless their draws were looked at before everything else."""
+    """All rows, unless their draws were tried before everything else."""
     return np.full(len(batch), not batch.is_quick)
 
 
 def data_counts(batch: Batch, found: Found) -> Bools:
-    """All rows, where training rows have a say in what an answer costs."""
+    """All rows, if the cost of an answer depends on training rows."""
     return np.full(len(batch), batch.weights.looks_at_data)
 
 
@@ -111,32 +111,32 @@ def in_time(batch: Batch, found: Found) -> Bools:
 
 
 def has_odd_values(batch: Batch, found: Found) -> Bools:
-    """Rows with a value that is no legal one."""
+    """Rows with an off-grid value."""
     return np.asarray(batch.rows.off_grid.any(axis=1))
 
 
 def open_question(batch: Batch, found: Found) -> Bools:
-    """Rows that are not proved to have no answer."""
+    """Rows not proved impossible."""
     return ~found.impossible
 
 
 def unanswered(batch: Batch, found: Found) -> Bools:
-    """Rows without an answer that are not proved to have none."""
+    """Rows without an answer that are not proved impossible."""
     return found.lacking & ~found.impossible
 
 
 def is_proved_early(batch: Batch, found: Found) -> Bools:
-    """All rows of a network of which bounds are cheap: who has no answer need not be looked at further."""
+    """All rows, if the model is a network: its bounds are cheap, and a proof saves all further steps."""
     return np.full(len(batch), batch.oracle.is_own)
 
 
 def is_proved_late(batch: Batch, found: Found) -> Bools:
-    """All rows of other models, which a proof may have to ask."""
+    """All rows, if it is any other model: a proof may have to query it."""
     return ~is_proved_early(batch, found)
 
 
 def proof(batch: Batch, found: Found) -> Candidates:
-    """Prove that rows have no counterfactual; what a proof turns up instead is a candidate."""
+    """Prove that rows have no counterfactual; a failed proof may find a candidate instead."""
     spending = batch.spending
     limit = np.full(len(batch), LIMIT) if batch.oracle.is_own else _affordable(spending.left)
     size = PROVED if spending.deadline < np.inf else len(batch)
@@ -152,7 +152,7 @@ def proof(batch: Batch, found: Found) -> Candidates:
 
 
 def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
-    """Candidates that proofs turned up, and which rows have no counterfactual; at most so many legal rows are tried."""
+    """Candidates that proofs found, and rows proved impossible; at most `limit` legal rows are tried."""
     context, spending = batch.context, batch.spending
     table, wanted = context.task.table(batch.rows.natural), batch.rows.wanted.wanted
     proved = prove(context.task, table, wanted, limit=limit, asks=min(limit, ASKED), until=spending.deadline)
@@ -165,24 +165,24 @@ def _proved(batch: Batch, limit: int) -> tuple[Candidates, Bools]:
 
 
 def _beyond_a_sum(batch: Batch) -> Bools:
-    """Rows whose outcome is beyond the most that the rules leave of a linear model, rounding and all.
+    """Rows whose target a linear model cannot reach under the rules, whatever the rounding.
 
-    What was read is held against the model once more, since nothing may be claimed of one that has changed.
+    The reading is compared with the model once more: a proof must not rest on a model that has changed since.
     """
-    oracle, nobody = batch.oracle, np.zeros(len(batch), dtype=bool)
+    oracle, none = batch.oracle, np.zeros(len(batch), dtype=bool)
     if not isinstance(oracle, CodeOracle) or not oracle.additive or not batch.context.is_read:
-        return nobody
+        return none
     beyond = out_of_reach(batch.context, batch.rows, whatever_rounding=True)
     if not beyond.any():
-        return nobody
+        return none
     rounding = seen_rounding(oracle.space, oracle.model)
-    return beyond if rounding is not None and rounding <= oracle.rounding else nobody
+    return beyond if rounding is not None and rounding <= oracle.rounding else none
 
 
 def _affordable(left: Codes) -> Codes:
-    """How many legal rows may be tried with what is left, and one of them asked about again.
+    """The number of legal rows that the remaining calls can pay for, with one call to check a candidate.
 
-    Whole powers of two, so that rows can be taken together whose budgets differ a little.
+    Rounded down to powers of two, so that rows with similar budgets can be proved together.
     """
     return np.where(left > 2, 2 ** np.floor(np.log2(np.maximum(left - 2, 1))), 0).astype(np.int64)
 
@@ -212,7 +212,7 @@ STEPS = (
 
 @dataclass(frozen=True, eq=False)
 class StepRunner:
-    """Runs the steps for the rows of one task, each of which is to get at most `k` answers."""
+    """Runs the steps for the rows of one task, with at most `k` answers per row."""
 
     context: Context
     k: int
@@ -220,7 +220,7 @@ class StepRunner:
 
     @property
     def depth(self) -> int:
-        """How far rows are looked at."""
+        """The depth of the search."""
         if self.context.imitation is not None:
             return min(self.deepest, DEEPEST - 1)
         cheap = DEEPEST - 1 if self.deepest == UNPROVED else DEEPEST
@@ -228,17 +228,17 @@ class StepRunner:
 
     @property
     def weights(self) -> CostWeights:
-        """What answers are chosen by."""
+        """The weights of the cost."""
         return self.context.settings.weights
 
     def run(self, present: Rows) -> SearchResult:
-        """Good candidates for each row, the cheapest first, and the status of rows without any."""
+        """Find good candidates for each row, cheapest first, and the status of rows without any."""
         batch = self.batch(present)
         found = self.found(batch)
         return self._result(batch, self.shortlisted(batch, found.pool), found)
 
     def found(self, batch: Batch, singles: SingleChanges | None = None) -> Found:
-        """All that the steps find, from single changes that are known already, or else from all of them."""
+        """Run all steps, starting from the given single changes or else from all of them."""
         first = self._first(batch)
         singles = self.singles(batch) if singles is None else singles
         found = Found(singles, singles.possible, first)
@@ -248,11 +248,11 @@ class StepRunner:
         return found
 
     def singles(self, batch: Batch) -> SingleChanges:
-        """Every single change of each row from the nearest legal one."""
+        """Every single change of each row, from the nearest row that keeps the rules."""
         return explore(batch, *batch.legal.base(batch.rows, batch.region))
 
     def _first(self, batch: Batch) -> Candidates:
-        """Where each query counts, draws come before everything else, and then what is left of them if less will do."""
+        """Candidates from draws, which come before everything else where each query counts."""
         context, count = self.context, self.context.settings.n_draws
         if context.oracle.cheap or batch.is_quick or context.settings.draws is None or not count:
             return batch.nothing()
@@ -264,7 +264,7 @@ class StepRunner:
         return joined([pool, sparsified(batch, pool)])
 
     def _guessed(self, batch: Batch, guess: Imitation) -> Candidates:
-        """Candidates that the model finds good, of those that what guesses its answers found by draws and a search."""
+        """Candidates that the model finds good, among those found by draws and a search on the surrogate."""
         runner = replace(self, context=self.context.by(guess.oracle), deepest=UNPROVED)
         pools = []
         for level in BEYOND:
@@ -294,15 +294,15 @@ class StepRunner:
             found.settled = self._settled(batch, found.pool)
 
     def _settled(self, batch: Batch, pool: Candidates) -> Bools:
-        """Rows that need nothing more: one change does, and that is preferred to whatever else there may be."""
+        """Rows that are done: one change is enough, and the preference puts one change first."""
         if self.k > 1 or self.weights.looks_at_data or self.weights.several < MOST:
             return np.zeros(len(batch), dtype=bool)
         return pool.take(batch.changed(pool).sum(axis=1) == 1).has(len(batch))
 
     def quick(self, present: Rows) -> SearchResult:
-        """The best of a few draws, or of more where none of the few is good, without what need not change in it.
+        """Return the best of a few draws, or of more if none of the few is good, without needless changes.
 
-        An oracle that costs nothing ranks them, with some margin if it imitates the model.
+        A cheap oracle ranks them, with some margin if it imitates the model.
         """
         imitation, most = self.context.imitation, self.context.settings.n_draws
         if imitation is not None:
@@ -318,14 +318,14 @@ class StepRunner:
             if not len(rows):
                 break
         if free:
-            # What an oracle said that costs nothing is no query; what it chose will be one.
+            # Answers of a cheap oracle do not count as queries; the check of the chosen draw will be one.
             batch.spending.account.spent[:] = pool.has(len(batch)) & (not self.context.is_read)
-        # One candidate is enough where the model was read; an imitation may be wrong about it.
+        # One candidate is enough if the model was read; an imitation may be wrong about it.
         best = self.shortlisted(batch, pool)
         return self._result(batch, best.take(within(best.row) < (1 if imitation is None else 2)))
 
     def _best_draws(self, batch: Batch, pool: Candidates) -> tuple[Candidates, Bools]:
-        """A few good draws of each row that differ, and which features each has otherwise than the one before it."""
+        """A few distinct good draws of each row, and the features in which each differs from the one before it."""
         if len(pool) > SPARSIFIED * len(batch):
             best = self.shortlisted(batch, pool)
             best = best.take(within(best.row) < SPARSIFIED)
@@ -337,14 +337,14 @@ class StepRunner:
         return pool.take(kept), new[kept]
 
     def batch(self, present: Rows) -> Batch:
-        """Rows made ready for the steps, with nothing spent."""
+        """Prepare rows for the steps, with nothing spent."""
         context, seconds = self.context, self.context.settings.budget.seconds
         deadline = np.inf if seconds is None else time.monotonic() + seconds * len(present)
         spending = Spending.start(self._allowed(present), deadline)
         return Batch(context, present, spending, self.weights, context.legal.region(present), self.k)
 
     def _allowed(self, present: Rows) -> Codes:
-        """Calls that may go into each row."""
+        """The limit of calls for each row."""
         calls = self.context.settings.budget.calls
         return np.full(len(present), calls) if present.calls is None else present.calls
 
@@ -358,7 +358,7 @@ class StepRunner:
         return SearchResult(pool, status, nearly, account.spent, account.refused, account.calls)
 
     def ordered(self, present: Rows, pool: Candidates) -> Candidates:
-        """Answers in order of choice, and some to spare."""
+        """Answers in order of preference, and some spare ones."""
         if self.weights.density:
             pool = measured(self.weights, self.context.shared.density, present, pool, self.k)
         if self.k == 1:
@@ -366,7 +366,7 @@ class StepRunner:
         return diverse(undominated(pool, present.codes), present.codes, self.k + SPARE)
 
     def shortlisted(self, batch: Batch, pool: Candidates, spare: int = SPARE) -> Candidates:
-        """The cheapest candidates of each row, or such as differ, without a look at how lonely they are."""
+        """The cheapest candidates of each row, diverse if `k > 1`, before their LOF is measured."""
         changed = batch.changed(pool)
         extra = np.where(changed.sum(axis=1) > 1, self.weights.several, 0.0)
         if self.weights.coherence:

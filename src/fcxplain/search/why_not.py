@@ -1,4 +1,4 @@
-"""Why a row has no counterfactual: which rules, bounds or fixed features stand in the way, and what would help."""
+"""Why a row has no counterfactual: the rules, bounds or frozen features that block it, and what would help."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from ..schema import Feature, Schema
 from ..schema.feature import plain
 from ..task import Task
 
-# A bound gives way by this share of the range between both.
+# A bound is relaxed by this share of the feature's range.
 WIDER = 0.5
 
 
 def obstacles(task: Task, *, fixed: bool = False) -> tuple[Obstacle, ...]:
-    """All that may stand in the way: rules first, then bounds, then, if that is asked for, what is `fixed`."""
+    """All possible obstacles: rules, then bounds, then, with `fixed`, frozen features."""
     still = {*task.schema.immutable, *(name for rule in task.rules for name in _frozen(rule.formula))}
     open_rules = [r for r in task.rules if r.freezes is None and (fixed or _may_give_way(r, still))]
     bounds = [o for o in _bounds(task.schema) if o.name not in still]
@@ -42,7 +42,7 @@ def obstacles(task: Task, *, fixed: bool = False) -> tuple[Obstacle, ...]:
 
 
 def _frozen(formula: Formula) -> Iterator[str]:
-    """Features that a rule keeps as they are, whatever else it says."""
+    """Features that a rule freezes, whatever else it says."""
     for item in formula.items if isinstance(formula, And) else ():
         yield from _frozen(item)
     name = frozen_by(formula)
@@ -51,25 +51,25 @@ def _frozen(formula: Formula) -> Iterator[str]:
 
 
 def _may_give_way(rule: Rule, still: set[str]) -> bool:
-    """Whether a rule keeps nothing fixed, and speaks of something that may change."""
+    """Whether a rule freezes nothing, and is about a feature that may change."""
     primed = {ref.name for ref in rule.refs if ref.primed}
     return still.isdisjoint(_frozen(rule.formula)) and not (primed and primed <= still)
 
 
 @dataclass(frozen=True, eq=False)
 class Loosened:
-    """A task on features as wide as without any obstacle; bounds and what is fixed stand as rules, as all rules do.
+    """A task on the widest features, with bounds and frozen features expressed as rules.
 
-    So all tasks without some obstacles share what is made of the model.
+    Lifting obstacles then only removes rules, so all these tasks share one reading of the model.
     """
 
     task: Task
     owners: tuple[Obstacle | None, ...]
-    """The obstacle that each rule of the task stands for, if it is one that may be taken away."""
+    """The obstacle behind each rule of the task; None if the rule stays."""
 
     @classmethod
     def of(cls, task: Task, every: Sequence[Obstacle], wide: Sequence[Obstacle]) -> Loosened:
-        """The task without any of `every` obstacle; its features are without `wide` ones, of which those are some."""
+        """Loosen a task: `every` obstacle can be lifted, and features are widened by `wide` bounds and freezes."""
         schema, texts, owners = task.schema, [], []
         rules, freezes = ({o.name: o for o in every if o.kind == kind} for kind in ("rule", "freeze"))
         for rule in task.rules:
@@ -83,7 +83,7 @@ class Loosened:
                 if feature.name not in task.frozen or feature.name in freezes:
                     written = feature.text(obstacle.limit) if feature.kind == "date" else repr(obstacle.limit)
                     bound = f"{name}' {'>=' if obstacle.side == 'low' else '<='} {written}"
-                    # What a row has may stay, whatever was guessed.
+                    # A present value may stay, whatever bound was guessed.
                     is_free = obstacle.side in feature.guessed or feature.missing in ("kept", "may_be_filled")
                     texts.append(f"{bound} or {name}' == {name}" if is_free else bound)
                     owners.append(owner)
@@ -95,7 +95,7 @@ class Loosened:
         return cls(task.relaxed(rules=every_rule, schema=schema), tuple(owners))
 
     def without(self, taken: Sequence[Obstacle]) -> Task:
-        """The task with some obstacles taken away."""
+        """The task with some obstacles lifted."""
         rules = [
             r for r, owner in zip(self.task.rules, self.owners, strict=True) if owner is None or owner not in taken
         ]
@@ -103,12 +103,12 @@ class Loosened:
 
 
 def without(task: Task, taken: Sequence[Obstacle]) -> Task:
-    """The task with some obstacles taken away."""
+    """The task with some obstacles lifted."""
     return Loosened.of(task, taken, [o for o in taken if o.kind != "rule"]).without(taken)
 
 
 def needed(task: Task, obstacle: Obstacle, before: pd.DataFrame, after: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which answers would not be allowed if the obstacle still stood."""
+    """Which answers the obstacle would forbid."""
     if obstacle.kind == "rule":
         rule = next(r for r in task.rules if r.text == obstacle.name)
         return ~holds(rule, before, after)
@@ -128,7 +128,7 @@ def _of_rule(rule: Rule) -> Obstacle:
 
 
 def _limit(rule: Rule) -> tuple[str, Side, float] | None:
-    """The feature, side and value of a rule that is nothing but a limit, such as `hours' <= 60`."""
+    """The feature, side and value of a rule that is a plain limit, such as `hours' <= 60`."""
     if not isinstance(rule.formula, Compare):
         return None
     difference = rule.formula.left - rule.formula.right
@@ -144,7 +144,7 @@ def _limit(rule: Rule) -> tuple[str, Side, float] | None:
 def _of_bound(feature: Feature, side: Side) -> Obstacle:
     limit = feature.low if side == "low" else feature.high
     turn = "below {} (lower bound)" if side == "low" else "above {} (upper bound)"
-    # "Cannot be" goes with names of one thing and of many.
+    # "Cannot be" fits singular and plural names.
     words = f"{feature.title} cannot be {turn.format(plain_amount(feature, limit))}"
     return Obstacle("bound", feature.name, words, feature.name, side, limit)
 
@@ -154,13 +154,13 @@ def _of_freeze(feature: Feature) -> Obstacle:
 
 
 def _bounds(schema: Schema) -> list[Obstacle]:
-    """All bounds that could be wider."""
+    """All bounds that can be relaxed."""
     sides: tuple[Side, ...] = ("low", "high")
     return [_of_bound(f, side) for f in schema if f.is_number for side in sides if _widened(f, side) is not None]
 
 
 def _widened(feature: Feature, side: Side) -> float | None:
-    """A bound moved outwards on the grid; what was never negative does not become so. None: it cannot move."""
+    """A bound moved outwards on the grid, but not past 0; None if it cannot move."""
     steps = max(1, round(WIDER * (feature.top or 0)))
     first, last = feature.at(np.array([0, feature.top or 0]))
     step = float(feature.step or 1)
@@ -175,18 +175,18 @@ def _widened(feature: Feature, side: Side) -> float | None:
 
 
 Find = Callable[[Task, pd.DataFrame, int], Explanation]
-"""A search: verified counterfactuals of rows under a task; the last is how deep it goes, 1 to 3."""
+"""A search: verified counterfactuals of rows under a task; the last argument is the depth, 1 to 3."""
 Reach = Callable[[Task, pd.DataFrame], NDArray[np.bool_]]
-"""Rows for which a search under a task is known to be in vain."""
+"""Rows for which a search under a task is known to be futile."""
 
-# Looser tasks that are tried at most, with one obstacle gone and with several.
+# Limits on the number of relaxed tasks to try, with one obstacle lifted and with several.
 TRIES, TRIES_TOGETHER = 200, 60
-# Where no more legal rows are left to a row, asking about all of them is cheaper than a search in vain.
+# Regions up to this size are enumerated, which is cheaper than a futile search.
 FEW = 2_000
-# Obstacles of which it is asked first whether taking all of them away helps anybody.
+# Obstacles that are lifted together first, to see whether they help any row.
 TOGETHER = 4
-# So many sets of obstacles are told of a row.
-TOLD = 5
+# The most sets of obstacles reported for a row.
+REPORTED = 5
 
 
 def why_not(
@@ -201,11 +201,11 @@ def why_not(
     in_vain: Reach | None = None,
     on_progress: OnProgress = nobody,
 ) -> list[WhyNot]:
-    """Say for each row what stands in the way of the class wanted.
+    """Say for each row which obstacles block the target class.
 
-    At most `most` obstacles, 1 or 2, are taken away at once. Features that may not change are among them only if it is
-    asked what is `fixed`. Rows that are proved to be `impossible` need no other proof, and those for which a search is
-    `in_vain` are not searched. `on_progress` hears of rows done; some of each, since they are looked at together.
+    At most `most` obstacles, 1 or 2, are lifted at once; frozen features only with `fixed`. Rows already proved
+    `impossible` need no other proof, and rows for which a search is `in_vain` are not searched. `on_progress` counts
+    fractions of rows, since all rows are searched together.
     """
     (rows, _), wanted = task.read(rows), np.asarray(wanted)
     proved = np.zeros(len(rows), dtype=bool) if impossible is None else impossible.copy()
@@ -223,7 +223,7 @@ def why_not(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Rows that are asked about, the classes wanted of them, and which are proved to have no answer."""
+    """Rows to find reasons for, their target classes, and which are proved impossible."""
 
     rows: pd.DataFrame
     wanted: NDArray[Any]
@@ -234,7 +234,7 @@ class _Asked:
 
 
 class _Inquiry:
-    """Rows with the same class wanted, and what was found out about each."""
+    """Rows with the same target class, and the results for each."""
 
     def __init__(self, task: Task, asked: _Asked, find: Find, in_vain: Reach | None, *, fixed: bool) -> None:
         self.task, self.asked, self.find, self.in_vain, self.fixed = task, asked, find, in_vain, fixed
@@ -242,14 +242,14 @@ class _Inquiry:
         self.helps: list[list[Relaxation]] = [[] for _ in range(len(asked))]
         self.hopeless: dict[frozenset[Obstacle], set[int]] = {}
         self.hopeful: dict[frozenset[Obstacle], set[int]] = {}
-        """Rows that are known to have no answer with some obstacles gone, and rows that may have one."""
+        """For each set of lifted obstacles, rows known to have no answer, and rows that may have one."""
         self.all_tried = True
         self._loosen(_bounds(task.schema))
         if not self._has_answers(_bounds(task.schema)):
             self._loosen([o for o in _bounds(task.schema) if self._has_answers([o])])
 
     def _loosen(self, bounds: Sequence[Obstacle]) -> None:
-        """Make what all tries share; the features are the same whichever rules there are, so that more can be."""
+        """Make the loosened task that all tries share."""
         freezes = [_of_freeze(f) for f in self.task.schema if not f.mutable] if self.fixed else []
         self.tried = tuple(o for o in self.every if o.kind != "bound" or o in bounds)
         self.unasked = [o for o in self.every if o not in self.tried]
@@ -258,11 +258,11 @@ class _Inquiry:
 
     @cached_property
     def reading(self) -> ModelReading:
-        """The model as numbers. It says where a search is in vain, not what is so, which needs no second reading."""
+        """The model as numbers. It only rules out futile searches, so the reading need not be checked again."""
         return ModelReading.of(self.loosened.task, held=False)
 
     def _has_answers(self, bounds: Sequence[Obstacle]) -> bool:
-        """Whether the model answers the first row with features beyond their bounds; it is asked once for all rows."""
+        """Whether the model accepts the first row with features beyond their bounds; queried once for all rows."""
         task, known = self.loosened.task, self.task.readings.setdefault("has_answers", {})
         key = (self.task.schema, *bounds)
         if key not in known:
@@ -282,7 +282,7 @@ class _Inquiry:
         tries = [min(_tries(size), comb(len(self.tried), size)) for size, _ in turns]
         self.all_tried = all(comb(len(self.tried), size) <= _tries(size) for size, _ in turns)
         for size, depth in turns:
-            # What asks for a fixed feature to change is no way out, so these rows are looked at further.
+            # A relaxation that changes a frozen feature is not advice, so the search continues for these rows.
             known = [_fewest([r for r in found if r.is_advice]) for found in self.helps]
             if size > 1:
                 self._rule_out(np.flatnonzero([not sets for sets in known]))
@@ -294,10 +294,10 @@ class _Inquiry:
                     self._try(taken, left, depth)
                 tried += 1
                 on_progress(replace(begun, done=begun.done + len(self.asked) * tried / max(sum(tries), 1)))
-        return [self._told(i, most) for i in range(len(self.asked))]
+        return [self._reason(i, most) for i in range(len(self.asked))]
 
     def _screen(self, left: NDArray[np.int64]) -> None:
-        """Find obstacles that help no row, several at a time: who has no answer without all has none without one."""
+        """Find obstacles that help no row, by groups: if lifting a whole group does not help, no part of it does."""
         groups = [list(self.tried[start : start + TOGETHER]) for start in range(0, len(self.tried), TOGETHER)]
         while groups:
             group = groups.pop()
@@ -305,13 +305,13 @@ class _Inquiry:
                 groups += [group[: len(group) // 2], group[len(group) // 2 :]]
 
     def _rule_out(self, left: NDArray[np.int64]) -> None:
-        """Find rows that no obstacles help together, and obstacles that all ways out of a row need gone."""
+        """Find rows that lifting all obstacles does not help, and obstacles that must be lifted in any case."""
         left = self._hopeful(self.tried, left)
         for stays in self.tried:
             self._hopeful([o for o in self.tried if o != stays], left)
 
     def _hopeful(self, taken: Sequence[Obstacle], left: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some rows that are not known to have no answer without some obstacles."""
+        """The rows that may have an answer with some obstacles lifted."""
         gone = frozenset(taken)
         never = set().union(*(rows for more, rows in self.hopeless.items() if gone <= more))
         left, known = left[[i not in never for i in left.tolist()]], self.hopeful.setdefault(gone, set())
@@ -323,7 +323,7 @@ class _Inquiry:
         return left[[i in known for i in left.tolist()]]
 
     def _in_vain(self, looser: Task, left: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For which rows nothing can be found, by what is cheapest to know."""
+        """Rows for which cheap proofs rule out any answer."""
         rows, wanted = self.asked.rows.iloc[left], self.asked.wanted[left]
         vain = np.zeros(len(left), dtype=bool) if self.in_vain is None else self.in_vain(looser, rows)
         open_rows = np.flatnonzero(~vain)
@@ -333,14 +333,14 @@ class _Inquiry:
         return vain
 
     def _try(self, taken: Sequence[Obstacle], left: NDArray[np.int64], depth: int) -> None:
-        """Search again without some obstacles, for the rows of which that is not known to be in vain."""
+        """Search again with some obstacles lifted, for rows where this may help."""
         try:
             left = self._hopeful(taken, left)
             answer = self.find(self.loosened.without(taken), self.asked.rows.iloc[left], depth) if len(left) else None
         except ClassifierError:
             if not any(o.kind == "bound" for o in self.tried):
                 raise
-            # The model has an answer beyond each bound, but not everywhere.
+            # The model accepts values beyond each single bound, but not everywhere.
             self._loosen([])
             return
         if answer is not None:
@@ -352,7 +352,7 @@ class _Inquiry:
             gone = tuple(o for o, yes in zip(taken, need[i], strict=True) if yes)
             self.helps[left[answer.place[i]]].append(_relaxation(answer, int(i), gone))
 
-    def _told(self, i: int, most: int) -> WhyNot:
+    def _reason(self, i: int, most: int) -> WhyNot:
         found = sorted(self.helps[i], key=_order)
         ways = {way.gone: way for way in reversed(found)}
         sets = tuple(
@@ -371,42 +371,42 @@ class _Inquiry:
             return " ".join(self._nothing(most))
         way, said = moves(why.relaxation, self.task.schema), blocked(why, self.task.schema)
         if said is None:
-            return f"Nothing stands in the way: a second look found an answer, {way}."
+            return f"Nothing blocks this case. A second search found this option: {way}."
         return said.sentences(way)
 
     def _nothing(self, most: int) -> Iterator[str]:
-        kinds = "rule, fixed feature or bound" if self.fixed else "rule or bound"
-        together = f", or up to {most} of them together" if most > 1 else ""
-        yield "Nothing that was tried helps:" if self.fixed else "Nothing that may be changed was found to help:"
+        kinds = "rule, bound or fixed feature" if self.fixed else "rule or bound"
+        together = f", or any {most} of them together," if most > 1 else ""
+        yield "Nothing was found that helps:"
         if self.every:
-            yield f"with any {kinds} gone{together}, no answer was found."
+            yield f"relaxing any one {kinds}{together} gave no option."
         else:
-            yield f"there is no {kinds} that could give way."
+            yield f"there is no {kinds} to relax."
         if len(obstacles(self.task, fixed=True)) > len(self.every):
-            yield "What is fixed was left as it is."
+            yield "Features that cannot be changed were kept."
         if not self.all_tried:
-            yield "There are too many to try them all together; those that come first were tried."
+            yield "There are too many to try them all; only the first ones were tried."
         if self.unasked:
             titles = ", ".join(dict.fromkeys(self.task.schema[o.feature].title for o in self.unasked))
-            yield f"Beyond the bounds of {titles} the model gives no answer, so these were left alone."
+            yield f"The model does not accept values beyond the bounds of {titles}, so these bounds were kept."
 
 
 def _turns(most: int) -> list[tuple[int, int]]:
-    """How many obstacles are taken away at once, and how deep the search then goes; single ones once more at last.
+    """The number of obstacles lifted at once, with the depth of the search; single ones once more at the end.
 
-    So a pair is told only if the deepest search finds nothing with one of the two.
+    So a pair is reported only if the deepest search finds nothing with either one lifted.
     """
     return [(1, 2), *((size, 1) for size in range(2, most + 1)), (1, 3)]
 
 
 def _fewest(found: Sequence[Relaxation]) -> tuple[tuple[Obstacle, ...], ...]:
-    """The smallest sets of obstacles among ways that were found, in order."""
+    """The smallest sets of obstacles among the relaxations found, in order."""
     fewest = min((len(r.gone) for r in found), default=0)
-    return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:TOLD]
+    return tuple(dict.fromkeys(r.gone for r in sorted(found, key=_order) if len(r.gone) == fewest))[:REPORTED]
 
 
 def _taking(obstacle: Obstacle, way: Relaxation, schema: Schema, rules: Sequence[Rule]) -> Obstacle:
-    """The obstacle, with what it would take by a way that is open without it."""
+    """The obstacle with the values that its features would need, from a relaxation that lifts it."""
     rule = next((r for r in rules if obstacle.kind == "rule" and r.text == obstacle.name), None)
     names = {obstacle.feature} if rule is None else {ref.name for ref in rule.refs if ref.primed}
     moved = [(schema[change.feature], change.then) for change in way.changes if change.feature in names]
@@ -414,13 +414,13 @@ def _taking(obstacle: Obstacle, way: Relaxation, schema: Schema, rules: Sequence
 
 
 def _order(way: Relaxation) -> tuple[bool, int, int, float]:
-    """Advice first, then fewer obstacles, then rules, which somebody may loosen, before bounds, then the cheapest."""
+    """Sort key: advice first, then fewer obstacles, then rules before bounds, since rules can change, then cost."""
     bounds = sum(obstacle.kind == "bound" for obstacle in way.gone)
     return not way.is_advice, len(way.gone), bounds, way.cost
 
 
 def _is_open(sets: Sequence[tuple[Obstacle, ...]], taken: Sequence[Obstacle]) -> bool:
-    """Whether obstacles are to be tried for a row that these sets are known of: all without any, else parts of them."""
+    """Whether to try obstacles for a row with these known sets: all if there is none, else only proper subsets."""
     return not sets or any(set(taken) < set(together) for together in sets)
 
 

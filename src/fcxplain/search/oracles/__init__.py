@@ -1,1 +1,1 @@
-"""Oracles: what answers for the model in the search, from its own tables to what was read or learnt of it."""
+"""Oracles: they answer for the model in the search, as the model itself, a reading of it or an imitation."""

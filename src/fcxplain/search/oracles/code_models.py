@@ -1,7 +1,7 @@
-"""Models as functions of codes: what the values of features add up to is looked up, and scores are made of the sum.
+"""Models as functions of codes: the contribution of each feature is looked up, and the sum gives the scores.
 
-That takes no table and no preprocessing. A linear model or a perceptron looks up what each value adds to its first
-layer; trees have tables of their own (`trees`), or are walked on columns that are looked up.
+This needs neither tables nor preprocessing. For a linear model or a perceptron, the contribution of each value to the
+first layer is looked up. Trees have their own look-up tables (`trees`), or are evaluated on looked-up columns.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ..space import Codes, Floats, Rows, SearchSpace
 from .trees import TreeCodes
 
 CALIBRATED = "CalibratedClassifierCV"
-# Grids with more values than this have no line for each value.
+# Grids with more values than this have no look-up table.
 TABLE = 4_096
-# Batches of values off the grid whose columns are remembered.
+# Batches of off-grid values whose columns are cached.
 REMEMBERED = 64
-# Legal rows that say what a model's trees leave out: a score that all rows begin with.
+# Legal rows from which the base score of an ensemble is computed, which its trees do not contain.
 PROBES = 64
 
 
@@ -45,26 +45,26 @@ class CodeModel(Protocol):
     """A model as a function of codes."""
 
     additive: bool
-    """Whether the second class's lead is itself a sum over features."""
+    """Whether the lead of the second class is a sum over features."""
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """Logarithms of what classes score, `n x classes`, for candidates: the largest is the most probable."""
+        """The logits of candidates, `n x classes`: the largest is the most probable class."""
 
 
 class SummedCodes(ABC):
-    """A model that begins with a sum of what the value of each feature adds."""
+    """A model that starts with a sum of one contribution per feature."""
 
     space: SearchSpace
     start: Floats
-    """What every sum begins with."""
+    """The start of every sum."""
 
     @abstractmethod
     def of_values(self, i: int, values: NDArray[Any]) -> Floats:
-        """What values of a feature add, `n x width`."""
+        """The contributions of a feature's values, `n x width`."""
 
     @abstractmethod
     def of_codes(self, i: int, codes: Codes) -> Floats:
-        """The same for values of the grid, by their codes."""
+        """The same for values on the grid, by their codes."""
 
     @abstractmethod
     def scores(self, sums: Floats) -> Floats:
@@ -84,7 +84,7 @@ class SummedCodes(ABC):
 
 
 def read_code_model(space: SearchSpace) -> CodeModel | None:
-    """The task's model as a function of codes, where it is one that can be read; whether it agrees is not asked."""
+    """The task's model as a function of codes, if it can be read; not yet compared with the model."""
     classifier, asking = space.task.classifier, _asking(space.task.classifier)
     if asking is None:
         return None
@@ -99,7 +99,7 @@ def read_code_model(space: SearchSpace) -> CodeModel | None:
 
 
 def is_readable(classifier: Classifier) -> bool:
-    """Whether a classifier is of a kind that is read: trees that are known, or a linear model or a perceptron."""
+    """Whether a classifier is of a readable kind: supported trees, a linear model or a perceptron."""
     asking = _asking(classifier)
     if asking is None:
         return False
@@ -113,13 +113,13 @@ def is_readable(classifier: Classifier) -> bool:
 
 
 def _asking(classifier: Classifier) -> Asking | None:
-    """How the estimator behind a classifier is asked, if there is one."""
+    """How the estimator behind a classifier is queried, if there is one."""
     answer = classifier.answer if isinstance(classifier, CheckedClassifier) else None
     return answer if isinstance(answer, Asking) else None
 
 
 def imitating_code_model(space: SearchSpace, found: ImitatingTrees) -> CodeModel:
-    """Something that answers nearly as the task's model does, as a function of codes."""
+    """Trees that imitate the task's model, as a function of codes."""
     codes = space.task.encoder.codes
     return TreeCodes(space, found.trees, found.base, lambda rows: found.columns(codes(rows)), shares=False)
 
@@ -131,7 +131,7 @@ class _Reader:
     space: SearchSpace
 
     def of(self, model: Any, shown: Callable[[pd.DataFrame], Any]) -> CodeModel | None:
-        """A fitted estimator on what `shown` makes of rows."""
+        """Read a fitted estimator; `shown` turns rows into its input."""
         transform, last = final_step(model)
 
         def given(rows: pd.DataFrame) -> Any:
@@ -178,7 +178,7 @@ def _grids(space: SearchSpace) -> dict[str, NDArray[Any]]:
 
 
 class LayerCodes(SummedCodes):
-    """Layers on columns, each of one feature: its values add to the first layer."""
+    """Layers on columns that each come from one feature, whose values contribute to the first layer."""
 
     def __init__(self, space: SearchSpace, layers: Layers, columns: Callable[[pd.DataFrame], Floats]) -> None:
         self.space, self.layers, self._values = space, layers, _Values(space, columns)
@@ -187,7 +187,7 @@ class LayerCodes(SummedCodes):
         self.start = layers.biases[0] + known.base[free] @ weight[free]
         self.additive = len(layers.weights) == 1 and weight.shape[1] <= 2
         self._weights = [weight[own] for own in known.owned]
-        # Of large grids, the columns are kept, and multiplied when they are needed.
+        # For large grids, only the columns are kept; they are multiplied on demand.
         self._columns = [values[:, own] for values, own in zip(known.values, known.owned, strict=True)]
         self._lines = [x @ w if len(x) <= TABLE else None for x, w in zip(self._columns, self._weights, strict=True)]
 
@@ -206,7 +206,7 @@ class LayerCodes(SummedCodes):
 
 
 class WalkedCodes(SummedCodes):
-    """Trees too many for tables: the columns that they ask about are looked up, and their own library walks them."""
+    """Trees too large for look-up tables: their input columns are looked up, and their own library evaluates them."""
 
     additive = False
 
@@ -234,22 +234,22 @@ class WalkedCodes(SummedCodes):
         return self._lines[i].take(codes, axis=0)
 
     def scores(self, sums: Floats) -> Floats:
-        """See `SummedCodes`: the sum of all columns, each of which is one feature's."""
+        """See `SummedCodes`: here the sums are the columns, each from one feature."""
         return np.asarray(np.log(np.clip(self._walk(sums), CERTAIN, 1.0)))
 
 
 class _Values:
-    """What a model's last estimator sees of every legal value of each feature, and of others."""
+    """The input columns of a model's last estimator for every legal value of each feature, and for other values."""
 
     def __init__(self, space: SearchSpace, columns: Callable[[pd.DataFrame], Floats]) -> None:
         self._table, self._columns, self._grids = space.task.table, columns, _grids(space)
         self._names = space.names
         self.known: ColumnValues = column_values(self._table, columns, self._grids)
-        # The same rows are asked about again and again.
+        # The same rows are queried again and again.
         self._of = lru_cache(maxsize=REMEMBERED)(self._shown)
 
     def of(self, i: int, values: NDArray[Any]) -> Floats:
-        """The columns of the first row with a number at other values."""
+        """The columns for other values of a feature, with all other features at their first value."""
         return self._of(i, np.asarray(values, dtype=np.float64).tobytes())
 
     def _shown(self, i: int, held: bytes) -> Floats:
@@ -277,7 +277,7 @@ class CalibratedCodes:
 
 
 def _calibrated(logits: Floats, calibrators: list[Any], *, by_score: bool) -> Floats:
-    """Probabilities after calibration, of scores or, for models that have none, of probabilities."""
+    """Calibrated probabilities, from scores or, for models without them, from probabilities."""
     is_pair = logits.shape[1] == 2
     lead = logits[:, 1:] - logits[:, :1] if is_pair else logits
     if not by_score:

@@ -1,4 +1,4 @@
-"""A model that was read, queried by codes; and how far rounding carries what was read from the model itself."""
+"""A model that was read as a function of codes, and its rounding error compared with the model itself."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .code_models import CodeModel
 from .oracle import FAR, Replies
 from .tables import decisions_of
 
-# Margins by codes may differ from the model's own by so many times as much as they were seen to, and by no less than
-# this; a model that was read otherwise than this, near the border of a class, was not read rightly.
+# Rounding error assumed for margins by codes: this multiple of the largest difference seen, and at least this. A larger
+# difference than the last one, near the border of a class, means that the reading is wrong.
 MUCH, LEAST, WRONG = 16.0, 1e-6, 1e-3
-# What a sum of shares may be off by.
+# Rounding error of a sum of shares.
 TIE = 1e-9
-# Legal rows, and as many training rows, on which a model that was read is held against itself.
+# Legal rows, and as many training rows, on which a reading is compared with the model.
 PROBES = 256
 
 
 class CodeOracle:
-    """A model that was read, by codes. It is the user's own model that has the last word on answers."""
+    """A model as a function of codes. The user's own model still checks every answer."""
 
     cheap = True
 
@@ -42,9 +42,9 @@ class CodeOracle:
         self.rounding, self.built_in = rounding, built_in
 
     def least(self, wanted: Outcomes) -> Floats:
-        """The margin that each row's candidates must be above to be shown to the model, which has the last word.
+        """The margin above which each row's candidates count as good; the model itself decides in the check.
 
-        What lies on a border that belongs to the outcome, as shares of trees often do, is shown to it.
+        Candidates on a border that belongs to the outcome are included: shares of trees often lie there.
         """
         on_border = min(TIE, self.rounding) if self.space.task.classes else self.rounding
         return np.where(wanted.closed, -on_border, self.rounding)
@@ -65,25 +65,25 @@ class CodeOracle:
         return decisions_of(self.space.task, rows)
 
     def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far candidates are from the outcome wanted."""
+        """How far candidates are beyond the border of the target outcome."""
         margin = present.wanted[row].lead(self.logits(present, row, codes), self.built_in)
         return margin if present.border is None else margin - present.border[row]
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """Of candidates, `n x classes`."""
+        """The logits of candidates, `n x classes`."""
         if not len(row):
             return np.empty((0, max(2, len(self.space.task.classes))))
         return self.model.logits(present, row, codes)
 
 
 def seen_rounding(space: SearchSpace, model: CodeModel) -> float | None:
-    """How far the user's model's margins may be from those by codes; None where these are not its own."""
+    """The rounding error of margins by codes against the user's model; None if the reading is wrong."""
     task, generator = space.task, np.random.default_rng(0)
     usual = task.sample[generator.permutation(len(task.sample))[:PROBES]]
     codes = np.concatenate([legal_codes(task.schema, PROBES, generator), usual])
     natural = task.encoder.natural_of_codes(codes)
     said = task.classifier.probabilities(task.table(natural))
-    # Of each row, the lead of one class or another.
+    # For each row, the lead of one class or another.
     wanted = task.outcomes_to_try(said)
     found = wanted.lead(CodeOracle(space, model).logits(space.present(natural, wanted), np.arange(len(codes)), codes))
     own = wanted.margin(said)

@@ -1,5 +1,5 @@
-"""Something that answers nearly as the model does, by codes, and how far it is off: searched in the model's place, or
-asked first where the model was read but takes long.
+"""An imitation of the model as a function of codes, and its error. It is searched instead of the model, or screens
+candidates for a model that was read but is slow.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from .code_models import CodeModel
 from .codes import CodeOracle
 from .oracle import FAR, Oracle
 
-# Training rows, and the same with some features changed, that say how far an imitation is off; and how many queries
-# each of them takes.
+# Training rows on which the error of an imitation is measured, as they are and with some features changed; and the
+# queries that each of them takes.
 NEAR, QUERIES = 512, 3
-# An imitation that is off by more than this part of how far margins differ from row to row costs more in the quality of
-# answers than it saves in queries.
+# An imitation with an error above this part of the spread of margins across rows costs more in the quality of answers
+# than it saves in queries.
 WORST = 0.18
-# No imitation is taken to be nearer than this.
+# The least error assumed of an imitation.
 LEAST = 1e-3
-# Candidates that an imitation puts this many standard deviations behind the border are not shown to a slow model.
+# A slow model is not queried about candidates that an imitation puts this many standard deviations behind the border.
 HOPELESS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Imitation:
-    """Something that answers nearly as the model does, by codes, and how far it is off."""
+    """An imitation of the model as a function of codes, and its error."""
 
     oracle: CodeOracle
     spread: float
-    """The standard deviation of its margins from the model's own, beside what a row's candidates have in common."""
+    """The standard deviation of its error, apart from the part that a row's candidates share."""
     error: float
-    """The standard deviation of its margins from the model's own."""
+    """The root mean square of its error."""
     range: float
-    """That of the model's margins from row to row."""
+    """The standard deviation of the model's margins across rows."""
 
     @property
     def is_close(self) -> bool:
-        """Whether it can be searched in the model's place."""
+        """Whether it can be searched instead of the model."""
         return self.spread < WORST * self.range
 
 
 def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: Oracle) -> Imitation:
-    """An imitation held against the model on training rows and rows near them."""
+    """Measure the error of an imitation on training rows and rows near them."""
     task, generator = space.task, np.random.default_rng(0)
     usual = task.sample[generator.permutation(len(task.sample))[:NEAR]]
     rows, movable = np.arange(len(usual)), np.flatnonzero(space.movable)
@@ -69,14 +69,14 @@ def measured_imitation(space: SearchSpace, oracle: CodeOracle, model: Oracle) ->
 
 
 class ScreenedOracle(CodeOracle):
-    """A model that was read but takes long: candidates that an imitation finds hopeless are not shown to it."""
+    """A model that was read but is slow: it is not queried about candidates that an imitation finds hopeless."""
 
     def __init__(self, space: SearchSpace, model: CodeModel, imitation: Imitation, *, rounding: float) -> None:
         super().__init__(space, model, rounding=rounding)
         self.imitation = imitation
 
     def margins(self, present: Rows, row: Codes, codes: Codes) -> Floats:
-        """How far candidates are from the outcome wanted; of hopeless ones, about how far."""
+        """How far candidates are beyond the border of the target outcome; for hopeless ones, an estimate."""
         margin = self.imitation.oracle.margins(present, row, codes)
         near = np.flatnonzero(margin > -HOPELESS * self.imitation.error)
         margin = np.minimum(margin, -self.rounding)

@@ -1,4 +1,4 @@
-"""Networks by codes: the first layer is a sum of look-ups."""
+"""Networks as functions of codes: the first layer is a sum of look-ups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NetworkCodes(SummedCodes):
     def of_values(self, i: int, values: NDArray[Any]) -> Floats:
         """See `SummedCodes`."""
         low, spread = self.space.task.encoder.scale_[self.space.names[i]]
-        # As the encoder rounds it, so that the network sees the number that it would see in a table.
+        # Rounded as by the encoder, so that the network gets the same number as from a table.
         kind = np.float32 if self.space.task.encoder.dtype_ == torch.float32 else np.float64
         encoded = ((values - low) / spread).astype(kind).astype(np.float64)
         return np.asarray(encoded[:, None] * self._of_feature[i][:, 0])
@@ -65,7 +65,7 @@ class NetworkCodes(SummedCodes):
 
 
 def network_oracle(space: SearchSpace, module: nn.Module) -> CodeOracle:
-    """The user's own network by codes; its first layer is asked freely, but counted."""
+    """The user's own network as a function of codes; its queries are counted, but not limited."""
     model = NetworkCodes(space, module)
     edge = space.task.classifier.threshold
     built_in = 0.0 if edge is None else float(np.log(edge / (1 - edge)))
@@ -73,7 +73,7 @@ def network_oracle(space: SearchSpace, module: nn.Module) -> CodeOracle:
 
 
 def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
-    """How far the margins of the user's own module are from these, on legal rows, and more to be sure."""
+    """The rounding error of margins by codes, measured against the user's module on legal rows, with a margin."""
     task, module = space.task, space.task.classifier.module
     assert module is not None
     codes = legal_codes(task.schema, PROBES, np.random.default_rng(0))
@@ -86,26 +86,26 @@ def _seen_rounding(space: SearchSpace, model: NetworkCodes) -> float:
     own, edge = out.double().cpu().numpy(), task.classifier.threshold
     if edge is not None:
         own = own - np.array([0.0, np.log(edge / (1 - edge))])
-    # Only differences of logits count; those from the highest are enough.
+    # Only differences between logits matter; those from the highest are enough.
     exact, own = (logits - logits[np.arange(len(codes)), exact.argmax(axis=1), None] for logits in (exact, own))
     near = np.abs(exact) < (FAR if _squashes(module) else np.inf)
     return max(LEAST, MUCH * float(np.abs(exact - own)[near].max(initial=0.0)) / task.classifier.unit)
 
 
 def _squashes(module: nn.Module) -> bool:
-    """Whether a module's logits come from probabilities, which lose digits near 0 and 1."""
+    """Whether a module's logits are computed from probabilities, which lose digits near 0 and 1."""
     return any(isinstance(part, LogProbabilities) for part in module.modules())
 
 
 def is_exact(module: nn.Module | None, threshold: float | None) -> bool:
-    """Whether a network in double precision decides as the module itself: that has the digits, and so its threshold."""
+    """Whether a network in double precision decides as the module itself, going by its dtypes and its threshold."""
     floats = {p.dtype for p in (() if module is None else module.parameters()) if p.is_floating_point()}
     is_moderate = threshold is None or EXTREME <= threshold <= 1 - EXTREME
     return floats <= {torch.float32, torch.float64} and is_moderate
 
 
 def _composed(layers: list[nn.Module], width: int) -> tuple[Floats, Floats]:
-    """Linear layers one after the other as one, `outputs x width` and `outputs`."""
+    """Consecutive linear layers composed into one, `outputs x width` and `outputs`."""
     weight, bias = np.eye(width), np.zeros(width)
     for layer in layers:
         assert isinstance(layer, nn.Linear)

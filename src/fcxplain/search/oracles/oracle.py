@@ -1,4 +1,4 @@
-"""What answers for the model in the search: how far candidates are from the outcome wanted, and whether they get it."""
+"""The interface of an oracle: how far candidates are from the target outcome, and whether they get it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAR = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Replies:
-    """The model's answers to candidates: how far they are beyond what is wanted, and whether they get it.
+    """The replies to candidates: how far they are beyond the border of the target outcome, and whether they get it.
 
     Candidates that the budget did not reach have a margin of minus infinity.
     """
@@ -34,12 +34,12 @@ class Oracle(Protocol):
     cheap: bool
     """Whether a query costs next to nothing."""
     is_own: bool
-    """Whether it is the user's own network, which is queried freely, but counted."""
+    """Whether it is the user's own network, whose queries are counted, but not limited."""
     additive: bool
     """Whether margins are known to be a sum over features."""
 
     def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
-        """What the model decides about rows as they are."""
+        """The model's decisions about rows as they are."""
 
     def query(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> Replies:
-        """The model's answers to candidates; the earlier ones of each row come first where the budget ends."""
+        """The replies to candidates; if the budget ends, the first candidates of each row are served."""

@@ -1,4 +1,4 @@
-"""Any model, queried by decoded tables: each distinct row once, and no longer than there is budget."""
+"""Any model, queried with decoded tables: each distinct row once, within the budget."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..space import Bools, Codes, Rows, SearchSpace
 from ..spending import Spending
 from .oracle import Replies
 
-# Rows of a table that a model is shown at a time; where time counts, it begins with few.
+# Rows per call of the model; with a deadline, the first calls have few.
 CHUNK, FEW = 65_536, 64
 
 
 class TableOracle:
-    """Any model, by decoded tables."""
+    """Any model, queried with decoded tables."""
 
     cheap, additive, is_own = False, False, False
 
@@ -48,10 +48,10 @@ class TableOracle:
         return Replies(margin, valid)
 
     def _known(self, present: Rows, row: Codes, codes: Codes, spending: Spending) -> tuple[Predictions, Bools]:
-        """What the user's own model decides, about each distinct row once; and for which there was time."""
+        """The decisions of the user's model, with each distinct row queried once; and which rows there was time for."""
         first, inverse = self._distinct(present, row, codes)
         known, reached = Predictions.none(len(first), max(1, len(self.task.classes))), np.zeros(len(first), dtype=bool)
-        # The first candidates of all rows before the second ones: where time ends, it ends for all rows alike.
+        # The first candidates of all rows come before the second ones, so a deadline affects all rows alike.
         order = np.argsort(within(row)[first], kind="stable") if spending.deadline < np.inf else np.arange(len(first))
         for part in _parts(order, spending):
             table = self.space.table(present, row[first[part]], codes[first[part]])
@@ -64,14 +64,15 @@ class TableOracle:
 
     def _distinct(self, present: Rows, row: Codes, codes: Codes) -> tuple[Codes, Codes]:
         own = np.asarray(present.off_grid.any(axis=1))
-        # A value off the grid is its row's own, so such rows share no question with others; nor do other outcomes.
+        # The code of an off-grid value means another value in each row, so these rows share no queries. Nor do rows
+        # with different target outcomes.
         apart = [] if present.wanted.is_plain else [present.wanted.code[row]]
         apart += [np.where(own[row], row, -1)] if own.any() else []
         return distinct(np.column_stack([codes, *apart]) if apart else codes)
 
 
 def decisions_of(task: Task, rows: pd.DataFrame) -> Predictions:
-    """What the user's own model decides about rows."""
+    """The decisions of the user's own model about rows."""
     found = Predictions.none(len(rows), max(1, len(task.classes)))
     for start in range(0, len(rows), CHUNK):
         part = slice(start, start + CHUNK)
@@ -84,7 +85,7 @@ def _these(wanted: Outcomes, _: Predictions) -> Outcomes:
 
 
 def _parts(order: Codes, spending: Spending) -> Iterator[Codes]:
-    """What is asked at a time, until the deadline: as much as the time left allows, going by the last part."""
+    """Split rows into calls until the deadline; the speed of each call gives the size of the next."""
     start, size = 0, CHUNK if spending.deadline == np.inf else FEW
     while start < len(order) and not spending.is_late:
         began = time.monotonic()

@@ -1,7 +1,7 @@
-"""Tree ensembles as functions of codes: a table for each tree, where every combination of cells has its leaf's score.
+"""Tree ensembles as functions of codes: a table for each tree holds the leaf score of every combination of cells.
 
-A tree that would need too large a table is cut in pieces. Features are looked up in groups, so that few look-ups make
-the place of a candidate in every table, and a sparse product sums what stands there.
+A tree whose table would be too large is split into pieces. Features are looked up in groups, so that a few look-ups
+give the position of a candidate in every table, and a sparse product sums the entries there.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from ...schema import Feature
 from ...schema.feature import MISSING
 from ..space import Bools, Codes, Floats, Rows, SearchSpace
 
-# Entries of one table, and of all tables. A tree that would need more is cut in pieces, which are summed.
+# Entries of one table, and of all tables. A tree that needs more is split into pieces, which are summed.
 MOST_ENTRIES, ALL_ENTRIES = 2**15, 2**23
-# Ensembles of more pieces, or more leaves to make them of, take longer to look up than they are worth.
+# Ensembles with more pieces or leaves take longer to look up than they are worth.
 MOST_PIECES, MOST_LEAVES = 1_000, 2**14
-# Entries of the lines that features share which are looked up together, and places summed at a time.
+# Entries of the table of one group of features, and positions summed at a time.
 GROUPED, LOOKED_UP = 2**19, 2**19
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """A part of a tree in one table: the features that it asks about, and the place of each of their cells in it."""
+    """A table for parts of trees: the features that they split on, and the position of each of their cells in it."""
 
     features: tuple[int, ...]
     places: tuple[Codes, ...]
-    """For each feature, and each of its cells, what it adds to the place."""
+    """For each feature, the offset of each of its cells."""
     table: Floats
     score: int
-    """The class whose score it adds to."""
+    """The index of the score that it contributes to."""
 
 
 class TreeCodes:
-    """Trees over cells. Each piece of a tree has a place in its table, and a score is the sum of what stands there.
+    """Trees over cells. A candidate has a position in the table of each piece; a score is the sum of the entries there.
 
     `shares`: scores are probabilities, not log-odds.
     """
@@ -71,7 +71,7 @@ class TreeCodes:
             raise ClassifierError(f"its trees have more than {MOST_LEAVES:,} leaves")
         self.sides: CellSides = cell_sides(self.space.task, self.trees.questions, self.columns, self._values)
         leaves = self.trees.scores
-        # Of two classes, only the lead counts.
+        # For two classes, only the lead matters.
         scores = [leaves[:, 1] - leaves[:, 0]] if leaves.shape[1] == 2 else list(leaves.T)
         pieces = list(itertools.islice(_pieces(self.trees, self.sides, scores), MOST_PIECES + 1))
         sizes = [p.table.size for p in pieces]
@@ -85,7 +85,7 @@ class TreeCodes:
         self._cells = [np.repeat(np.arange(len(g)), np.maximum(g.last - g.first + 1, 0)) for g in self.sides.grids]
 
     def _grouped(self, pieces: list[_Piece]) -> list[_Group]:
-        """Features in groups, so that few look-ups make the place of a candidate in every table."""
+        """Group features, so that a few look-ups give the position of a candidate in every table."""
         most, sizes = GROUPED // max(len(pieces), 1), [len(grid) for grid in self.sides.grids]
         lines = [np.zeros((size, len(pieces)), dtype=np.int32) for size in sizes]
         for number, piece in enumerate(pieces):
@@ -111,7 +111,7 @@ class TreeCodes:
         return np.asarray(np.concatenate(parts)[new.cumsum() - 1])
 
     def _cells_of(self, present: Rows, row: Codes, codes: Codes) -> list[Codes]:
-        """The cell of each feature of candidates."""
+        """The cells of candidates, for each feature."""
         off_grid = {i: present.off_grid[:, i] for i, some in enumerate(present.off_grid_features) if some}
         values = {i: present.natural[self.space.names[i]][where] for i, where in off_grid.items()}
         self._learn(values)
@@ -125,7 +125,7 @@ class TreeCodes:
         return cells
 
     def _learn(self, values: dict[int, NDArray[Any]]) -> None:
-        """Make sure that values off the grid have their cells."""
+        """Make sure that off-grid values have cells."""
         new = {i: own for i, own in values.items() if not all(map(self.sides.grids[i].knows, np.unique(own)))}
         for i, own in new.items():
             name = self.space.names[i]
@@ -134,7 +134,7 @@ class TreeCodes:
             self._build()
 
     def _scores(self, lines: Codes) -> Floats:
-        """Logits of what stands at lines of the groups, `groups x n`."""
+        """Logits of candidates given by their lines in the groups, `groups x n`."""
         places = self._groups[0].lines.take(lines[0], axis=0)
         for group, own in zip(self._groups[1:], lines[1:], strict=True):
             places += group.lines.take(own, axis=0)
@@ -148,7 +148,7 @@ class TreeCodes:
         return np.asarray(np.log(np.clip(np.column_stack([1 - lead, 1 + lead]) / 2, CERTAIN, 1.0)))
 
     def _sum(self, places: NDArray[np.int32]) -> Floats:
-        """What stands at places, summed line by line: a sparse product does both at once."""
+        """The sums of the entries at `places`, line by line: a sparse product gathers and sums at once."""
         rows, width = places.shape
         ends = np.arange(0, rows * width + 1, max(width, 1), dtype=np.int32)
         if not width:
@@ -159,15 +159,15 @@ class TreeCodes:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Features that are looked up together: for each combination of their cells, what it adds to all places."""
+    """Features that are looked up together: each combination of their cells has a line of offsets, one per table."""
 
     features: tuple[int, ...]
     lines: NDArray[np.int32]
     sizes: tuple[int, ...] = ()
-    """How many cells the features after the first have."""
+    """The number of cells of each feature after the first."""
 
     def joined(self, i: int, lines: NDArray[np.int32]) -> _Group:
-        """With one more feature."""
+        """Add one more feature."""
         both = (self.lines[:, None] + lines).reshape(-1, lines.shape[1])
         return _Group((*self.features, i), both, (*self.sizes, len(lines)))
 
@@ -180,25 +180,25 @@ class _Group:
 
 
 def _gaps(feature: Feature) -> NDArray[Any]:
-    """The missing value of a feature that may have one, so that it is known before a row with it comes."""
+    """The missing value of a feature that may have one, so that it has a cell from the start."""
     gap = np.array([np.nan]) if feature.is_number else np.array([MISSING])
     return gap[: int(feature.missing in ("kept", "may_be_filled"))]
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A part of a tree: where it begins, and the cells of each feature that lead there."""
+    """A part of a tree: its first node, and the cells of each feature that lead there."""
 
     node: int
     alive: list[Bools]
     cuts: Bools
-    """Which of all cuts tell its leaves apart, and it from the rest of the tree."""
+    """The cuts that separate its leaves, and it from the rest of the tree."""
     classes: Bools
-    """Which of them its leaves speak of."""
+    """The classes that its leaves score."""
 
 
 class _Cuts:
-    """All cuts of all features in a line, and the cells that some of them tell apart."""
+    """All cuts of all features in one sequence, and the cells that some of them separate."""
 
     def __init__(self, trees: Trees, sides: CellSides) -> None:
         self.trees, self.sides = trees, sides
@@ -206,7 +206,7 @@ class _Cuts:
         self.of_question = np.where(sides.feature >= 0, self.ends[sides.feature] + sides.cut, -1)
 
     def below(self, node: int) -> tuple[Bools, Bools]:
-        """The cuts that are asked about from a node on, and the classes that its leaves speak of."""
+        """The cuts below a node, and the classes that its leaves score."""
         waiting, found, asked = [node], np.zeros(self.ends[-1], dtype=bool), self.trees.asked
         classes = np.zeros(self.trees.scores.shape[1], dtype=bool)
         while waiting:
@@ -220,12 +220,12 @@ class _Cuts:
         return found, classes
 
     def sizes(self, cuts: Bools) -> Floats:
-        """How many entries a table for some cuts has, `n`, if each cut makes one more cell."""
+        """The size of a table for some cuts, `n`, if each cut adds one cell."""
         before = np.concatenate([np.zeros((len(cuts), 1), dtype=np.int64), cuts.cumsum(axis=1)], axis=1)
         return np.asarray((np.diff(before[:, self.ends], axis=1) + 1.0).prod(axis=1))
 
     def numbers(self, cuts: Bools) -> dict[int, Codes]:
-        """The cells that some cuts tell apart, numbered by feature."""
+        """The cells that some cuts separate, numbered for each feature."""
         found = {}
         for i, (start, end) in enumerate(itertools.pairwise(self.ends.tolist())):
             if cuts[start:end].any():
@@ -239,7 +239,7 @@ def _size(numbers: dict[int, Codes]) -> int:
 
 
 def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_Piece]:
-    """All trees, or parts of them, as tables of at most so many entries. Small ones share a table."""
+    """All trees, or parts of them, as tables of at most `MOST_ENTRIES` entries. Small parts share a table."""
     cuts = _Cuts(trees, sides)
     for together in _sharing(cuts, _parts(cuts)):
         numbers = cuts.numbers(np.any([part.cuts for part in together], axis=0))
@@ -251,7 +251,7 @@ def _pieces(trees: Trees, sides: CellSides, scores: list[Floats]) -> Iterator[_P
 
 
 def _parts(cuts: _Cuts) -> list[_Part]:
-    """Every tree, or its parts where its table would be too large."""
+    """Every tree, or its parts if its table would be too large."""
     found, everywhere = [], [np.ones(len(grid), dtype=bool) for grid in cuts.sides.grids]
     nowhere = np.zeros(cuts.ends[-1], dtype=bool)
     for root in cuts.trees.roots.tolist():
@@ -272,7 +272,7 @@ def _parts(cuts: _Cuts) -> list[_Part]:
 
 
 def _sharing(cuts: _Cuts, parts: list[_Part]) -> list[list[_Part]]:
-    """Parts that share a table, large ones first: each joins the table that grows the least by it, if it may."""
+    """Group parts into shared tables, large ones first: each joins the table that grows least, if it fits."""
     size = cuts.sizes(np.array([part.cuts for part in parts]).reshape(len(parts), -1))
     tables, used = np.zeros((len(parts), cuts.ends[-1]), dtype=bool), np.zeros(len(parts))
     classes, found = np.zeros((len(parts), cuts.trees.scores.shape[1]), dtype=bool), list[list[_Part]]()
@@ -288,14 +288,14 @@ def _sharing(cuts: _Cuts, parts: list[_Part]) -> list[list[_Part]]:
 
 
 def _halves(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> list[tuple[int, list[Bools]]]:
-    """What follows on a node, and the cells that lead there."""
+    """The children of a node, and the cells that lead to each."""
     question = trees.asked[node]
     i, left, right = sides.feature[question], int(trees.left[node]), int(trees.right[node])
     if i < 0:
         return [(left if sides.same[question] else right, alive)]
     goes, found = sides.cuts[i][sides.cut[question]], []
-    for child, way in ((right, ~goes), (left, goes)):
-        cells = alive[i] & way
+    for child, side in ((right, ~goes), (left, goes)):
+        cells = alive[i] & side
         if cells.any():
             found.append((child, [*alive[:i], cells, *alive[i + 1 :]]))
     return found
@@ -304,8 +304,8 @@ def _halves(trees: Trees, sides: CellSides, node: int, alive: list[Bools]) -> li
 def _tabled(
     trees: Trees, sides: CellSides, scores: list[Floats], parts: list[_Part], numbers: dict[int, Codes]
 ) -> Iterator[_Piece]:
-    """Parts of trees as one table for each class that they speak of."""
-    # The feature with the most cells comes last: its values then lie side by side.
+    """Parts of trees as one table for each class that they score."""
+    # The feature with the most cells comes last, so that its values are adjacent in memory.
     features = tuple(sorted(numbers, key=lambda i: int(numbers[i].max())))
     sizes = [int(numbers[i].max()) + 1 for i in features]
     first = [np.unique(numbers[i], return_index=True)[1] for i in features]
@@ -325,8 +325,8 @@ def _tabled(
             continue
         place = features.index(i)
         goes = sides.cuts[i][sides.cut[question]][first[place]]
-        for child, way in ((left, goes), (right, ~goes)):
-            mask = masks[place] & way
+        for child, side in ((left, goes), (right, ~goes)):
+            mask = masks[place] & side
             if mask.any():
                 waiting.append((child, [*masks[:place], mask, *masks[place + 1 :]]))
     strides = [math.prod(sizes[k + 1 :]) for k in range(len(sizes))]

@@ -1,1 +1,1 @@
-"""Where candidates come from: each file proposes, nothing here decides."""
+"""Sources of candidates: each file proposes, none decides."""

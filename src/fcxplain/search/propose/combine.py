@@ -15,20 +15,21 @@ from ..candidates import REPAIR, Candidates, Found, joined, within
 from ..space import Bools, Codes, Floats, SearchSpace
 from .single import SingleChanges
 
-# Ladders of categories and of numbers that are combined.
+# Ladders of categories and of numbers to combine.
 CATEGORIES, NUMBERS = 6, 4
-# Combinations asked about at a time, and how often.
+# Combinations queried per row and round, and the most rounds.
 COMBINATIONS, ROUNDS = 12, 4
-# On lines up to this length, counting what lies below is quicker than bisection.
+# Up to this length, counting the smaller values is faster than bisection.
 SHORT = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Ladders:
-    """Ladders of each row, `rows x slots x rungs`. `move` is the place in `singles.codes` that a rung stands for.
+    """Ladders of each row, `rows x slots x rungs`: the changes of one feature, with rising price and gain.
 
-    The first `categories` slots are categories, the others numbers; `feature`, `rows x slots`, is -1 for an empty
-    slot. Past its last rung a ladder stays where it is; an empty one gains minus infinity.
+    `move` is the index in `singles.codes` of each rung. The first `categories` slots are categories, the others
+    numbers; `feature`, `rows x slots`, is -1 for an empty slot. Ladders are padded with their last rung; an empty one
+    has a gain of minus infinity.
     """
 
     gain: Floats
@@ -47,9 +48,9 @@ class Ladders:
 def ladders_of(
     space: SearchSpace, singles: SingleChanges, price: Floats, need: Floats, categories: int, numbers: int
 ) -> Ladders:
-    """The most promising ladders of each row: at most so many of categories and so many of numbers.
+    """The most promising ladders of each row, at most `categories` of categories and `numbers` of numbers.
 
-    `price` is that of each of the single changes, `need` is the margin that each row lacks.
+    `price` is the price of each single change, `need` the margin that each row lacks.
     """
     start = np.where(np.isfinite(singles.base_margin), singles.base_margin, 0.0)[:, None]
     moves = _Moved(
@@ -75,7 +76,7 @@ def ladders_of(
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """What each move brings and costs, its place among the candidates, and whether it was repaired, `rows x moves`."""
+    """The gain and price of each move, its index among the candidates, and whether it was repaired, `rows x moves`."""
 
     gain: Floats
     price: Floats
@@ -84,7 +85,7 @@ class _Moved:
 
 
 def _made(singles: SingleChanges, moves: _Moved, kind: Bools) -> Ladders:
-    """The ladders of some features; where moves had to be repaired, these make a ladder of their own."""
+    """The ladders of some features; repaired moves form a separate ladder."""
     rows, table = len(moves.gain), singles.moves.table[kind]
     if not len(table):
         none = np.empty((rows, 0, 1))
@@ -92,7 +93,7 @@ def _made(singles: SingleChanges, moves: _Moved, kind: Bools) -> Ladders:
     table = table[:, : int((table >= 0).sum(axis=1).max())]
     there = (table >= 0) & (moves.line[:, table] >= 0)
     repaired = moves.repaired[:, table]
-    # Of each feature two in turn: moves that keep the rules by themselves, and repaired ones if there are any.
+    # Up to two per feature: moves that keep the rules by themselves, and repaired ones if there are any.
     some = np.stack([np.ones(len(table), dtype=bool), (there & repaired).any(axis=(0, 2))], axis=1)
     which, is_second = np.nonzero(some)
     fits = there[:, which] & (repaired[:, which] == is_second[:, None])
@@ -118,10 +119,10 @@ def _rungs(gain: Floats, price: Floats, line: Codes) -> tuple[Floats, Floats, Co
 
 
 def _chosen(made: Ladders, need: Floats, most: int) -> Ladders:
-    """So many ladders of each row: those that bring half of what is needed at the lowest price.
+    """Up to `most` ladders of each row: those that bring half of the need at the lowest price.
 
-    What the other rows of a batch have must not show, so that they come in order even if none is left out, and empty
-    ones make up for those that are not there.
+    The result must not depend on other rows of the batch. So ladders are sorted even if none is dropped, and empty ones
+    fill the remaining slots.
     """
     best = _promising(made.gain, made.price, need)[:, :most]
     rows, spare = np.arange(len(need))[:, None], most - best.shape[1]
@@ -132,13 +133,13 @@ def _chosen(made: Ladders, need: Floats, most: int) -> Ladders:
 
 
 def _filled(values: NDArray[Any], spare: int, empty: float) -> NDArray[Any]:
-    """Slots and so many empty ones."""
+    """Slots with `spare` empty ones appended."""
     more = np.full((len(values), max(spare, 0), *values.shape[2:]), empty, dtype=values.dtype)
     return np.concatenate([values, more], axis=1)
 
 
 def _promising(gain: Floats, price: Floats, need: Floats) -> Codes:
-    """Slots in order of the price at which they bring half of what is needed, and then of what they bring at most."""
+    """Slots in order of the price at which they bring half of the need, then of their highest gain."""
     length = gain.shape[2]
     half = reached(gain, need[:, None, None] / 2)[:, :, 0]
     cost = np.take_along_axis(price, np.minimum(half, length - 1)[:, :, None], axis=2)[:, :, 0]
@@ -146,13 +147,13 @@ def _promising(gain: Floats, price: Floats, need: Floats) -> Codes:
 
 
 def _padded(values: NDArray[Any], length: int) -> NDArray[Any]:
-    """Ladders made longer by their last rung."""
+    """Ladders padded with their last rung."""
     more = length - values.shape[2]
     return np.concatenate([values, np.repeat(values[:, :, -1:], more, axis=2)], axis=2) if more else values
 
 
 def reached(rising: Floats, need: Floats) -> Codes:
-    """The first place where rising lines reach what is needed, or their length: `... x n` in `... x length`."""
+    """The first index at which rising lines, `... x length`, reach each need, `... x n`, or the length if none does."""
     length = rising.shape[-1]
     if length <= SHORT:
         return np.asarray((rising[..., None, :] < need[..., None]).sum(axis=-1))
@@ -166,7 +167,7 @@ def first_at_least(rising: Floats, need: Floats) -> Codes:
 
 
 def first_reached(rising: Floats, row: Codes, need: Floats) -> Codes:
-    """The same for needs of any shape, where `row` says on which of the lines each is to be met."""
+    """The same for needs of any shape; `row` is the line of each."""
     length = rising.shape[1]
     flat, start = rising.ravel(), row * length - 1
     reached = np.zeros(need.shape, dtype=np.int64)
@@ -179,17 +180,17 @@ def first_reached(rising: Floats, row: Codes, need: Floats) -> Codes:
     return reached
 
 
-# Points of a number's ladder that may be combined, as shares of the most it gains.
+# Points of a number's ladder that may be combined, as shares of its highest gain.
 SHARES = (1.0, 0.66, 0.33)
-# A guess must be beyond the border by this much, so that rounding does not decide.
+# A predicted gain must exceed the need by this much, so that rounding does not decide.
 BEYOND = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """Chosen combinations, `rows x n x parts`: places in `singles.codes`, or -1; the first `n` of a row are the best.
+    """Chosen combinations, best first, `rows x n x parts`: indices in `singles.codes`, or -1.
 
-    `gain` is what they should bring, `rows x n`; `price` is infinite where nothing was left to choose.
+    `gain` is their predicted gain, `rows x n`; `price` is infinite where nothing was left to choose.
     """
 
     lines: Codes
@@ -199,7 +200,7 @@ class Combinations:
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """Rungs that may be combined, `rows x points`; the last point is no change at all."""
+    """Rungs that may be combined, `rows x points`; the last point is "no change"."""
 
     gain: Floats
     price: Floats
@@ -207,8 +208,8 @@ class _Points:
 
 
 def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
-    """The cheapest combinations that should bring what each row needs, or else those that bring the most."""
-    # A slot that is empty in every row makes no set.
+    """The cheapest combinations that should bring what each row needs, or else those that come nearest."""
+    # Slots that are empty in every row are not combined.
     there: Bools = np.any(ladders.feature >= 0, axis=0)
     points, sets = _points(ladders), _sets(ladders.categories, tuple(there.tolist()))
     gain, price = sets.sums(points.gain), sets.sums(points.price)
@@ -220,7 +221,7 @@ def combine(ladders: Ladders, need: Floats, most: int) -> Combinations:
 
 
 def _highest_worth(price: Floats, lacks: Floats, most: int) -> Floats:
-    """A price of each row, `rows x 1`, which so many sets that do by themselves do not exceed."""
+    """The price of each row's `most`-th cheapest set that is enough by itself, `rows x 1`."""
     enough = np.where(lacks <= 0, price, np.inf)
     if enough.shape[1] <= most:
         return np.full((len(price), 1), np.inf)
@@ -229,7 +230,7 @@ def _highest_worth(price: Floats, lacks: Floats, most: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Ends:
-    """Rungs of numbers that make up for what sets lack: of which row, for which set, and what they add to it."""
+    """Rungs of numbers that supply what sets lack: row, set, and what they add to it."""
 
     row: Codes
     which: Codes
@@ -239,9 +240,9 @@ class _Ends:
 
 
 def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: Bools) -> _Ends:
-    """The first rung of each number that makes up for what each set lacks.
+    """The first rung of each number that supplies what each set lacks.
 
-    Only where there is such a rung and the whole does not cost too much.
+    Only where there is one and the total price is not too high.
     """
     first = ladders.categories
     reach, lowest = ladders.gain[:, first:, -1:], ladders.price[:, first:, :1]
@@ -259,7 +260,7 @@ def _ended(ladders: Ladders, lacks: Floats, price: Floats, worth: Floats, used: 
 def _best(
     points: _Points, sets: _Sets, gain: Floats, price: Floats, ends: _Ends, need: Floats, most: int
 ) -> Combinations:
-    """So many sets of each row, by themselves or ended by a rung of a number; among equals, the former come first."""
+    """The `most` best sets of each row, by themselves or completed by a rung of a number; ties go to the former."""
     kept = least(_rank(gain, price, need[:, None]), min(most, len(sets)))
     alone = np.repeat(np.arange(len(need)), kept.shape[1])
     row, which = np.append(alone, ends.row), np.append(kept.ravel(), ends.which)
@@ -282,16 +283,16 @@ def _best(
 
 
 def _rank(gain: Floats, price: Floats, need: Floats) -> Floats:
-    """What combinations are chosen by: the price of those that reach far enough.
+    """The sort key of combinations: their price, if the gain is enough.
 
-    Where nothing does, what comes nearest is the best start for whatever follows.
+    Otherwise those that come nearest are the best start for the next steps.
     """
     short = np.where(np.isfinite(gain), np.maximum(need - gain, 0.0), np.inf)
     return np.where(gain >= need + BEYOND, price, np.where(np.isfinite(price), 1e6 * (1 + short), np.inf))
 
 
 def least(key: Floats, most: int) -> Codes:
-    """Places of the least of each row, in order, `rows x most`; among equals the first."""
+    """Indices of the smallest values of each row, in order, `rows x most`; ties go to the first."""
     highest = np.partition(key, most - 1, axis=1)[:, most - 1 : most]
     below, level = key < highest, key == highest
     taken = below | (level & (level.cumsum(axis=1) <= most - below.sum(axis=1, keepdims=True)))
@@ -301,7 +302,7 @@ def least(key: Floats, most: int) -> Codes:
 
 
 def _points(ladders: Ladders) -> _Points:
-    """The best rung of each category, and for each number the rungs that bring shares of its best."""
+    """The best rung of each category, and the rungs of each number that bring shares of its highest gain."""
     first = ladders.categories
     parts = [_shared(ladders, slice(None, first), SHARES[:1]), _shared(ladders, slice(first, None), SHARES)]
     nothing = np.zeros((len(ladders.feature), 1))
@@ -317,7 +318,7 @@ def _shared(ladders: Ladders, slots: slice, shares: tuple[float, ...]) -> tuple[
     price = np.take_along_axis(ladders.price[:, slots], rung, axis=2)
     move = np.take_along_axis(ladders.move[:, slots], rung, axis=2)
     useless = ~(there > 0)
-    # A share that falls on the rung of a larger one is no point of its own.
+    # A share on the same rung as a larger one is not another point.
     useless[..., 1:] |= rung[..., 1:] == rung[..., :-1]
     shape = (len(gain), gain.shape[1] * len(shares))
     there, price = np.where(useless, 0.0, there), np.where(useless, np.inf, price)
@@ -326,9 +327,9 @@ def _shared(ladders: Ladders, slots: slice, shares: tuple[float, ...]) -> tuple[
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
-    """Sets of points of different slots; `points`, `sets x parts`, is padded with the point that is no change.
+    """Sets of points of different slots; `points`, `sets x parts`, is padded with the point "no change".
 
-    `by_size` has the points of the sets of each size, in order; `slots`, `sets x slots`, the slots that a set uses.
+    `by_size` has the points of the sets of each size, in order; `slots`, `sets x slots`, the slots that each set uses.
     """
 
     points: Codes
@@ -351,9 +352,9 @@ class _Sets:
 
 @lru_cache(maxsize=256)
 def _sets(categories: int, there: tuple[bool, ...]) -> _Sets:
-    """One point, two, three of them, ...: a category has one point, a number one for each share.
+    """Sets of one point, two, three, ...: a category has one point, a number one for each share.
 
-    `there` says of each slot whether any row has it.
+    `there` says for each slot whether any row uses it.
     """
     slots = len(there)
     slot_of = [s for s in range(slots) for _ in (SHARES if s >= categories else SHARES[:1])]
@@ -380,7 +381,7 @@ def _same(ladders: Ladders) -> Bools:
 
 
 def _clash(same: Bools, sets: _Sets) -> Bools:
-    """Sets in which a feature stands twice, `rows x sets`."""
+    """Sets that contain a feature twice, `rows x sets`."""
     clash = np.zeros((len(same), len(sets)), dtype=bool)
     for a, b in np.argwhere(np.triu(same.any(axis=0), 1)):
         clash |= same[:, a, b, None] & (sets.slots[:, a] & sets.slots[:, b])
@@ -388,7 +389,7 @@ def _clash(same: Bools, sets: _Sets) -> Bools:
 
 
 def _used(same: Bools, sets: _Sets, categories: int) -> Bools:
-    """Sets that change the feature of each number already, `rows x numbers x sets`."""
+    """Sets that already change the feature of each number, `rows x numbers x sets`."""
     used = np.zeros((len(same), same.shape[1] - categories, len(sets)), dtype=bool)
     for number, other in np.argwhere(same[:, categories:].any(axis=0)):
         used[:, number] |= same[:, categories + number, other, None] & sets.slots[:, other]
@@ -396,7 +397,7 @@ def _used(same: Bools, sets: _Sets, categories: int) -> Bools:
 
 
 def applied(singles: SingleChanges, row: Codes, lines: Codes) -> Codes:
-    """The base of each row with all the moves of a combination on it, later ones over earlier: `n x features`."""
+    """The base of each row with all moves of a combination applied in order, `n x features`."""
     base = singles.base[row]
     codes = base.copy()
     for part in lines.T:
@@ -407,7 +408,7 @@ def applied(singles: SingleChanges, row: Codes, lines: Codes) -> Codes:
 
 
 def ladders(batch: Batch, singles: SingleChanges) -> Ladders:
-    """What more of each change buys, counted from each row's base."""
+    """The ladders of each row, from its base."""
     known = singles.ladders.get(batch.weights)
     if known is None:
         start = batch.price(np.arange(len(singles.base)), singles.base)
@@ -423,7 +424,7 @@ def combinations(batch: Batch, found: Found) -> Candidates:
 
 
 def combined(batch: Batch, singles: SingleChanges) -> Candidates:
-    """Changes of several features together; where the first guesses fail, the next ones reach further."""
+    """Changes of several features together; if the first round fails, the next ones reach further."""
     known, need = ladders(batch, singles), singles.lacking.copy()
     found, open_ = [], np.ones(len(need), dtype=bool)
     for _ in range(ROUNDS):
@@ -439,7 +440,7 @@ def combined(batch: Batch, singles: SingleChanges) -> Candidates:
 def _guessed(
     batch: Batch, singles: SingleChanges, known: Ladders, need: Floats, rows: Bools
 ) -> tuple[Candidates, Floats]:
-    """One round of guesses for some of the rows, and by how much the best guess of each fell short (0: it did not)."""
+    """One round for some of the rows, and the margin by which the best combination of each fell short (0: none)."""
     which = np.flatnonzero(rows & (need > 0))
     chosen = combine(known.of(which), need[which], COMBINATIONS)
     line, place = np.nonzero(np.isfinite(chosen.price))

@@ -1,7 +1,7 @@
-"""Donors: what real people look like. Usual combinations of categories, and training rows that get the class wanted.
+"""Proposals from training rows: usual combinations of categories, and donors, which have the target class.
 
-Usual combinations are proposals where plausible answers are wanted. Training rows with the class wanted are the last
-resort of rows without an answer, and are then brought as near to the row as the model and the rules allow.
+Usual combinations are proposed if the cost depends on training rows. Donors are for rows without an answer; they are
+brought as near to the row as the model and the rules allow.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..improve import shrunk, sparsified
 from ..space import Codes, Floats, SearchSpace
 from .combine import BEYOND, first_reached, ladders
 
-# Usual combinations tried for each row, and how many there may be to choose from.
+# Usual combinations tried per row, where queries are cheap and where they are expensive, out of at most this many.
 PROFILES, PROFILES_EXPENSIVE, MOST_PROFILES = 32, 8, 2_000
-# Numbers of which one may change beside a usual combination.
+# Numbers of which one may change along with a usual combination.
 NUMBERS = 3
-# Donors tried for each row, out of how many of each class.
+# Donors tried per row, out of at most this many per class.
 DONORS, MOST_DONORS = 12, 4_000
-# Training rows whose class the model is asked for, and how many where time is short and the model may be slow.
+# Training rows that the model is queried about, and the same with a time limit and a model that may be slow.
 ASKED, ASKED_IN_HASTE = 16_000, 500
 
 
 def usual_profiles(batch: Batch, found: Found) -> Candidates:
-    """Usual combinations of categories near each row, with one number changed beside them where it takes that."""
+    """Usual combinations of categories near each row, along with a change of one number if they fall short."""
     density = batch.context.shared.density
     usual = density.usual[:MOST_PROFILES]
     if not len(usual) or not len(density.categories):
@@ -43,9 +43,9 @@ def usual_profiles(batch: Batch, found: Found) -> Candidates:
 
 
 def _nearest_profiles(batch: Batch, usual: Codes, categories: Codes) -> tuple[Codes, Codes]:
-    """The row with the categories of usual combinations in place of its own, the fewest changes first."""
+    """Each row with the categories of usual combinations, the fewest changes first."""
     now, differs = batch.rows.codes, np.zeros((len(batch.rows), len(usual)))
-    # What is no level and stays so has no part in a combination.
+    # Categories without a level that cannot change are not compared.
     there = ~(batch.rows.off_grid & ~batch.rows.movable)
     for i in categories:
         apart = (now[:, i, None] != usual[:, i]) & there[:, i, None]
@@ -59,7 +59,7 @@ def _nearest_profiles(batch: Batch, usual: Codes, categories: Codes) -> tuple[Co
 
 
 def _with_a_number(batch: Batch, found: Found, row: Codes, codes: Codes, lacks: Floats) -> Candidates:
-    """Candidates that fall short, each with the change of one number that should make up for it."""
+    """Candidates that fall short, each with a change of one number that should be enough."""
     singles, known = found.singles, ladders(batch, found.singles)
     slots, length = known.gain.shape[1:]
     slot = np.arange(known.categories, min(slots, known.categories + NUMBERS))
@@ -76,7 +76,7 @@ def _with_a_number(batch: Batch, found: Found, row: Codes, codes: Codes, lacks: 
 
 @dataclass(frozen=True, eq=False)
 class Donors:
-    """Distinct training rows by what the model says of them."""
+    """Training rows with the model's decisions."""
 
     space: SearchSpace
     train: Codes
@@ -85,20 +85,20 @@ class Donors:
 
     @cached_property
     def known(self) -> tuple[Codes, Predictions]:
-        """Some training rows, and what the model decides about them."""
+        """Some training rows, and the model's decisions about them."""
         order = np.random.default_rng(self.seed).permutation(len(self.train))[: self.asked]
         task, train = self.space.task, self.train[order]
         return train, task.classifier.decide(task.encoder.from_codes(train))
 
     def of(self, wanted: Outcomes) -> Codes:
-        """Some training rows that get what one row wants."""
+        """Some training rows that get the target outcome of one row."""
         train, decided = self.known
         every = wanted[np.zeros(len(train), dtype=np.int64)]
         return train[every.met(decided.probabilities, decided.choice)][:MOST_DONORS]
 
 
 def donors(batch: Batch, found: Found) -> Candidates:
-    """Training rows that get what is wanted, brought near."""
+    """Training rows that get the target outcome, brought near."""
     wanted, known, tried = batch.rows.wanted, batch.context.shared.donors, []
     for code in np.unique(wanted.code):
         rows = np.flatnonzero(wanted.code == code)

@@ -1,4 +1,4 @@
-"""Draws: what a network proposes, or anybody else."""
+"""Draws: proposals of a network, or of any other function."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..candidates import DRAW, Candidates, Found, joined
 from ..space import Codes
 
 Draws = Callable[[Codes, Codes, int], Codes]
-"""From rows as codes, `rows x features`, and places of the classes wanted to proposals, `rows x n x features`."""
+"""From rows as codes, `rows x features`, indices of target classes, and `n` to proposals, `rows x n x features`."""
 
 
 def draws(batch: Batch, found: Found) -> Candidates:
-    """So many draws for each row as the settings say."""
+    """The good ones of each row's draws."""
     return drawn(batch, batch.context.settings.n_draws)
 
 
 def drawn(batch: Batch, count: int) -> Candidates:
-    """So many draws for each row, repaired and asked about."""
+    """Repair and query `count` draws per row, and return the good ones."""
     propose = batch.context.settings.draws
     if propose is None or not count:
         return batch.nothing()
     proposals = np.asarray(propose(batch.rows.near, batch.rows.wanted.places, count), dtype=np.int64)
-    # Two in a row are often the same.
+    # Consecutive draws are often equal.
     new = np.ones(proposals.shape[:2], dtype=bool)
     new[:, 1:] = (proposals[:, 1:] != proposals[:, :-1]).any(axis=2)
     row = np.nonzero(new)[0]
@@ -33,7 +33,7 @@ def drawn(batch: Batch, count: int) -> Candidates:
 
 
 def first_good(batch: Batch, count: int) -> Candidates:
-    """The first good one of so many draws for each row, which are asked about one after the other."""
+    """Query up to `count` draws per row one after the other, and return the first good one."""
     propose, pools, rows = batch.context.settings.draws, [batch.nothing()], np.arange(len(batch))
     if propose is None or not count:
         return pools[0]

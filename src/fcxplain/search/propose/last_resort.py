@@ -1,4 +1,4 @@
-"""The last resort of rows without an answer: up the slope of the model, then features changed at random."""
+"""The last resort for rows without an answer: gradient ascent on the model, then random changes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..space import Bools, Codes, Floats, SearchSpace
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-# Steps, the length of the first in encoded columns, and after how many a row is looked at.
+# Gradient steps, the length of the first in encoded columns, and the interval at which rows are recorded.
 STEPS, LENGTH, EVERY = 60, 0.08, 6
-# Slopes flatter than this lead nowhere.
+# Gradients smaller than this count as 0.
 FLAT = 1e-12
 
 
 def uphill(batch: Batch, found: Found) -> Candidates:
-    """Good candidates on two ways up from each row's base: the steepest, and all features at the same pace."""
+    """Good candidates from two gradient ascents from each row's base: steepest, and all features at one pace."""
     slope, base = batch.context.shared.slope, found.base
     if slope is None:
         return batch.nothing()
@@ -32,12 +32,12 @@ def uphill(batch: Batch, found: Found) -> Candidates:
     walk = _Walk(space, slope, batch.rows.wanted)
     seen = [walk.codes(x) for even in (False, True) for x in walk.up(start, even=even)]
     codes, row = np.stack(seen, axis=1).reshape(-1, base.shape[1]), np.repeat(rows, len(seen))
-    # Where a value has not left its present code, it is the present value, on the grid or off it.
+    # A value that has not left its present code is the present value, on the grid or off it.
     return batch.tried(row, batch.rows.unmoved(row, codes), REFINE)
 
 
 class _Walk:
-    """The columns of a task, and how they move."""
+    """Gradient ascent on the encoded columns of a task."""
 
     def __init__(self, space: SearchSpace, slope: nn.Module, wanted: Outcomes) -> None:
         self.space, self.slope, self.wanted = space, slope, wanted
@@ -47,11 +47,11 @@ class _Walk:
         self.movable: Floats = movable.astype(np.float64)
 
     def up(self, x: Floats, *, even: bool) -> list[Floats]:
-        """Where rows are after every few steps."""
+        """The rows after every few steps."""
         places = []
         for step in range(1, STEPS + 1):
             rise = self._rise(x) * self.movable
-            # Ever shorter, so that a narrow ridge is met in the end.
+            # Steps get shorter, so that a narrow ridge is reached in the end.
             length = LENGTH * (1 - (step - 1) / STEPS)
             x = self._inside(x + length * (self._at_one_pace(rise) if even else _scaled(rise)))
             if step % EVERY == 0:
@@ -69,7 +69,7 @@ class _Walk:
         return rise
 
     def _margin(self, logits: Tensor) -> Tensor:
-        """The best class wanted against the best other; or how far the output is inside its range."""
+        """The best target class against the best other class, or how far the output is inside its target range."""
         import torch
 
         if not self.wanted.classes:
@@ -89,7 +89,7 @@ class _Walk:
         for i, span in enumerate(self.spans):
             if self.space.is_number[i]:
                 low, high = self._bounds(i)
-                # A present value off the grid may lie beyond its last value.
+                # A present off-grid value may lie beyond the bounds.
                 parts.append(x[:, span].clip(low, high))
             else:
                 parts.append(on_simplex(x[:, span]))
@@ -103,7 +103,7 @@ class _Walk:
     def codes(self, x: Floats) -> Codes:
         """The codes nearest to encoded rows."""
         found = np.empty((len(x), len(self.spans)), dtype=np.int64)
-        # Rounded, so that levels that are equal but for their last bits go by their order.
+        # Rounded, so that ties up to the last bits go to the first level.
         values: Floats = np.round(x, 9)
         for i, span in enumerate(self.spans):
             if self.space.is_number[i]:
@@ -115,29 +115,29 @@ class _Walk:
 
 
 def _scaled(rise: Floats) -> Floats:
-    """A step whose longest part is 1, or none where there is no slope."""
+    """A step whose longest part is 1, or 0 without a gradient."""
     most = np.abs(rise).max(axis=1, keepdims=True)
     return np.where(most > FLAT, rise / np.maximum(most, FLAT), 0.0)
 
 
 def on_simplex(x: Floats) -> Floats:
-    """The nearest point with parts of at least 0 that sum up to 1 (Held, Wolfe and Crowder 1974)."""
+    """Project onto the simplex: parts of at least 0 that sum to 1 (Held, Wolfe and Crowder 1974)."""
     falling = -np.sort(-x, axis=1)
     excess = falling.cumsum(axis=1) - 1
     last = (falling - excess / np.arange(1, x.shape[1] + 1) > 0).sum(axis=1, keepdims=True) - 1
     return np.asarray((x - np.take_along_axis(excess, last, axis=1) / (last + 1)).clip(min=0))
 
 
-# Proposals of each row in a round, and rounds at most.
+# Proposals per row and round, and the most rounds.
 ROUND, ROUNDS = 64, 32
-# Which share of the features changes, proposal after proposal.
+# Shares of the features that change, cycled over the proposals.
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
 def random_changes(batch: Batch, found: Found) -> Candidates:
-    """Good candidates out of random ones; a row that has some needs no more rounds.
+    """Good candidates among random ones; a row that has one needs no more rounds.
 
-    A third of the new values are spread evenly over each grid, a third are ends of it, a third those of training rows.
+    A third of the new values are uniform over each grid, a third are its ends, a third come from training rows.
     """
     train, keys = (
         batch.context.shared.train,
@@ -155,7 +155,7 @@ def random_changes(batch: Batch, found: Found) -> Candidates:
 
 
 def _asking(batch: Batch, rows: Bools) -> tuple[Codes, Codes]:
-    """Rows of the next proposals and the number of each in its round: no more than a row may still ask about."""
+    """The rows of the next proposals, within their budgets, and the number of each proposal in its round."""
     left = np.full(len(rows), ROUND) if batch.oracle.cheap else np.minimum(batch.spending.left, ROUND)
     count = np.where(rows, left, 0)
     row = np.repeat(np.arange(len(rows)), count)
@@ -163,7 +163,7 @@ def _asking(batch: Batch, rows: Bools) -> tuple[Codes, Codes]:
 
 
 def _changed(batch: Batch, codes: Codes, train: Codes, keys: Keys, share: Floats) -> Codes:
-    """Candidates with a share of their features changed, each with a key of its own."""
+    """Candidates with a random share of their features changed, each by its own key."""
     codes = codes.copy()
     for i in np.flatnonzero(batch.space.movable).tolist():
         here, place = uniform(keys, 3 * i) < share, uniform(keys, 3 * i + 1)
@@ -176,7 +176,7 @@ def _changed(batch: Batch, codes: Codes, train: Codes, keys: Keys, share: Floats
 
 
 def _tried(batch: Batch, row: Codes, codes: Codes, best: Codes, margin: Floats) -> Candidates:
-    """Good ones of some candidates; whatever comes nearer than the best of its row takes its place."""
+    """The good ones among candidates; a candidate nearer than the best of its row replaces it."""
     row, codes, replies = batch.replies(row, batch.space.inside(batch.rows, row, codes))
     near = np.round(replies.margin, 9)
     order = np.lexsort((np.arange(len(row)), -near, row))

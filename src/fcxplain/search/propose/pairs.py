@@ -1,5 +1,5 @@
-"""A second look from the most promising single changes of rows that no few changes helped; then pairs of changes, for
-rows that have no answer.
+"""A second exploration from the most promising single changes, for rows without an answer of few changes; then pairs of
+changes, for rows without any answer.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from ..space import Bools, Codes, Floats
 from .combine import applied, combined
 from .single import SingleChanges, explore, good_singles
 
-# Answers with more changes than this are worth another look.
+# Rows whose answers all have more changes than this are explored further.
 FEW = 2
-# The part of its calls that a row without any answer keeps back for donors and whatever else may help.
+# A row without any answer reserves one call in this many for donors and last resorts.
 HELD_BACK = 4
-# Values of each feature that are paired.
+# Values per feature that are paired.
 VALUES = 12
-# Pairs of features of each row, and pairs of values of each, where queries are cheap and where they are expensive.
+# Pairs of features per row, and pairs of values for each, where queries are cheap and where they are expensive.
 FEATURES, CHOSEN = 24, 16
 FEATURES_EXPENSIVE, CHOSEN_EXPENSIVE = 12, 5
 
 
 def pairs(batch: Batch, found: Found) -> Candidates:
-    """Good pairs of changes. Which are asked about is guessed from what each brings alone."""
+    """Good pairs of changes. The gains of single changes predict which pairs are worth a query."""
     singles = found.singles
     places = singles.moves.places
     if len(places) < 2 or not len(singles.base):
@@ -51,7 +51,7 @@ def pairs(batch: Batch, found: Found) -> Candidates:
 
 
 def _values(singles: SingleChanges, gain: Floats, which: Codes) -> tuple[Codes, Floats]:
-    """Some values of a feature, evenly spread in what they bring: their places and gains, `rows x values`."""
+    """Some values of a feature, evenly spread in order of gain: their candidates and gains, `rows x values`."""
     order = np.argsort(-gain[:, which], axis=1, kind="stable")
     if len(which) > VALUES:
         order = order[:, np.linspace(0, len(which) - 1, VALUES).round().astype(np.int64)]
@@ -60,23 +60,22 @@ def _values(singles: SingleChanges, gain: Floats, which: Codes) -> tuple[Codes, 
 
 
 def _tried(batch: Batch, singles: SingleChanges, lines: Codes, guess: Floats, top: Codes) -> Candidates:
-    """The good ones of the chosen pairs, those of the most promising features first."""
+    """The good ones of the chosen pairs, the most promising features first."""
     rows = np.arange(len(top))[:, None]
     row, turn, place = np.nonzero(np.isfinite(guess[rows, top]))
     return batch.tried(row, applied(singles, row, lines[row, top[row, turn], place]), REPAIR)
 
 
 def _sparing(batch: Batch, found: Found) -> Batch:
-    """The same batch, in which rows without an answer keep back what donors and last resorts need."""
+    """The same batch, in which rows without an answer reserve calls for donors and last resorts."""
     held = np.where(found.pool.has(len(batch)), 0, batch.spending.limit // HELD_BACK)
     return replace(batch, spending=batch.spending.holding(held))
 
 
 def look_around(batch: Batch, found: Found, turn: int) -> Candidates:
-    """Single changes and combinations beside one of the best single changes of each row.
+    """Single changes and combinations on top of one of the best single changes of each row.
 
-    All changes of one feature beside another make this nearly complete for two changes; combinations from there reach
-    further.
+    Adding every single change makes this nearly complete for two changes; the combinations reach further.
     """
     part = _sparing(batch, found)
     singles = explore(part, found.singles.codes[found.singles.starts[:, turn]])
@@ -84,15 +83,15 @@ def look_around(batch: Batch, found: Found, turn: int) -> Candidates:
 
 
 def _without_few_changes(batch: Batch, found: Found) -> Bools:
-    """Rows that have no answer of few changes."""
-    # Where gains add up, what the combinations found is the best there is.
+    """Rows without an answer of few changes."""
+    # Where gains add up, the combinations already found the best answers.
     most = len(batch.space.names) if batch.oracle.additive else FEW
     few = found.pool.take(batch.changed(found.pool).sum(axis=1) <= most)
     return ~few.has(len(batch))
 
 
 def has_start(batch: Batch, found: Found, turn: int) -> Bools:
-    """Of these, rows that have another single change to look around from."""
+    """Rows without an answer of few changes that have another single change to start from."""
     wanted = _without_few_changes(batch, found)
     rows = np.flatnonzero(wanted)
     if len(rows):

@@ -1,6 +1,6 @@
-"""Single changes: every value of one feature, repaired where a rule asks for more, and asked about.
+"""Single changes: every value of one feature, repaired where a rule requires more, and queried.
 
-All other proposals start from what these bring.
+All other proposals build on their results.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..space import Bools, Codes, Floats, Moves
 if TYPE_CHECKING:
     from .combine import Ladders
 
-# Single changes kept of each row, and of how many the values between those tried are looked at.
+# Single changes kept per row, and for how many of them the values between those tried are searched.
 SINGLES, BETWEEN = 24, 6
-# Values that are no legal ones of which every part is tried at the nearest that is.
+# Off-grid values per row of which every subset is tried at the nearest legal values.
 TOGETHER = 3
-# Features from whose best single change the search looks around, one after the other.
+# Features whose best single change is a start for `look_around`, one after the other.
 STARTS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class SingleChanges:
-    """What became of each move of each row, `rows x moves`, from each row's base.
+    """The results of each move of each row, `rows x moves`, from each row's base.
 
-    `line` is the place in `codes` of what a move came to after repair, or -1 where it is no move, or cannot be.
+    `line` is the index in `codes` of the repaired candidate, or -1 if the move changes nothing or cannot be repaired.
     """
 
     moves: Moves
     base: Codes
     possible: Bools
-    """Rows that have a base: the rules leave something to them."""
+    """Rows that have a base: their region is not empty."""
     base_margin: Floats
     base_valid: Bools
     line: Codes
@@ -49,9 +49,9 @@ class SingleChanges:
     valid: Bools
     repaired: Bools
     ladders: dict[CostWeights, Ladders] = field(default_factory=dict)
-    """What more of each change buys, by what changes cost (see `combine`)."""
+    """The ladders (see `combine`), for each set of weights."""
     parts: dict[bytes, SingleChanges] = field(default_factory=dict)
-    """The same of some of the rows, as far as that was needed."""
+    """A cache of `of`."""
 
     @cached_property
     def lacking(self) -> Floats:
@@ -60,7 +60,7 @@ class SingleChanges:
 
     @cached_property
     def starts(self) -> Codes:
-        """Places of the candidates with the best margins, each of another feature, `rows x STARTS`; -1 for none."""
+        """Indices of the candidates with the best margins, each of another feature, `rows x STARTS`; -1 for none."""
         margin = np.round(self.spread(self.margin, -np.inf), 9)
         places = self.moves.places
         best = np.full((len(margin), max(len(places), STARTS)), -np.inf)
@@ -73,7 +73,7 @@ class SingleChanges:
         return np.take_along_axis(np.where(np.isfinite(best), line, -1), order, axis=1)
 
     def of(self, rows: Codes) -> SingleChanges:
-        """The changes of some of the rows, which rise."""
+        """The changes of some of the rows, in ascending order."""
         if len(rows) == len(self.base):
             return self
         key = rows.tobytes()
@@ -102,19 +102,19 @@ class SingleChanges:
         )
 
     def beyond(self, border: Floats) -> SingleChanges:
-        """The same with margins counted from another border of the class wanted, one for each row."""
+        """The same with margins from another border of the target class, one for each row."""
         start, margin = self.base_margin - border, self.margin - border[self.row]
         return replace(
             self, base_margin=start, base_valid=start > 0, margin=margin, valid=margin > 0, ladders={}, parts={}
         )
 
     def spread(self, values: Floats, fill: float) -> Floats:
-        """Something known of each candidate as a table, `rows x moves`."""
+        """Values of candidates as a table, `rows x moves`."""
         return np.where(self.line >= 0, values[self.line], fill) if len(values) else np.full(self.line.shape, fill)
 
 
 def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleChanges:
-    """Try every move of every row from its base, or of the rows that have one."""
+    """Try every move of every row that has a base."""
     moves = batch.context.moves
     possible = np.ones(len(base), dtype=bool) if possible is None else possible
     rows = np.flatnonzero(possible)
@@ -137,23 +137,23 @@ def explore(batch: Batch, base: Codes, possible: Bools | None = None) -> SingleC
 
 
 def _mend(batch: Batch, row: Codes, codes: Codes, moves: Moves, move: Codes) -> tuple[Bools, Bools]:
-    """Repair candidates where they are; which of them keep the rules, and which were repaired.
+    """Repair candidates in place; return which of them keep the rules, and which were repaired.
 
-    A feature that no rule names needs no repair, since the base keeps the rules.
+    Changes of features that no rule names need no repair, since the base keeps the rules.
     """
     kept, repaired = np.ones(len(row), dtype=bool), np.zeros(len(row), dtype=bool)
     ruled = np.flatnonzero(batch.legal.ruled[moves.feature][move])
     if len(ruled):
         mended, kept[ruled] = batch.mend(row[ruled], codes[ruled])
         repaired[ruled] = (mended != codes[ruled]).any(axis=1)
-        # A repair that takes the move back is no move.
+        # A repair that undoes the move is not a result.
         kept[ruled] &= mended[np.arange(len(ruled)), moves.feature[move[ruled]]] == moves.code[move[ruled]]
         codes[ruled] = mended
     return kept, repaired
 
 
 def single_changes(batch: Batch, found: Found) -> Candidates:
-    """The base of each row and single changes from it, as far as they get the class wanted."""
+    """The base of each row and single changes from it that get the target class."""
     return good_singles(batch, found.singles)
 
 
@@ -165,7 +165,7 @@ def good_singles(batch: Batch, singles: SingleChanges) -> Candidates:
 
 
 def outright_changes(batch: Batch, found: Found) -> Candidates:
-    """Single changes of rows that break a rule as they are: such as do, and keep the rules by themselves."""
+    """Good single changes of rows that break a rule, made on the row itself and without repair."""
     now, moves = batch.rows.codes, batch.context.moves
     rows = np.flatnonzero((found.singles.base != now).any(axis=1))
     place, move = batch.rows.moved(rows, now[rows], moves)
@@ -176,7 +176,7 @@ def outright_changes(batch: Batch, found: Found) -> Candidates:
 
 
 def values_between(batch: Batch, found: Found) -> Candidates:
-    """Numbers whose grid was thinned, brought nearer than the values tried: the nearest of each on each side."""
+    """The nearest candidates on each side for numbers with a thinned grid, moved to nearer values between."""
     moves = batch.context.moves
     if moves.whole.all():
         return batch.nothing()
@@ -195,7 +195,7 @@ def values_between(batch: Batch, found: Found) -> Candidates:
 
 
 def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
-    """The next value tried on the way back to the present one, or the present one itself."""
+    """The next value that was tried towards the present one, or the present one itself."""
     place = np.searchsorted(grid, codes)
     below, above = grid[np.maximum(place - 1, 0)], grid[np.minimum(place + 1, len(grid) - 1)]
     back = np.where(codes > present, np.maximum(below, present), np.minimum(above, present))
@@ -203,18 +203,18 @@ def _neighbours(grid: Codes, codes: Codes, present: Codes) -> Codes:
 
 
 def legal_values(batch: Batch, found: Found) -> Candidates:
-    """Rows with some of their values that are no legal ones at the nearest that are: one, more of them, or all."""
+    """Rows with one, some or all of their off-grid values moved to the nearest legal values."""
     off = batch.rows.off_grid & batch.rows.movable
     turn, total = np.where(off, off.cumsum(axis=1) - 1, TOGETHER), off.sum(axis=1)[:, None]
     sets = [own for size in range(1, TOGETHER + 1) for own in itertools.combinations(range(TOGETHER), size)]
     parts = [np.isin(turn, own) & (total > max(own)) for own in sets]
-    ways = np.stack([*parts, off & (total > TOGETHER)], axis=1)
-    row, way = np.nonzero(ways.any(axis=2))
-    return batch.tried(row, np.where(ways[row, way], batch.rows.near[row], batch.rows.codes[row]), REPAIR)
+    masks = np.stack([*parts, off & (total > TOGETHER)], axis=1)
+    row, mask = np.nonzero(masks.any(axis=2))
+    return batch.tried(row, np.where(masks[row, mask], batch.rows.near[row], batch.rows.codes[row]), REPAIR)
 
 
 def nearest_miss(batch: Batch, singles: SingleChanges) -> Candidates:
-    """The single change that comes nearest to the class wanted; its price is infinite, for it is no answer."""
+    """The single change that comes nearest to the target class; its price is infinite, since it is not an answer."""
     margin = np.round(singles.spread(singles.margin, -np.inf), 9)
     if not margin.size:
         return batch.nothing()
