@@ -13,7 +13,7 @@ import pandas as pd
 from ..schema import Feature, Schema
 from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
-# Position of each column that is used, in the file's order.
+# Position of each used column, in the file's order.
 COLUMNS = {
     0: "age",
     1: "workclass",
@@ -123,7 +123,7 @@ DEGREES = {
     "Doctorate": "doctorate",
 }
 
-# What a person could be asked to do within five years. For these rules, each level of education is a rank of its own.
+# What a person could do within five years. For these rules, each level of education has its own rank.
 ACTIONABLE = """\
 # Nobody grows younger, and nobody waits longer than five years.
 age' >= age

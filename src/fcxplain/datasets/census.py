@@ -14,7 +14,7 @@ import pandas as pd
 from ..schema import Feature, Schema
 from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
 
-# Position of each column that is used, in the file's order; the others are recodes, migration and weights.
+# Position of each used column, in the file's order; the others are recodes, migration and weights.
 COLUMNS = {
     0: "age",
     1: "class_of_worker",

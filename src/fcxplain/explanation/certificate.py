@@ -366,8 +366,8 @@ def _unusual(feature: Feature, value: Any) -> str:
     if is_missing(value):
         return f"{feature.title} is missing"
     if feature.is_category:
-        return f"{feature.title} is {feature.level_title(value)}, which no training row has"
-    return f"{feature.title} is {plain(value)}, outside {feature.low} to {feature.high}, where the training rows lie"
+        return f"{feature.title} is {feature.level_title(value)}, which is new to the model"
+    return f"{feature.title} is {plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
 
 
 def _or(bound: float | None, otherwise: float) -> float:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,15 +45,37 @@ def amount(feature: Feature, value: Any) -> str:
     return with_unit(_number(feature, float(value)), feature.unit)
 
 
+@dataclass(frozen=True)
+class ChangeTexts:
+    """One changed feature in words."""
+
+    title: str
+    now: str
+    then: str
+    difference: str
+
+
+def change_texts(feature: Feature, now: Any, then: Any) -> ChangeTexts:
+    """A change as cards and pages show it."""
+    return ChangeTexts(
+        short(feature.title), amount(feature, now), amount(feature, then), difference(feature, now, then)
+    )
+
+
 def difference(feature: Feature, now: Any, then: Any) -> str:
-    """How far a value moved; empty where there is no more to say than that it did."""
-    if is_missing(now) or is_missing(then):
-        return ""
-    if feature.is_number:
-        moved = as_number(feature, then) - as_number(feature, now)
-        # Taken of two values with few decimals, a difference has no more than they.
-        return with_unit(_signed(_number(feature, round(abs(moved), 12)), moved), _counted_in(feature))
+    """How far a value moved; empty for unordered levels and missing values."""
+    moved = distance(feature, now, then)
+    if moved is not None:
+        return with_unit(_signed(_number(feature, abs(moved)), moved), _counted_in(feature))
     return _levels_apart(feature, now, then) if feature.kind == "ordinal" else ""
+
+
+def distance(feature: Feature, now: Any, then: Any) -> float | None:
+    """How far a number moved, a date in days; None for categories and missing values."""
+    if not feature.is_number or is_missing(now) or is_missing(then):
+        return None
+    # The difference of two values with few decimals has no more decimals than they have.
+    return round(as_number(feature, then) - as_number(feature, now), 12)
 
 
 def as_number(feature: Feature, value: Any) -> float:

@@ -2,7 +2,7 @@
 
 Plain atoms are: a linear comparison without `!=`, membership of a category, and two categories with the same level.
 A comparison with a few `abs` becomes linear ones; with more of them it stays whole, as their number doubles with each.
-A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms speaks of one
+A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms mentions one
 counterfactual value only.
 """
 
@@ -33,9 +33,9 @@ OPS = {signs: op for op, signs in SIGNS.items()}
 ANY_SIGN = frozenset({-1, 0, 1})
 # A comparison with more `abs` than this, and so with 2 ** 4 signs, is left to the integer program.
 MAX_FOLDS = 4
-# Sets of atoms joined or held against each other before a disjunctive form is given up.
+# Sets of atoms joined or compared before a disjunctive form is given up.
 MAX_WORK = 1_000_000
-# Among more disjuncts than this, those that others cover are not looked for: that takes time squared.
+# With more disjuncts than this, those covered by others are not searched for: that takes quadratic time.
 MANY = 512
 
 
@@ -109,7 +109,7 @@ def _plain_comparison(formula: Compare) -> Formula:
     signed = (rest + fold.inside * (weight * sign) for sign in (1.0, -1.0))
     # The size of e is the larger of e and -e: at most something where both are, at least that where one is.
     join = _and if (weight > 0) == (formula.op in ("<", "<=")) else _or
-    # A sum of them is kept whole beside its signs: where its nearest points are known, no sign need be tried.
+    # A sum of them is kept whole next to its signs: where its nearest points are known, no sign need be tried.
     whole = (formula, *limits) if limits else ()
     return join((*whole, *(_plain_comparison(replace(formula, left=case)) for case in signed)))
 
@@ -176,11 +176,11 @@ def disjuncts(formula: Formula, limit: int = MAX_DISJUNCTS) -> list[tuple[Atom, 
 
 
 def _merged(found: list[tuple[Atom, ...]]) -> list[tuple[Atom, ...]]:
-    """Disjuncts with one comparison of each sum at most, without such as nothing can keep or another one covers."""
+    """Disjuncts with one comparison of each sum at most, without those that nothing can keep or that another covers."""
     keys: dict[Affine | Atom, int] = {}
     boxes = [box for box in (_signs(atoms, keys) for atoms in found) if all(box.values())]
     if len(boxes) <= MANY:
-        # Of two that cover each other the first stays.
+        # Of two that cover each other, the first stays.
         covered = [
             any(_covers(o, box) and (j < i or not _covers(box, o)) for j, o in enumerate(boxes) if j != i)
             for i, box in enumerate(boxes)

@@ -26,7 +26,18 @@ from ...schema.personal import is_inborn, is_personal
 from ..certificate import Change
 from ..checks import needed_scores
 from ..reasons import Obstacle, Relaxation, Status
-from ..wording import LONE, amount, as_number, is_missing, label_text, number, plain_amount, short, with_unit
+from ..wording import (
+    LONE,
+    ChangeTexts,
+    amount,
+    distance,
+    is_missing,
+    label_text,
+    number,
+    plain_amount,
+    short,
+    with_unit,
+)
 from .page import part, templates
 
 if TYPE_CHECKING:
@@ -106,20 +117,10 @@ def _names(texts: Mapping[str, Any], before: str = "") -> list[str]:
 
 
 @dataclass(frozen=True)
-class LetterLine:
-    """One detail that would have to be different."""
-
-    title: str
-    now: str
-    then: str
-    difference: str
-
-
-@dataclass(frozen=True)
 class LetterWay:
     """What would have to change, and the score that it would bring."""
 
-    lines: tuple[LetterLine, ...]
+    lines: tuple[ChangeTexts, ...]
     score: str
 
 
@@ -238,15 +239,15 @@ class _Writer:
     def _way(self, changes: tuple[Change, ...], score: float) -> LetterWay:
         return LetterWay(tuple(map(self._line, changes)), "" if math.isnan(score) else self._score(score))
 
-    def _line(self, change: Change) -> LetterLine:
+    def _line(self, change: Change) -> ChangeTexts:
         feature = self.schema[change.feature]
         now, then = (self.words.value(feature, value) for value in (change.now, change.then))
-        return LetterLine(short(feature.title), now, then, self._difference(feature, change.now, change.then))
+        return ChangeTexts(short(feature.title), now, then, self._difference(feature, change.now, change.then))
 
     def _difference(self, feature: Feature, now: Any, then: Any) -> str:
-        if not feature.is_number or is_missing(now) or is_missing(then):
+        moved, texts = distance(feature, now, then), self.words.changes
+        if moved is None:
             return ""
-        moved, texts = round(as_number(feature, then) - as_number(feature, now), 12), self.words.changes
         if feature.kind == "date":
             days = self.words.number(f"{abs(moved):,.0f}")
             said = f"{days} {texts['day' if abs(moved) == 1 else 'days']}"

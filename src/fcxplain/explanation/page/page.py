@@ -132,7 +132,7 @@ def _model(e: Explanation) -> str:
     if model.threshold is not None and not model.parts:
         facts.append(f"{short(class_words(task.schema, task.classes[1]))} from a probability of {model.threshold:g}")
     if task.target_probability is not None:
-        facts.append(f"a probability of {task.target_probability:g} or more is asked for")
+        facts.append(f"a probability of at least {task.target_probability:g} is required")
     return "; ".join(facts)
 
 
