@@ -164,7 +164,7 @@ def test_several_answers_for_a_row_are_ranked():
 
 def test_pairs_of_different_length_are_refused():
     task = loans.task()
-    with pytest.raises(DataError, match="no pairs"):
+    with pytest.raises(DataError, match="do not match"):
         Explanation.of(task, BEFORE, BEFORE, np.asarray([0]), method="by hand", wanted=np.asarray(["yes"] * 4))
 
 

@@ -152,7 +152,7 @@ def test_what_if_shows_the_model_and_each_rule_at_once(client):
     assert "✓ kept" in page
     odd = client.post(f"{path}/what-if", data={"csrf": csrf(client), "value.1": "many", "value.2": "Pilot"})
     assert odd.status_code == 422
-    assert "no number" in odd.text
+    assert "is not a number" in odd.text
     assert "not known" in odd.text
 
 

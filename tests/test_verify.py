@@ -580,7 +580,7 @@ def test_a_digest_that_was_taken_away_is_missed(key, path):
     with_metadata(path, **{DIGEST.decode(): None})
     found = verify(TASK, ROWS, path, key=key)
     assert (found.total, found.passed, found.digest.state) == (0, False, "missing")
-    assert "it cannot be said whether something was edited" in str(found)
+    assert "it is unknown whether something was edited" in str(found)
 
 
 UNREADABLE = [

@@ -19,7 +19,7 @@ from ..region.conflict import breakage, contradiction
 from ..rules import holds, in_words
 from ..schema.feature import plain
 from ..task import Task
-from .report import Item, broken, held, noted, told, tried
+from .report import Item, broken, error_text, held, noted, tried
 
 
 def rule_items(task: Task) -> Iterator[Item]:
@@ -150,7 +150,9 @@ def _accepts(task: Task, count: int, seed: int) -> Item:
     except Exception as error:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
-        problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {told(error)}"
+        problem = (
+            f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {error_text(error)}"
+        )
         return broken(problem, "Narrow the schema to what the model knows, or make it answer these rows.")
     return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 

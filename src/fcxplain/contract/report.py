@@ -98,11 +98,11 @@ def tried(trials: Mapping[str, Callable[[], Item]], remedy: str) -> Iterator[Ite
         try:
             found = trial()
         except Exception as error:
-            found = broken(told(error), remedy)
+            found = broken(error_text(error), remedy)
         yield replace(found, name=name)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error as text, with its type unless it is one of ours."""
     said = str(error).strip() or "no message"
     return said if isinstance(error, FcxError) else f"{type(error).__name__}: {said}"

@@ -20,7 +20,7 @@ from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule
 from .items import Trial, answer_items, model_items, rule_items
-from .report import ContractReport, Item, broken, held, noted, told, tried
+from .report import ContractReport, Item, broken, error_text, held, noted, tried
 
 OnFail = Literal["raise", "report"]
 # Long enough for a network that proposes something; its quality does not matter here.
@@ -92,7 +92,9 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
         name = "explainer: explain"
         trial = _first(task, fitted, asked)
     except Exception as error:
-        yield Item(name, False, told(error), "Nothing can be explained before this works; the rest was not tested.")
+        yield Item(
+            name, False, error_text(error), "Nothing can be explained before this works; the rest was not tested."
+        )
         return
     yield Item(name, True, f"{len(asked):,} rows explained")
     yield from answer_items(trial)
@@ -140,7 +142,7 @@ def _saved(explainer: Any, trial: Trial) -> Item:
             takes_model = "classifier" in inspect.signature(load).parameters
             again = load(folder, classifier=trial.task.classifier) if takes_model else load(folder)
         except FcxError as error:
-            return broken(told(error), SAVING)
+            return broken(error_text(error), SAVING)
         other = again.explain(trial.rows)
     if not _alike(trial.answer, other):
         return broken("the loaded explainer gives other answers", "Save everything that an answer depends on.")

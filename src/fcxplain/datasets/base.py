@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -110,6 +111,12 @@ class Cleaned:
 
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+
+def read_columns(raw: bytes, columns: Mapping[int, str], **how: Any) -> pd.DataFrame:
+    """Some columns of a comma-separated file without a header, named by their positions."""
+    where: dict[str, Any] = {"header": None, "names": list(columns.values()), "usecols": list(columns)}
+    return pd.read_csv(io.BytesIO(raw), **where, skipinitialspace=True, keep_default_na=False, **how)
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,11 @@ class DelimitedFile:
         self.encoding, self._head, self._ends_in_quote = _scanned(path, largest)
         if not self._head.text.strip():
             raise DataError(f"{path} is empty")
-        told = re.match(r"sep=(.)\r?\n", self._head.text)
-        self._skipped = 0 if told is None else 1
-        if told is not None:
-            self._head = replace(self._head, text=self._head.text[told.end() :])
-            separator = separator or told.group(1)
+        marker = re.match(r"sep=(.)\r?\n", self._head.text)
+        self._skipped = 0 if marker is None else 1
+        if marker is not None:
+            self._head = replace(self._head, text=self._head.text[marker.end() :])
+            separator = separator or marker.group(1)
         self.separator = _given(separator) if separator is not None else _detected(path, self._head, expected)
         records = self._head.records(self.separator)
         if not records:

@@ -208,28 +208,28 @@ def decided(
 
     Other columns are then only evidence for the notation of the file.
     """
-    told = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
+    certain = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
     faults, chosen = [], dict[str, Notation]()
     for name, e in columns.items() if known is None else ((n, columns[n]) for n in known):
         notation = (e.fitting or (None,))[0]
         if e.is_ambiguous:
-            notation = _usual(e, separator, told) or (None if known is None else _legal(e, known[name]))
+            notation = _usual(e, separator, certain) or (None if known is None else _legal(e, known[name]))
         if notation is not None and (known is not None or not e.are_codes):
             chosen[name] = notation
         elif e.is_ambiguous or (len(allowed) > 1 and e.either and not e.fitting):
             faults.append(_fault(name, e))
         elif known is not None:
-            chosen[name] = next(iter(told)) if len(told) == 1 else allowed[0]
+            chosen[name] = next(iter(certain)) if len(certain) == 1 else allowed[0]
     if faults:
         raise DataError("numbers that can be read in two ways", faults)
     return chosen
 
 
-def _usual(column: Evidence, separator: str, told: set[Notation]) -> Notation | None:
+def _usual(column: Evidence, separator: str, certain: set[Notation]) -> Notation | None:
     """The notation of the file's other numbers; without any, the usual one for such files, if it is clear."""
-    if len(told) == 1:
-        return next(iter(told))
-    if not told and (separator == "," or (separator in "\t|" and "," not in column.marks)):
+    if len(certain) == 1:
+        return next(iter(certain))
+    if not certain and (separator == "," or (separator in "\t|" and "," not in column.marks)):
         return ENGLISH
     return None
 

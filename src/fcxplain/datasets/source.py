@@ -120,7 +120,7 @@ class Source:
         return self.load(schema=schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it is saved beside a model: `fcx.save(folder, source=source.to_dict())`."""
+        """Plain data, saved with a model: `fcx.save(folder, source=source.to_dict())`."""
         return asdict(self)
 
 
@@ -248,8 +248,8 @@ def complete_rows(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, st
     counts = missing.sum()
     columns = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
     first = table.index[left][0]
-    told = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
-    return _whole_numbers(table[~left], schema), f"{told} and are left out"
+    message = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
+    return _whole_numbers(table[~left], schema), f"{message} and are left out"
 
 
 def _whole_numbers(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -70,28 +70,22 @@ def read_table(
     files and overrides then use. From a folder or glob of parquet files, or from files at an fsspec address, a sample
     of `rows` rows is drawn by `seed`; see `load_table`.
     """
-    how: dict[str, Any] = {"separator": separator, "decimal": decimal, "thousands": thousands, "index": index}
-    how |= {"rows": rows, "seed": seed}
-    return read_marked(path, schema=schema, **how).table
-
-
-def read_marked(
-    path: str | Path,
-    *,
-    schema: Schema | str | Path | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    index: str | None = None,
-    rows: int | None = None,
-    seed: int = 0,
-) -> Reading:
-    """Like `read_table`, with notes and the texts that were read as missing."""
     own, where = _schema(schema), _path(path)
     reading = _read(where, own, separator, numerals.notations(decimal, thousands), index, sample=(rows, seed))
+    return _labelled(reading.table, index, own, where)
+
+
+def read_marked(path: str | Path, index: str | None = None) -> Reading:
+    """Like `read_table`, with notes and the texts that were read as missing."""
+    where = _path(path)
+    reading = _read(where, None, None, ALLOWED, index)
+    return replace(reading, table=_labelled(reading.table, index, None, where))
+
+
+def _labelled(table: pd.DataFrame, index: str | None, schema: Schema | None, where: str | Path) -> pd.DataFrame:
     # A parquet file may have it as its index already.
-    is_called = index is not None and reading.table.index.name == index
-    return reading if is_called else replace(reading, table=called_by(reading.table, index, own, str(where)))
+    is_called = index is not None and table.index.name == index
+    return table if is_called else called_by(table, index, schema, str(where))
 
 
 def load_table(

@@ -151,7 +151,7 @@ class AtomLimits:
         with np.errstate(over="ignore", invalid="ignore"):
             boundary = np.rint((-rest / weight - start) / (second - start))
         lowest, highest = code_bounds(feature)
-        # Unlike a clip, these two leave nothing that is no number.
+        # Unlike a clip, these two leave no NaN.
         code = np.fmin(np.fmax(boundary, lowest - 1), highest + 1).astype(np.int64)
 
         def test(values: Floats) -> Bools:

@@ -196,7 +196,7 @@ class _Part:
     possible: Bools
     is_kept: bool
     rate: float
-    """What one unit of its own costs."""
+    """The cost of one of its units."""
 
     @classmethod
     def of(cls, box: BoxRows, part: SumPart, is_kept: bool) -> _Part:

@@ -1,7 +1,7 @@
 """Repair: the nearest legal row that keeps all rules together.
 
 Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
-once, and sums in a box where that can be told; only the rows that are left go to the integer program, one by one.
+once, and sums in a box where possible; only the rows that are left go to the integer program, one by one.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class _Gaps:
 
     features: list[Feature]
     how: NDArray[np.int64]
-    """For each row and feature: no gap, one to be filled near to what is wanted, or with anything."""
+    """For each row and feature: no gap, one to be filled near the requested value, or with anything."""
     stay: Bools
     tried: Bools
 
@@ -286,7 +286,7 @@ def _keeping_all(
 def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest) -> Nearest:
     """Points that keep sums which share values: from the nearest that keeps one of them to the next, in any order.
 
-    Values of a sum that is kept already stay as they are. Where that leaves nothing, the sums are kept in turn.
+    Values of a sum that is kept already stay as they are. Where that leaves nothing, they take turns.
     """
     nobody = np.zeros(len(start.cost), dtype=bool)
     best = Nearest(start.natural, np.full(len(nobody), np.inf), nobody)

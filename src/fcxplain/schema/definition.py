@@ -48,7 +48,7 @@ def default_step(low: float, high: float) -> float:
 
 
 def is_too_fine(largest: float, step: float) -> bool:
-    """Whether values up to `largest` in this step can no longer be told apart after encoding."""
+    """Whether values up to `largest` in this step can no longer be distinguished after encoding."""
     decimals = decimals_of(step)
     return decimals > MAX_DECIMALS or largest * 10.0**decimals >= EXACT or largest / step >= FINEST
 

@@ -366,8 +366,8 @@ def infer(
         warnings.warn(leaving_out(name, fault), FcxWarning, stacklevel=3)
     for feature in features:
         if not feature.mutable and feature.name not in immutable:
-            told = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
-            warnings.warn(told, FcxWarning, stacklevel=3)
+            message = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
+            warnings.warn(message, FcxWarning, stacklevel=3)
     return tuple(features), tuple(guesses)
 
 
@@ -376,7 +376,7 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
     found: dict[str, Fault] = {}
     for name in names:
         try:
-            # A number is told from an identifier by its name alone.
+            # Only its name distinguishes an identifier from a number.
             if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
                 guess_feature(name, table[name])
         except NoFeature as error:

@@ -63,8 +63,8 @@ def without_identifiers(
     if len(found) == len(others):
         return table, ()
     for name, fault in found.items():
-        told = leaving_out(name, fault, f", or use it as the row labels with index={name!r}")
-        warnings.warn(told, FcxWarning, stacklevel=3)
+        message = leaving_out(name, fault, f", or use it as the row labels with index={name!r}")
+        warnings.warn(message, FcxWarning, stacklevel=3)
     notes = tuple(f"Left out {name!r}, which {fault.problem}." for name, fault in found.items())
     return table.drop(columns=list(found)), notes
 

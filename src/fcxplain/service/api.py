@@ -180,7 +180,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
 
 @router.post("/what-if", response_model=WhatIfReply)
 async def what_if(request: Request, body: WhatIfRequest) -> Any:
-    """The model's result for other values, and whether each rule is kept. Nothing is kept."""
+    """The model's result for other values, and whether each rule is kept. Nothing is stored."""
     _json_only(request)
     service, question = service_of(request), _question(request, body)
     then, faults = read_values(question["values"] | body.then, service.schema)

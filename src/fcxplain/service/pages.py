@@ -129,9 +129,21 @@ async def person_page(request: Request, name: str, person: Person, **shown: Any)
     except Unanswered as busy:
         failure = busy
     found = reasons.result if reasons is not None and reasons.result is not None else job.result if job else None
-    status = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
+    status = code_of(failure)
     shown |= {"wishes": session_of(request).wishes.get(person.key, {}), "reasons": reasons, "failure": failure}
     return page(request, name, status, person=person, answer=found, job=job, **shown)
+
+
+def code_of(failure: Unanswered | None) -> int:
+    """The HTTP status of a page about a question that may have failed."""
+    return 200 if failure is None or failure.kind == "cancelled" else FAILED.get(failure.kind, 500)
+
+
+async def changed(request: Request, person: Person) -> Response:
+    """The page of a person after a form: its new part for the script, else a redirect."""
+    if PART in request.headers:
+        return await person_page(request, "person.html", person)
+    return seen(f"/person/{person.key}")
 
 
 def unfinished(request: Request, person: Person) -> list[Pending]:
@@ -160,9 +172,7 @@ async def wish(request: Request, key: str) -> Response:
         if job.asked["why"] and wishes != session.wishes.get(key, {}):
             service.engine.cancel(job, kill=False)
     session.wishes[key] = wishes
-    if PART in request.headers:
-        return await person_page(request, "person.html", who)
-    return seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 def _wishes_in(form: FormData, features: Mapping[int, Feature]) -> dict[str, Any]:
@@ -194,7 +204,7 @@ async def lift(request: Request, key: str) -> Response:
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
     session.wishes[key] = data
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 def _lifting(item: object) -> tuple[str, Any, str | None]:
@@ -217,7 +227,7 @@ async def stop(request: Request, key: str) -> Response:
     await form_of(request)
     for job in unfinished(request, who):
         service.engine.cancel(job)
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 @router.post("/person/{key}/again")
@@ -227,7 +237,7 @@ async def again(request: Request, key: str) -> Response:
     await form_of(request)
     for job in unfinished(request, who):
         service.engine.job(job.do, job.asked, again=True)
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 @router.get("/person/{key}/compare")
@@ -392,9 +402,13 @@ async def everybody(request: Request, find: str = "", status: str = "", at: int 
     """The people of this server."""
     service = service_of(request)
     found = service.people.found(find[:LONGEST], status if status in ("accepted", "refused", "unreadable") else "")
+    return page(request, "people.html", find=find, status=status, **_listed(found, at))
+
+
+def _listed(found: list[Any], at: int) -> dict[str, Any]:
+    """One page of a list, for its template."""
     at = max(0, min(at, (len(found) - 1) // ON_PAGE))
-    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
-    return page(request, "people.html", shown=shown, found=found, find=find, status=status, at=at, size=ON_PAGE)
+    return {"shown": found[at * ON_PAGE : (at + 1) * ON_PAGE], "found": found, "at": at, "size": ON_PAGE}
 
 
 @router.get("/new")
@@ -483,14 +497,9 @@ async def many_found(request: Request, key: str, status: str = "", at: int = 0) 
     result = table.job.result
     lines = [] if result is None else list(zip(table.people.everybody, result["people"], strict=True))
     found = [(who, line) for who, line in lines if status in ("", line["status"])]
-    at = max(0, min(at, (len(found) - 1) // ON_PAGE))
-    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
     failure = table.job.failure
-    code = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
-    return page(
-        request, "table.html", code, table=table, job=table.job, result=result, shown=shown, found=found,
-        status=status, at=at, size=ON_PAGE, failure=failure,
-    )  # fmt: skip
+    shown = {"table": table, "job": table.job, "result": result, "status": status, "failure": failure}
+    return page(request, "table.html", code_of(failure), **shown, **_listed(found, at))
 
 
 @router.post("/many/{key}/stop")

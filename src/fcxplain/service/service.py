@@ -9,14 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
-from .. import __version__
 from ..explanation import page as report
-from ..explanation.page.page import STATUSES
-from ..explanation.wording import amount, as_number, chance, difference, is_missing, number, short
+from ..explanation.page.page import templates
+from ..explanation.wording import amount, as_number, chance, is_missing, number
 from ..schema import Feature, Schema
-from ..text import counted
 from .answers import Engine
 from .people import People
 from .sessions import Sessions
@@ -88,16 +86,12 @@ class Service:
     @cached_property
     def templates(self) -> Environment:
         """The templates, with autoescaping."""
-        found = Environment(
-            loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True,
-        )  # fmt: skip
-        found.filters |= {"counted": counted, "short": short, "score": score, "listed": listed}
-        found.filters |= {"plain_status": lambda status: PLAIN.get(status, status)}
+        found = templates(__package__)
+        found.filters |= {"score": score, "listed": listed, "plain_status": lambda status: PLAIN.get(status, status)}
         found.globals |= {
-            "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
-            "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "whole": whole,
-            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None, "reasons": None,
+            "amount": amount, "bars": bars, "efforts": EFFORT_WORDS, "in_words": in_words, "stamp": self.stamp,
+            "gauge": gauge, "whole": whole, "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
+            "reasons": None,
         }  # fmt: skip
         return found
 

@@ -142,5 +142,5 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _no_store(path: Path, error: Exception) -> DataError:
-    told = getattr(error, "strerror", None) or error
-    return DataError("", [Fault(str(path), f"cannot be used as a store ({told})", "Name another file.")])
+    reason = getattr(error, "strerror", None) or error
+    return DataError("", [Fault(str(path), f"cannot be used as a store ({reason})", "Name another file.")])

@@ -161,11 +161,11 @@ class Gate:
         if scope["type"] != "http":
             return await send({"type": "websocket.close"})
         begun, headers = time.monotonic(), {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        told: list[int] = []
+        sent: list[int] = []
 
         async def answer(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                told.append(message["status"])
+                sent.append(message["status"])
                 message["headers"] = self._headers(scope, message.get("headers", []))
             await send(message)
 
@@ -177,13 +177,13 @@ class Gate:
         except Exception as error:  # a page has already answered it; its message may be about people
             where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-4:]]
             logger.error("%s at %s", type(error).__name__, " < ".join(reversed(where)))
-            if not told:
+            if not sent:
                 await _refuse(scope, answer, Refused(500, "Something went wrong on our side."))
         finally:
             # The route, never the path or a value in it.
             route = getattr(scope.get("route"), "path", "-")
             logger.info(
-                "%s %s %s %.0f ms", scope["method"], route, told[0] if told else "-", 1e3 * (time.monotonic() - begun)
+                "%s %s %s %.0f ms", scope["method"], route, sent[0] if sent else "-", 1e3 * (time.monotonic() - begun)
             )
 
     async def _admitted(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:

@@ -345,14 +345,14 @@ class Desk:
         """One person of many: status, changes of the first option, or what stands in the way."""
         why = e.reasons.get(position)
         changes = () if answer is None else e.changes(answer)
-        told = [self._change(c.feature, c.now, c.then) for c in changes]
+        shown = [self._change(c.feature, c.now, c.then) for c in changes]
         blockers = [] if why is None else [" and ".join(o.words for o in together) for together in why.blockers]
         return {
             "label": str(labels(e.rows.index[[position]])[0]),
             "status": str(e.row_status[position]),
             "score_now": float(e.score_now[position]),
             "score": None if answer is None else float(e.checks.score[answer]),
-            "changes": [f"{c['title']} {c['now_text']} → {c['then_text']}" for c in told],
+            "changes": [f"{c['title']} {c['now_text']} → {c['then_text']}" for c in shown],
             "blocked": blockers,
         }
 

@@ -130,7 +130,7 @@ function rules(verdicts) {
   const list = element("ul", {}, ...[...verdicts].sort((a, b) => a.kept - b.kept).map((verdict) =>
     element("li", { class: verdict.kept ? "kept" : "broken" },
       element("b", {}, verdict.kept ? "✓ kept" : "✕ broken"), " ", verdict.words)));
-  const all = verdicts.length === 1 ? "The rule is kept" : `All ${verdicts.length} rules are kept`;
+  const all = verdicts.length === 1 ? "The rule is kept" : verdicts.length === 2 ? "Both rules are kept" : `All ${verdicts.length} rules are kept`;
   const made = fold("rules", broken ? `${broken} of ${verdicts.length} rules broken` : all, list);
   made.open = broken > 0;
   return made;
