@@ -291,7 +291,9 @@ def whole_file(tmp_path_factory):
 
 def test_a_file_that_another_program_saved_again_is_told_from_one_that_never_was_ours(path, task, tmp_path):
     pd.read_parquet(path).to_parquet(tmp_path / "again.parquet")
-    with pytest.raises(FormatError, match=r"again\.parquet: was saved again by another program, which .* Use the original file"):
+    with pytest.raises(
+        FormatError, match=r"again\.parquet: was saved again by another program, which .* Use the original file"
+    ):
         read_answers(tmp_path / "again.parquet", task)
 
 

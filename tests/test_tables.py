@@ -231,9 +231,7 @@ def test_missing_values_are_dropped_and_counted_by_column(write, mark):
 
 def test_a_mark_of_missing_values_can_be_a_level(write):
     path = write([line.replace("nurse", "n/a") for line in lines()])
-    with pytest.warns(
-        FcxWarning, match=r"\(job 13\)\. .*'n/a' in 'job' is read as missing; if it is a level, add it"
-    ):
+    with pytest.warns(FcxWarning, match=r"\(job 13\)\. .*'n/a' in 'job' is read as missing; if it is a level, add it"):
         load_table(path, label="approved")
     job = Feature("job", "categorical", levels=("clerk", "driver", "n/a"))
     with warnings.catch_warnings():

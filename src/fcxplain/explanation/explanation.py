@@ -132,24 +132,16 @@ class Explanation:
     checks: Checks
     found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
-    """If the method has raw outputs: whether they had the target class before decoding."""
     raw: NDArray[np.float64] | None = None
-    """The raw outputs if there are any, `answers x encoded columns`."""
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
     own: Overrides | None = None
-    """Rules of single rows, in the order of `rows`."""
     reasons: Mapping[int, WhyNot] = field(default_factory=dict)
     calls: NDArray[np.int64] | None = None
-    """Model queries for each row."""
     cut_short: NDArray[np.bool_] | None = None
-    """For each row, whether its budget ran out before the search was finished; None if unknown."""
     draws: int = 0
-    """Proposals of the network for each row."""
     costs: ChangeCosts | None = None
-    """The costs that answers were chosen by, if they do not need training rows."""
     known_now: NDArray[np.float64] | None = None
-    """`score_now`, if already computed."""
 
     def __post_init__(self) -> None:
         # Objects, since numpy truncates text that is longer than the array's dtype.

@@ -101,21 +101,9 @@ def _rows(e: Explanation, label: Hashable) -> list[int]:
 
 
 ABOUT = (
-    "row",
-    "rank",
-    "status",
-    "wanted",
-    "predicted",
-    "probability_now",
-    "probability",
-    "output_now",
-    "output",
-    "cost",
-    "changes",
-    "changed",
-    "noted",
-    "why_not",
-)
+    "row", "rank", "status", "wanted", "predicted", "probability_now", "probability", "output_now", "output", "cost",
+    "changes", "changed", "noted", "why_not",
+)  # fmt: skip
 """The columns before the features."""
 # Features whose changes fit into one integer together with the number of a group.
 WORD = 30

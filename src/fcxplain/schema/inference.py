@@ -389,7 +389,7 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
 def leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """The message for an identifier that is left out, with the option that confirms it; `also` names alternatives."""
     agree = f"If that is right, confirm it with ignore=[{name!r}]"
-    keep = f"To keep it as a feature that never changes: immutable=[{name!r}]."
+    keep = f"To keep it unchanged in every row: immutable=[{name!r}]."
     return (
         f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}. {keep}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,21 +19,7 @@ from .inference import Guess
 SECTIONS = ("features", "classes")
 Content = tuple[tuple[Feature, ...], Mapping[str, str]]
 """The content of a schema file: its features, and readable names of classes."""
-FIELDS = (
-    "kind",
-    "low",
-    "high",
-    "step",
-    "decimals",
-    "levels",
-    "ranks",
-    "mutable",
-    "label",
-    "unit",
-    "guessed",
-    "missing",
-    "labels",
-)
+FIELDS = tuple(field.name for field in dataclasses.fields(Feature) if field.name != "name")
 _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",

@@ -213,11 +213,8 @@ def _lifting(item: object) -> tuple[str, Any, str | None]:
         name, needed, side = json.loads(str(item))
     except (ValueError, TypeError, RecursionError):
         raise Refused(400, "This cannot be read.") from None
-    return (
-        str(name),
-        needed if isinstance(needed, str | int | float) else None,
-        side if side in ("low", "high") else None,
-    )
+    is_value = isinstance(needed, str | int | float)
+    return str(name), needed if is_value else None, side if side in ("low", "high") else None
 
 
 @router.post("/person/{key}/stop")
@@ -595,10 +592,7 @@ async def failed(request: Request, error: Exception) -> Response:
     elif isinstance(error, StoreFault):
         status, words = 507, f"{error} The disk may be full. Nothing was half written."
     elif isinstance(error, AnyHTTPException):
-        status, words = (
-            error.status_code,
-            "There is no such page." if error.detail == "Not Found" else str(error.detail),
-        )
+        status, words = error.status_code, str(error.detail).replace("Not Found", "There is no such page.")
     else:
         status, words = 500, "Something went wrong on our side. It was not your fault."
     if request.url.path.startswith(API):

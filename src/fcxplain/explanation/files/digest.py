@@ -77,10 +77,10 @@ class DigestCheck:
         if self.state is not DigestState.MATCHES:
             return WORDS[self.state]
         if self.with_key:
-            return "matches, and was made with this key: the file is as somebody who has the key wrote it."
+            return "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
         return (
-            "matches. It has no key: it detects accidental damage and careless edits, but whoever edits the file on "
-            "purpose can make it anew; only a key proves who wrote it."
+            "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file "
+            "on purpose can recompute it; only a key proves who wrote it."
         )
 
     def _named(self) -> str:

@@ -169,7 +169,9 @@ class Verification:
         return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
 
     def __str__(self) -> str:
-        verdict = "all that was checked again holds" if not self.total else counted(self.total, "difference").upper()
+        verdict = (
+            "everything that was recomputed agrees" if not self.total else counted(self.total, "difference").upper()
+        )
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
@@ -179,15 +181,13 @@ class Verification:
     def notes(self) -> list[str]:
         """What was not checked."""
         own = "" if self.overrides else " overrides,"
-        notes = [
-            f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
-        ]
+        notes = [f"not recomputed: rows without (further) answers, why_not,{own} found_by, calls, effort"]
         if self.asked:
-            notes.insert(0, f"asked for, in place of what the model was fitted for: {self.asked}")
+            notes.insert(0, f"target, other than the one that the model was fitted for: {self.asked}")
         if self.unproved:
-            notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
+            notes.append(f"not proved again: {self.unproved:,} said to be impossible")
         if self.without_lof:
-            notes.append(f"without a LOF to compare: {self.without_lof:,}")
+            notes.append(f"certificates without a LOF to compare: {self.without_lof:,}")
         return notes
 
 
