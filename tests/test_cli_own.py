@@ -210,7 +210,7 @@ def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_pat
     large = ("explain", "m", "rows.parquet", *asked, "--id", "custmer", "--out", tmp_path / "a.parquet")
     assert "is not a column. Did you mean 'customer'?" in run(*large, folder=desk).words
     twice = run("explain", "m", "rows.csv", *asked, "--id", "decision", folder=desk)
-    assert (twice.code, "--index decision: calls several rows the same" in twice.words) == (2, True)
+    assert (twice.code, "--index decision: has the same value in several rows" in twice.words) == (2, True)
     assert "is for your own table" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
 
 

@@ -602,7 +602,7 @@ def test_only_the_key_opens_what_was_written_with_one(path):
     FOUND.to_parquet(path, key=SECRET)
     right, none, wrong = (verify(TASK, ROWS, path, key=key) for key in (SECRET, None, SECRET[::-1]))
     assert (right.passed, right.digest.state) == (True, "matches")
-    assert "as somebody who has the key wrote it" in str(right)
+    assert "unchanged since an owner of the key wrote it" in str(right)
     assert (none.passed, none.digest.state) == (True, "key not given")
     assert "Only the key" in str(none)
     assert (wrong.passed, wrong.digest.state) == (False, "wrong key")
@@ -736,7 +736,7 @@ def shop(tmp_path_factory) -> Path:
 def test_the_command_passes_what_the_model_itself_has_written(shop):
     code, said = command("verify", "model", "loans.csv", "answers.parquet", folder=shop)
     assert (code, "verified: answers and certificates are as the model and rules say" in said) == (0, True), said
-    assert "digest: matches. It has no key: it detects accidental damage and careless edits, but whoever edits" in said
+    assert "digest: matches. It has no key: it detects accidental damage and careless edits, but anyone who edits" in said
     assert "not recomputed: rows without (further) answers, why_not, overrides, found_by" in said
     assert "200 rows" in said
     code, said = command("verify", "model", "loans.csv", "answers.parquet", "--json", folder=shop)
