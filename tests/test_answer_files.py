@@ -291,13 +291,15 @@ def whole_file(tmp_path_factory):
 
 def test_a_file_that_another_program_saved_again_is_told_from_one_that_never_was_ours(path, task, tmp_path):
     pd.read_parquet(path).to_parquet(tmp_path / "again.parquet")
-    with pytest.raises(FormatError, match=r"again\.parquet: was saved again by another program, so .* Keep the file"):
+    with pytest.raises(
+        FormatError, match=r"again\.parquet: was saved again by another program, which .* Use the original file"
+    ):
         read_answers(tmp_path / "again.parquet", task)
 
 
 def test_answers_are_read_with_an_explainer_that_was_fitted_to_the_task(path, task):
     fitted = FCx()
-    with pytest.raises(DataError, match="task: is a FCx, neither a Task nor an explainer that is fitted"):
+    with pytest.raises(DataError, match="task: is a FCx, neither a Task nor a fitted explainer"):
         read_answers(path, fitted)
     fitted.task_ = task
     assert_same(read_answers(path, fitted), read_answers(path, task))

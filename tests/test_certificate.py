@@ -394,7 +394,7 @@ def test_a_certificate_reads_well():
         "  hourly wage: 10 -> 20 EUR",
         "  the model answers yes, as wanted (probability of yes: 0.250 now, 0.750 then; needed: 0.500)",
         "  kept: hours per week must not increase by more than 10 hours",
-        "  checked: the class wanted, every rule, values in their domain, what may not change",
+        "  checked: target class, every rule, values in their domain, immutable features",
         f"  cost 3.500, lof {first.lof:.3f} (1: as dense as around its neighbours)",
         "  found by repair (16 draws, 1,200 candidates shown to the model)",
     ]
@@ -408,10 +408,10 @@ def test_a_best_effort_is_in_capitals_wherever_it_is_shown():
     assert second.status == "best_effort"
     text = str(second)
     assert "row Bo, answer 1: BEST_EFFORT" in text
-    assert "the model answers no, NOT yes, which is wanted" in text
+    assert "the model answers no, NOT yes as wanted" in text
     assert "BROKEN: hours per week must not increase by more than 10 hours" in text
-    assert "the class wanted (FAILED), every rule (FAILED), values in their domain, what may not" in text
-    assert "what may not change (FAILED)" in text
+    assert "target class (FAILED), every rule (FAILED), values in their domain, immutable" in text
+    assert "immutable features (FAILED)" in text
     assert "BEST_EFFORT" in repr(second)
     assert "1 BEST_EFFORT, 1 verified" in repr(found)
     for shown in (text, repr(second), repr(found)):
@@ -420,5 +420,5 @@ def test_a_best_effort_is_in_capitals_wherever_it_is_shown():
 
 def test_an_answer_outside_the_domain_says_that_nobody_asked_the_model():
     found = explained(ROWS.iloc[:1], ROWS.iloc[:1].assign(income=8000.25))
-    assert "NOT ASKED" in str(found.certificates[0])
+    assert "NOT QUERIED" in str(found.certificates[0])
     assert "values in their domain (FAILED)" in str(found.certificates[0])

@@ -682,7 +682,9 @@ class TestTorch:
 
     def test_illegal_rows_are_refused_with_every_fault(self):
         classifier = as_classifier(layers(nn.Linear(5, 2)), schema=SCHEMA, encoder=encoder())
-        with pytest.raises(ClassifierError, match=r"(?s)Sequential cannot read these rows.*no known level") as caught:
+        with pytest.raises(
+            ClassifierError, match=r"(?s)Sequential cannot read these rows.*not a known level"
+        ) as caught:
             classifier.probabilities(people().assign(job="pirate", age=-1))
         assert [f.place for f in caught.value.faults] == ["column 'age'", "column 'job'"]
 

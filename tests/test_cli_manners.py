@@ -439,7 +439,7 @@ def test_columns_that_cannot_be_features_are_named_with_the_option_that_drops_th
     assert "leave them out with --ignore opened" in done.words
     left = run("schema", "loans.csv", "--label", LABEL, "--out", tmp_path / "s.toml", folder=bank)
     assert left.code == 0
-    assert "left out: column 'opened': holds dates that are not written as ISO has them" in left.words
+    assert "left out: column 'opened': holds dates that are not in ISO format" in left.words
     assert "# - column 'opened': holds dates that are not" in (tmp_path / "s.toml").read_text()
     assert Schema.from_toml(tmp_path / "s.toml").names == ("age", "monthly income", "home")
 
@@ -450,7 +450,7 @@ def test_ignored_columns_must_be_there_and_not_the_label(bank: Path, tmp_path: P
     assert [fault.place for fault in error.value.faults] == ["ignore 'opend'", f"ignore '{LABEL}'"]
     done = run(*FIT, "--ignore", "opend", "--ignore", LABEL, "--out", tmp_path / "m", folder=bank)
     assert "--ignore opend: is not a column. Did you mean 'opened'?" in done.words
-    assert f"--ignore {LABEL}: is named as the label" in done.words
+    assert f"--ignore {LABEL}: is also named as the label" in done.words
 
 
 def test_messages_of_the_library_name_options_where_python_has_arguments():

@@ -449,7 +449,7 @@ def test_evaluate_says_when_its_data_changed_or_is_gone(shop: Path, tmp_path: Pa
     assert (changed.code, "has changed since the model was fitted" in changed.words) == (0, True)
     (tmp_path / "loans.csv").unlink()
     gone = run("evaluate", "m", folder=tmp_path)
-    assert (gone.code, "which is not there any more" in gone.words) == (2, True)
+    assert (gone.code, "which no longer exists" in gone.words) == (2, True)
     FCx.load(tmp_path / "m").save(tmp_path / "n", source={"notebook": 1})
     silent = run("evaluate", "n", folder=tmp_path)
     assert (silent.code, "does not record its data" in silent.words) == (2, True)

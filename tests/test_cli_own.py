@@ -200,9 +200,9 @@ def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_pat
     pd.read_csv(desk / "rows.csv").drop(columns="customer").to_csv(tmp_path / "bare.csv", index=False)
     for command in (("explain", "m", tmp_path / "bare.csv"), ("evaluate", "m", "--rows", tmp_path / "bare.csv")):
         bare = run(*command, *asked, folder=desk)
-        said = "--index customer: is what rows were called by when the model was fitted, and is not a column of these."
+        said = "--index customer: labelled the rows when the model was fitted, and is not a column here."
         assert (bare.code, said in bare.words) == (2, True)
-        assert "name another with --index NAME, or call rows by their numbers with --index ''." in bare.words
+        assert "name another with --index NAME, or use row numbers with --index ''." in bare.words
     numbered = json.loads(run("explain", "m", tmp_path / "bare.csv", *asked, "--id", "", folder=desk).out)
     assert [row["row"] for row in numbered["rows"]][:2] == [0, 1]
     wrong = run("explain", "m", "rows.csv", *asked, "--id", "custmer", folder=desk)
@@ -210,8 +210,8 @@ def test_an_id_that_was_fitted_or_is_asked_for_must_be_there(desk: Path, tmp_pat
     large = ("explain", "m", "rows.parquet", *asked, "--id", "custmer", "--out", tmp_path / "a.parquet")
     assert "is not a column. Did you mean 'customer'?" in run(*large, folder=desk).words
     twice = run("explain", "m", "rows.csv", *asked, "--id", "decision", folder=desk)
-    assert (twice.code, "--index decision: calls several rows the same" in twice.words) == (2, True)
-    assert "is for a table of your own" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
+    assert (twice.code, "--index decision: has the same value in several rows" in twice.words) == (2, True)
+    assert "is for your own table" in run("fit", "--data", "adult", "--id", "age", "--out", "x", folder=desk).words
 
 
 def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Path, tmp_path: Path):
@@ -224,7 +224,7 @@ def test_an_identifier_is_left_out_alike_by_every_command_that_guesses(desk: Pat
     fitted = run("fit", *SEARCHING, "--out", tmp_path / "m", folder=desk)
     assert fitted.code == 0, fitted.err
     assert fitted.err.count("'customer'") == 1
-    assert "say so with --ignore customer, or call the rows by it with --index customer." in fitted.err
+    assert "confirm it with --ignore customer, or use it as the row labels with --index customer." in fitted.err
     assert list(FCx.load(tmp_path / "m").task_.schema.names) == names
     agreed = run("fit", *SEARCHING, "--ignore", "customer", "--out", tmp_path / "n", folder=desk)
     assert "left out" not in agreed.err
@@ -266,7 +266,7 @@ def test_a_model_whose_classes_are_called_otherwise_is_not_compared(desk: Path, 
 
 def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: Path, tmp_path: Path):
     credit().replace({"city": {"Hull": "n/a"}}).to_csv(tmp_path / "credit.csv", index=False)
-    remedy = "'n/a' in 'city' is read as missing; if it is a level, write it into `levels` of the schema"
+    remedy = "'n/a' in 'city' is read as missing; if it is a level, add it to `levels` in the schema"
     shown = run("schema", "credit.csv", "--label", "decision", folder=tmp_path)
     assert shown.words.count(remedy) == 1
     fitted = run("fit", *SEARCHING, "--id", "customer", "--out", tmp_path / "m", folder=tmp_path)
@@ -277,7 +277,7 @@ def test_a_text_that_is_read_as_missing_is_named_once_and_with_the_remedy(desk: 
     refused = run("explain", "m", "credit.csv", "--strict", folder=tmp_path)
     assert (refused.code, refused.out) == (2, "")
     assert "column 'city': holds 'n/a', which is read as missing" in refused.words
-    assert "If it is a level, write it into `levels` of the schema that the model is fitted with." in refused.words
+    assert "If it is a level, add it to `levels` in the schema that the model is fitted with." in refused.words
 
 
 def test_a_text_that_is_read_as_missing_is_no_hindrance_to_a_model_that_takes_gaps(desk: Path, tmp_path: Path):

@@ -196,7 +196,7 @@ def test_a_full_disk_ends_the_run_and_room_lets_it_go_on(folder: Path, cluster: 
     kept = content(tmp_path / "answers")
     assert 2 <= len(kept) < 6
     assert not list((tmp_path / "answers").glob(".part*")), "nothing half written is left"
-    with pytest.raises(FormatError, match="is of a run that has not ended"):
+    with pytest.raises(FormatError, match="belongs to an unfinished run"):
         read_answers(tmp_path / "answers", loaded(folder))
     seen: list[Progress] = []
     done = run(folder, tmp_path / "answers", cluster, on_progress=seen.append)

@@ -180,9 +180,9 @@ def test_rules_compare_dates(text: str, words: str, kept: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("start' <= 20000", "'start' is a date, and is compared with none"),
-        ("size' <= 2026-12-31", "a date is compared with 'size', which is none"),
-        ("start' <= 2026-02-30", "2026-02-30 is no day of the calendar"),
+        ("start' <= 20000", "'start' is a date, but is not compared with one"),
+        ("size' <= 2026-12-31", "a date is compared with 'size', which is not a date"),
+        ("start' <= 2026-02-30", "2026-02-30 is not a calendar date"),
         ("start' in {soon}", "'soon' is not a date"),
     ],
 )

@@ -481,7 +481,7 @@ def test_a_data_set_is_written_as_a_table_of_ones_own(tmp_path):
     assert schema == load_dataset("loans").schema
     data = load_table(tmp_path / "loans.csv", label="approved", target="yes", schema=schema, index="application")
     assert len(data) == loans.ROWS - loans.GAPS
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="already exists"):
         write_dataset("loans", tmp_path)
 
 

@@ -73,7 +73,7 @@ def test_kinds_bounds_and_levels_are_guessed(column: Any, feature: Feature) -> N
         (pd.to_timedelta([1], "D"), "holds times"),
         (pd.period_range("2020", periods=2, freq="M"), "holds times"),
         ([datetime.time(12, 30)], "holds times"),
-        ([f"0{i}.01.2020" for i in range(1, 7)], "not written as ISO has them"),
+        ([f"0{i}.01.2020" for i in range(1, 7)], "not in ISO format"),
         (pd.Categorical(pd.to_datetime(["2020-01-01"])), "Convert it to text"),
         (pd.cut([1, 2, 3], 2), "Convert it to text"),
         ([str(i) for i in range(50)], "numbers stored as text, e.g. '0'"),
@@ -321,6 +321,6 @@ def test_names_to_ignore_that_make_no_sense_are_refused() -> None:
     table = people(3, y=[0, 1, 0])
     with pytest.raises(SchemaError, match="Did you mean 'age'"):
         Schema.infer(table, ignore=["aeg"])
-    with pytest.raises(SchemaError, match="is to be ignored, but is named as a feature or the label too") as caught:
+    with pytest.raises(SchemaError, match="is to be ignored, but is also named as a feature or as the label") as caught:
         Schema.infer(table, label="y", immutable=["age"], ignore=["y", "age"])
     assert len(caught.value.faults) == 2

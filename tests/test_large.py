@@ -54,7 +54,7 @@ def test_a_data_set_of_a_folder_says_how_it_was_drawn(tmp_path: Path):
     assert "A sample of 300 of 1,000 rows, drawn by seed 7." in data.notes
     assert (len(data), data.name) == (300, "rows")
     (folder / "more.csv").write_text("number,half,good\n")
-    with pytest.raises(DataError, match=r"with files that are no parquet \('more.csv'\)"):
+    with pytest.raises(DataError, match=r"with files that are not parquet \('more.csv'\)"):
         load_table(folder, label="good")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="is a folder without tables"):

@@ -182,7 +182,7 @@ def test_letters_are_files_called_after_their_rows(tmp_path: Path) -> None:
 def test_an_unknown_language_or_person_is_named() -> None:
     with pytest.raises(DataError, match="language 'fr': is not known"):
         found("verified").letter("A/0", language="fr")
-    with pytest.raises(DataError, match="no row that was asked has this label"):
+    with pytest.raises(DataError, match="no row has this label"):
         found("verified").letter("B/0")
 
 

@@ -75,7 +75,7 @@ def test_rows_with_rules_of_their_own_are_said_to_be_cut_short_too(fcx: FCx, ref
     told = pd.DataFrame({"freeze": [["job"]]}, index=refused.index[:1])
     found = fcx.explain(refused.iloc[:4], overrides=told, budget=15)
     assert found.cut_short.tolist() == [True] * 4
-    assert "budget of this row ended" in found.to_html()
+    assert "search budget ran out" in found.to_html()
 
 
 def steps(seen: list[Progress], rows: int) -> list[float]:

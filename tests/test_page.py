@@ -165,7 +165,7 @@ def test_answers_that_fail_a_check_say_which(mixed):
     second = cards(page)[0]["answers"][1]
     assert second["failures"] == ["The model does not answer yes.", "It breaks 1 rule."]
     assert "still answers no" in second["says"]
-    assert "1 row only has an answer that fails a check." in Reader(page).text
+    assert "1 case has only an option that fails a check." in Reader(page).text
 
 
 def test_rows_without_an_answer_say_why(mixed):
@@ -178,11 +178,11 @@ def test_rows_without_an_answer_say_why(mixed):
         "title": "Blocked by:",
         "things": ["age must not decrease"],
         "either": False,
-        "unless": "No answer. Without that, the way would be:",
+        "unless": "Not an option now. Without that, these changes would be enough:",
         "remark": "",
     }
     assert [(x["now"], x["then"]) for x in shown[2]["relaxed"]] == [("50", "20")]
-    assert shown[3]["reason"][0] == "No way was found. That does not prove that there is none."
+    assert shown[3]["reason"][0] == "No option was found. This does not prove that there is none."
     assert shown[3]["blocked"]["title"] == "Would work without:"
     assert "budget" in shown[4]["reason"][0]
     assert shown[4]["reason"][1] == "It was not looked into."
@@ -206,8 +206,8 @@ def test_what_stands_in_the_way_is_listed_and_what_is_fixed_is_no_advice(mixed):
         "title": "Blocked, but would work without any one of these:",
         "things": ["job cannot change", "age must not decrease"],
         "either": True,
-        "unless": "No answer. In the first case, the way would be:",
-        "remark": "That is not advice, since job cannot be changed; it only shows what the model's answer hangs on.",
+        "unless": "Not an option now. Without the first, these changes would be enough:",
+        "remark": "This is not advice, since job cannot be changed. It only shows what the model's answer depends on.",
     }
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "<ol><li>job cannot change</li><li>age must not decrease</li></ol>" in bare
@@ -221,9 +221,9 @@ def test_a_reason_that_names_no_obstacle_is_told_in_its_own_words(mixed):
 
 def test_the_summary_counts_statuses_changes_and_obstacles(mixed):
     text = Reader(render(mixed)).text
-    assert "For 1 of 5 rows there is a verified way to yes. 1 row has that outcome already." in text
-    assert "3 rows have no answer." in text
-    assert "Rows without a way" in text
+    assert "1 of 5 cases has a verified option that leads to yes. 1 case already has this outcome." in text
+    assert "3 cases have no option." in text
+    assert "Cases without an option" in text
     assert re.search(r"What may stand in the way.*age must not decrease\s*row 2, row 3\s*2", text, re.DOTALL)
     assert changes_per_answer(mixed) == [(1, 1), (2, 1)]
     assert [(f.feature.name, f.count, f.up, f.usual) for f in feature_counts(mixed)] == [
@@ -236,8 +236,8 @@ def test_only_a_proof_says_that_something_stands_in_the_way(mixed):
     proved = Reader(render(replace(mixed, reasons={2: mixed.reasons[2]}))).text
     assert "What stands in the way, and what it would take" in proved
     late = Reader(render(replace(mixed, reasons={4: mixed.reasons[4]}))).text
-    assert "3 rows have no answer. Their cards say why." in late
-    assert "Why was not asked" in Reader(render(replace(mixed, reasons={}))).text
+    assert "3 cases have no option. Their cards say why." in late
+    assert "The reasons were not requested" in Reader(render(replace(mixed, reasons={}))).text
 
 
 def test_answers_that_nothing_limits_are_said_to_be_so_at_the_top(task):
@@ -253,7 +253,7 @@ def test_answers_that_nothing_limits_are_said_to_be_so_at_the_top(task):
 
     warning = "No rules were given and nothing is fixed:"
     assert warning in text(schema=free)
-    assert "3 rows · no rules" in text(schema=free)
+    assert "3 cases · no rules" in text(schema=free)
     assert warning not in text(schema=task.schema)
     assert warning not in text(schema=free, rules="age' >= age")
 
@@ -292,12 +292,12 @@ def test_with_many_classes_the_next_one_is_the_line(second, close):
 @pytest.mark.parametrize(
     ("position", "lead"),
     [
-        (0, "There is a verified way to yes."),
-        (1, "No way to yes was found that passes every check."),
-        (2, "There is no way to yes. That is proved."),
-        (3, "No way to yes was found."),
-        (4, "No way to yes was found before the budget was spent."),
-        (5, "Every row has the wanted outcome already."),
+        (0, "There is a verified option that leads to yes."),
+        (1, "No option that leads to yes passes every check."),
+        (2, "No permitted change leads to yes. This is proved."),
+        (3, "No option that leads to yes was found."),
+        (4, "No option that leads to yes was found before the search budget ran out."),
+        (5, "The case already has the target outcome."),
     ],
 )
 def test_one_row_has_a_sentence_and_no_panels(task, mixed, position, lead):
@@ -345,7 +345,7 @@ def test_without_a_script_summary_and_first_cards_can_be_read(task):
     page = render(many(task, 12))
     bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert bare.count("<article") == 10
-    assert "2 more rows can be seen with JavaScript" in bare
+    assert "2 more cases can be seen with JavaScript" in bare
     assert "Results" in bare
 
 
@@ -355,7 +355,7 @@ def test_a_page_without_rows_says_so(task):
         wanted=np.empty(0, dtype=object),
     )  # fmt: skip
     page = Reader(render(nobody))
-    assert "No rows were asked." in page.text
+    assert "There are no cases." in page.text
     assert page.data["cards"] == []
 
 
@@ -584,7 +584,7 @@ def test_bars_hold_every_training_row_and_places_stay_inside(values, step, asked
     assert max(spread.bars) == 100
     assert 0 <= spread.at(asked * step) <= 1
     below = np.mean(np.asarray(values) < asked)
-    assert f"Above {percent(float(below))} of training rows now" in spread.words(asked * step, asked * step)
+    assert f"Higher than {percent(float(below))} of past cases now" in spread.words(asked * step, asked * step)
 
 
 def test_a_value_stands_over_the_bar_that_counts_it():
@@ -605,7 +605,7 @@ def test_levels_stand_over_their_bars_and_rare_ones_share_the_last():
     assert spread.at("level 39") == round(0.5 / BARS, 3)
     assert spread.bars[:-1] == sorted(spread.bars[:-1], reverse=True)
     assert spread.at("unknown") is None
-    assert spread.words("level 39", "unknown") == "Shared by 5% of training rows now, 0% then"
+    assert spread.words("level 39", "unknown") == "Shared by 5% of past cases now, 0% then"
     assert [spread.named(f"level {i}") for i in (39, 0)] == ["level 39", "level 0 and others"]
     assert spread.named("unknown") == ""
 
@@ -706,7 +706,7 @@ def test_missing_values_of_failing_answers_are_shown_as_missing(task, mixed):
         task, mixed.rows[1:2], answers, np.array([0]), method="FCx", wanted=np.full(1, "yes", dtype=object)
     )
     card = cards(render(answer))[0]["answers"][0]
-    assert "A value is outside what its feature may be." in card["failures"]
+    assert "A value is outside its permitted range." in card["failures"]
     assert [x["then"] for x in card["lines"] if x["title"] == "income"] == ["missing"]
     assert card["certificate"]["changes"][1]["then"] is written(float("nan"))
 

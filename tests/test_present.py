@@ -113,10 +113,10 @@ def test_an_age_beyond_the_training_rows_is_explained_and_noted(tolerant: FCx) -
     assert answer.status.tolist() == ["verified"] * 3
     line = answer.frame.iloc[1]
     assert line["age"] == 95 or 18 <= line["age"] <= 87
-    assert line["noted"] == "age is 95, outside 18 to 87, where the training rows lie"
+    assert line["noted"] == "age is 95, outside the range 18 to 87 that the model knows"
     assert answer.certificate(1).noted == (line["noted"],)
     assert line["noted"] in str(answer.certificate(1))
-    assert "outside 18 to 87" in answer.to_html()
+    assert "outside the range 18 to 87" in answer.to_html()
     assert answer.frame["noted"].isna().tolist() == [True, False, True]
 
 
@@ -128,7 +128,7 @@ def test_a_level_never_seen_is_explained_where_the_model_takes_it(tolerant: FCx,
     assert answer.status.tolist() == ["verified"] * 3
     assert answer.frame.iloc[1][column] in ("elsewhere", "clerk", "cook", "nurse")
     assert column != "town" or answer.frame.iloc[1]["town"] == "elsewhere"
-    assert answer.frame.iloc[1]["noted"] == f"{column} is elsewhere, which no training row has"
+    assert answer.frame.iloc[1]["noted"] == f"{column} is elsewhere, which is new to the model"
 
 
 @pytest.mark.parametrize("column", ["job", "town"])
@@ -168,7 +168,7 @@ def test_stated_bounds_and_levels_are_binding() -> None:
     assert answer.status[1] == "unreadable"
     assert set(answer.status.drop(1)) <= {"verified", "already"}
     assert "is above 87: 95" in answer.why_not[1]
-    assert "'pilot', no known level" in answer.why_not[1]
+    assert "'pilot', which is not a known level" in answer.why_not[1]
     with pytest.raises(SchemaError) as error:
         fcx.explain(rows, strict=True)
     assert {fault.place for fault in error.value.faults} == {"column 'age'", "column 'job'"}

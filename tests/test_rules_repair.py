@@ -185,7 +185,7 @@ def test_rows_that_cannot_be_read_are_named():
     with pytest.raises(DataError, match=r"after, column 'job'.*known level") as caught:
         repair([], table(age=np.nan), table(job="z"), SCHEMA)
     assert len(caught.value.faults) == 2
-    with pytest.raises(DataError, match="must be pairs"):
+    with pytest.raises(DataError, match="must form pairs"):
         repair([], table(), pd.concat([table()] * 2), SCHEMA)
 
 

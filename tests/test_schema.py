@@ -243,7 +243,7 @@ def test_every_fault_of_a_table_is_listed_at_once() -> None:
         "Correct it, or widen 'high' in the schema and fit again.",
         "column 'degree': is empty or marked as missing, e.g. n/a (1 row, first at index 'r2'). "
         "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps.",
-        "column 'degree': is 'phd', no known level (2 rows, first at index 'r1'). "
+        "column 'degree': is 'phd', which is not a known level (2 rows, first at index 'r1'). "
         "Legal: 'school', 'college', 'master'. Correct it, or add the level to the schema and fit again.",
     ]
 
@@ -261,7 +261,7 @@ def test_extra_columns_are_named_in_a_warning() -> None:
 def test_a_column_that_stands_twice_is_a_fault() -> None:
     table = people()
     doubled = pd.concat([table, table[["age"]]], axis=1)
-    assert faults_of(SCHEMA, doubled) == ["column 'age': stands in the table 2 times. Rename or drop one."]
+    assert faults_of(SCHEMA, doubled) == ["column 'age': occurs in the table 2 times. Rename or drop one."]
 
 
 @pytest.mark.parametrize("table", [None, [1, 2], {"age": [1]}, np.zeros((2, 2)), pd.Series([1])])
@@ -298,7 +298,9 @@ def test_values_that_are_no_levels_are_a_clear_fault() -> None:
     unhashable = pd.Series([["clerk"], "cook", "none"], dtype=object)
     assert "column 'job': holds values that are not levels" in faults_of(SCHEMA, people().assign(job=unhashable))[0]
     mixed = pd.Series(["clerk", 3, "none"], dtype=object)
-    assert "is 3, no known level (1 row, first at index 1)" in faults_of(SCHEMA, people().assign(job=mixed))[0]
+    assert (
+        "is 3, which is not a known level (1 row, first at index 1)" in faults_of(SCHEMA, people().assign(job=mixed))[0]
+    )
 
 
 def test_unknown_levels_are_counted_and_the_nearest_is_offered() -> None:

@@ -50,7 +50,7 @@ def test_who_is_answered_before_the_budget_ends_is_said_to_be_cut_short():
     assert np.array_equal(little.cut_short, little.asked)
     assert not plenty.cut_short.any()
     assert (plenty.calls < 1_000).all()
-    assert "budget of this row ended before the search did" in str(little.certificates[0])
+    assert "search budget ran out before the search was finished" in str(little.certificates[0])
     assert "budget" not in str(plenty.certificates[0])
     assert [c.to_dict()["cut_short"] for c in (little.certificates[0], plenty.certificates[0])] == [True, False]
 

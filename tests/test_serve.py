@@ -93,7 +93,7 @@ def test_a_person_has_ways_that_were_checked_with_the_scores_beside_them(client)
     assert "Needed" in page
     path = described(client)
     page = seen(client, path).text
-    assert re.search(r"(One|Two|Three) ways? to a loan", page)
+    assert re.search(r"(One|Two|Three) options? that leads? to a loan", page)
     assert "engineer &amp; builder" in page
     assert "Ann &lt;b&gt;&amp;" in page
     assert "<b>&" not in page
@@ -123,14 +123,14 @@ def test_fixed_features_are_never_offered(client):
 def test_where_there_is_no_way_the_wish_in_it_is_a_button_that_lifts_it(client):
     path = described(client)
     page = wish(client, path, **{"effort.2": "fixed", "high.1": "40"}).text
-    assert "There is no way" in page or "No way was found" in page
+    assert "No permitted change leads to" in page or "No option was found" in page
     answer = page[page.index('id="answer"') :]
     assert not re.search(r"\b(age|gender)\b", answer[: answer.index('class="wishes"')])
     button = re.search(r'name="wish" value="([^"]+)"', page)[1].replace("&#34;", '"').replace("&quot;", '"')
     assert "Allow" in page
     client.post(f"{path}/lift", data={"wish": button, "csrf": csrf(client)})
     lifted = seen(client, path).text
-    assert re.search(r"(One|Two|Three) ways? to a loan", lifted)
+    assert re.search(r"(One|Two|Three) options? that leads? to a loan", lifted)
 
 
 def test_the_applicant_reads_plain_words_alone(client):
@@ -147,12 +147,12 @@ def test_the_applicant_reads_plain_words_alone(client):
 def test_what_if_shows_the_model_and_each_rule_at_once(client):
     path = described(client)
     page = client.post(f"{path}/what-if", data={"csrf": csrf(client), "value.1": "55", "value.2": "Engineer"}).text
-    assert "That would do, but it is not allowed" in page
+    assert "That would be enough, but the rules do not allow it" in page
     assert "✕ broken" in page
     assert "✓ kept" in page
     odd = client.post(f"{path}/what-if", data={"csrf": csrf(client), "value.1": "many", "value.2": "Pilot"})
     assert odd.status_code == 422
-    assert "no number" in odd.text
+    assert "is not a number" in odd.text
     assert "not known" in odd.text
 
 
@@ -165,7 +165,7 @@ def test_ways_stand_side_by_side(client):
     path = described(client)
     seen(client, path)
     page = client.get(f"{path}/compare").text
-    assert "Way 1" in page
+    assert "Option 1" in page
     assert "same" in page
 
 
@@ -208,7 +208,7 @@ def test_many_people_get_a_report_and_a_list_by_status(client, fcx):
             break
         page = client.get(address)
     expected = fcx.explain(people(20), why_not=True)
-    assert f"{expected.counts['verified']} of 20 people have a way" in page.text
+    assert f"{expected.counts['verified']} of 20 people have an option" in page.text
     listed = client.get(f"{address}?status=already").text
     assert f"{expected.counts['already']} people" in listed
     report = client.get(f"{address}/report.html")
@@ -235,7 +235,7 @@ def test_people_of_one_browser_are_nobody_to_another(client):
 def test_a_model_that_raises_or_says_nonsense_costs_one_question(client, caplog):
     for age in (RAISES, NOT_A_NUMBER):
         page = seen(client, described(client, age=age))
-        assert "way" not in re.findall(r"<h2[^>]*>([^<]+)<", page.text)[0].lower() or "cannot" in page.text
+        assert "option" not in re.findall(r"<h2[^>]*>([^<]+)<", page.text)[0].lower() or "cannot" in page.text
         assert page.status_code in (200, 502)
     assert "secret 4711" not in caplog.text
     assert client.get(described(client, hours=31)).status_code == 200
@@ -244,7 +244,7 @@ def test_a_model_that_raises_or_says_nonsense_costs_one_question(client, caplog)
 def test_a_model_that_hangs_shows_how_far_it_is_can_be_stopped_and_is_replaced(client):
     path = described(client, age=HANGS)
     page = client.get(path)
-    assert "Looking for ways" in page.text
+    assert "Looking for options" in page.text
     assert 'http-equiv="refresh"' in page.text
     stopped = client.post(f"{path}/stop", data={"csrf": csrf(client)}).text
     assert "Stopped" in stopped
@@ -316,7 +316,7 @@ def test_a_page_is_small_and_asks_nobody_else(client):
 def test_a_slow_model_is_shown_at_work_and_answers_in_the_end(client):
     path = described(client, age=SLOW)
     page = client.get(path).text
-    assert "possibilities tried" in page or "Looking for ways" in page
+    assert "possibilities tried" in page or "Looking for options" in page
     client.post(f"{path}/stop", data={"csrf": csrf(client)})
 
 

@@ -327,4 +327,4 @@ def test_the_token_is_exchanged_for_a_session(tmp_path):
     time.sleep(Token.FIRST + 0.02)
     entered = client.post("/enter", data={"token": SECRET})
     assert "HttpOnly; SameSite=Strict" in entered.headers["set-cookie"]
-    assert "Who is it about?" in client.get("/").text
+    assert "Choose a person" in client.get("/").text

@@ -102,7 +102,7 @@ def test_quotes_hide_separators_and_line_breaks(write):
     data = load_table(write(["text,n,note,y", *body]), label="y")
     assert data.schema["text"].levels == ("a, b; c",)
     assert data.schema["note"].levels == ("two\nlines",)
-    assert "Constant, and so of no use: 'text', 'note'." in data.notes
+    assert "Constant, and so not useful: 'text', 'note'." in data.notes
 
 
 def test_western_text_is_read_and_noted(write):
@@ -121,7 +121,7 @@ def test_separator_can_be_given(write):
     assert len(read_table(write(lines("\t")), separator="\\t").columns) == 4
     with pytest.raises(DataError, match="not a single character"):
         read_table(write(lines()), separator=";;")
-    with pytest.raises(DataError, match=r"comma or semicolon; say which"):
+    with pytest.raises(DataError, match=r"comma or semicolon; specify one"):
         read_table(write(["a,b;c", "1,2;3", "3,4;5"]))
 
 
@@ -214,12 +214,12 @@ def test_missing_values_are_dropped_and_counted_by_column(write, mark):
     assert data.notes[:2] == (
         "Dropped 1 of 50 rows without 'approved'.",
         "Dropped 2 of 50 rows with missing values (age 1, income 1, job 1). "
-        "Models that take gaps would keep them: boosting, or a pipeline of your own with an imputer.",
+        "Models that accept gaps can keep them: boosting, or your own pipeline with an imputer.",
     )
     # Numbers have no levels, and an empty cell needs no explanation.
     named = (
-        f"{mark!r} in 'job' is read as missing; if it is a level, write it into `levels` of the schema.",
-        f"{mark!r} in 'approved' is read as missing; if it is a class, write it otherwise in the file.",
+        f"{mark!r} in 'job' is read as missing; if it is a level, add it to `levels` in the schema.",
+        f"{mark!r} in 'approved' is read as missing; if it is a class, use another spelling in the file.",
     )
     assert data.notes[2:] == (named if mark else ())
     assert [str(warning.message) for warning in told] == [" ".join(data.notes)]
@@ -231,9 +231,7 @@ def test_missing_values_are_dropped_and_counted_by_column(write, mark):
 
 def test_a_mark_of_missing_values_can_be_a_level(write):
     path = write([line.replace("nurse", "n/a") for line in lines()])
-    with pytest.warns(
-        FcxWarning, match=r"\(job 13\)\. .*'n/a' in 'job' is read as missing; if it is a level, write it"
-    ):
+    with pytest.warns(FcxWarning, match=r"\(job 13\)\. .*'n/a' in 'job' is read as missing; if it is a level, add it"):
         load_table(path, label="approved")
     job = Feature("job", "categorical", levels=("clerk", "driver", "n/a"))
     with warnings.catch_warnings():
@@ -272,7 +270,7 @@ def test_every_unusable_column_is_reported_at_once(write):
 
 
 def test_columns_of_one_name_are_an_error(write):
-    with pytest.raises(DataError, match="column 'age': stands in the header more than once"):
+    with pytest.raises(DataError, match="column 'age': occurs in the header more than once"):
         read_table(write(lines(header=("age", "income", "age", "approved"))))
 
 
@@ -300,7 +298,7 @@ def test_ragged_rows_are_all_numbered(write):
 def test_quote_that_never_ends_is_an_error(write):
     content = lines()
     content[5] = '30,1000,"clerk,yes'
-    with pytest.raises(DataError, match=r"never ends|do not fit"):
+    with pytest.raises(DataError, match=r"never closed|do not fit"):
         read_table(write(content))
 
 
@@ -350,7 +348,7 @@ def test_label_faults_are_explained(write):
         load_table(path, label="aproved")
     with pytest.raises(DataError, match="has one class only, 'yes'"):
         load_table(write(["x,y", *[f"{i},yes" for i in range(20)]], "one.csv"), label="y")
-    with pytest.raises(DataError, match="turn a number into them"):
+    with pytest.raises(DataError, match="convert a number first"):
         load_table(write(["x,y", *[f"{i},{i}" for i in range(99)]], "many.csv"), label="y")
 
 
@@ -491,12 +489,12 @@ def test_rows_are_called_by_their_index(write):
     ("arguments", "message"),
     [
         ({"index": "custmer"}, "index 'custmer': is not a column. Did you mean 'customer'?"),
-        ({"index": "job"}, "index 'job': calls several rows the same, e.g. 'clerk' (37 rows, first at index 3)"),
+        ({"index": "job"}, "index 'job': has the same value in several rows, e.g. 'clerk' (37 rows, first at index 3)"),
         ({"ignore": ["custmer"]}, "ignore 'custmer': is not a column. Did you mean 'customer'?"),
-        ({"ignore": ["approved"]}, "ignore 'approved': is named as the label or as a feature too"),
-        ({"ignore": "age", "immutable": ["age"]}, "ignore 'age': is named as the label or as a feature too"),
+        ({"ignore": ["approved"]}, "ignore 'approved': is also named as the label or as a feature"),
+        ({"ignore": "age", "immutable": ["age"]}, "ignore 'age': is also named as the label or as a feature"),
         ({"index": "age", "schema": Schema((Feature("age", "integer"),))}, "'age': is also a feature of the schema"),
-        ({"ignore": "age", "schema": Schema((Feature("age", "integer"),))}, "ignore 'age': is named as the label"),
+        ({"ignore": "age", "schema": Schema((Feature("age", "integer"),))}, "ignore 'age': is also named as the label"),
     ],
 )
 def test_names_of_an_index_or_of_columns_to_ignore_are_checked(write, arguments, message):

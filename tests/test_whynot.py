@@ -98,7 +98,10 @@ def test_a_rule_in_the_way_is_named_in_words_and_as_data():
     assert told.row == "Ada"
     assert told.status == "impossible"
     assert names(told) == [["age' >= age"]]
-    assert told.words == "Blocked by: age must not decrease. Without that, the way would be: age 6 -> 3 years."
+    assert (
+        told.words
+        == "Blocked by: age must not decrease. Without that, these changes would be enough: age 6 -> 3 years."
+    )
     assert told.relaxation.counterfactual == {"age": 3, "hours": 2, "school": "none", "sex": "f"}
     assert told.relaxation.cost == pytest.approx(1 + 3 / task.units["age"])
 
@@ -107,7 +110,7 @@ def test_a_bound_gives_way_only_as_far_as_the_answer_needs():
     told = asked(a_task(lambda rows: rows["hours"] - 4.5, "age' >= age", target=1), person())
     assert told.words == (
         "Blocked by: hours per week cannot be above 4 (upper bound). "
-        "Without that, the way would be: hours per week 2 -> 5."
+        "Without that, these changes would be enough: hours per week 2 -> 5."
     )
     (bound,) = told.relaxation.gone
     assert (bound.kind, bound.feature, bound.side, bound.limit) == ("bound", "hours", "high", 4)
@@ -116,7 +119,7 @@ def test_a_bound_gives_way_only_as_far_as_the_answer_needs():
 def test_a_rule_that_is_a_limit_says_so_as_data():
     told = asked(a_task(lambda rows: rows["hours"] - 2.5, "hours' <= 2\nage' >= age", target=1), person())
     assert told.words == (
-        "Blocked by: hours per week must be at most 2. Without that, the way would be: hours per week 2 -> 3."
+        "Blocked by: hours per week must be at most 2. Without that, these changes would be enough: hours per week 2 -> 3."
     )
     (rule,) = told.relaxation.gone
     assert (rule.kind, rule.feature, rule.side, rule.limit) == ("rule", "hours", "high", 2)
@@ -127,8 +130,8 @@ def test_what_is_fixed_is_reported_to_who_asks_for_it_but_is_no_advice():
     assert names(told) == [["sex"]]
     assert not told.relaxation.is_advice
     assert told.words == (
-        "Blocked by: sex cannot be changed. Without that, the way would be: sex f -> m. "
-        "That is not advice, since sex cannot be changed; it only shows what the model's answer hangs on."
+        "Blocked by: sex cannot be changed. Without that, these changes would be enough: sex f -> m. "
+        "This is not advice, since sex cannot be changed. It only shows what the model's answer depends on."
     )
 
 
@@ -149,7 +152,7 @@ def test_a_longer_way_is_looked_for_where_the_short_one_is_no_advice():
     assert told.relaxation.is_advice
     assert told.words == (
         "Blocked by: sex cannot be changed. Without “age must not decrease” and “hours per week must not increase”, "
-        "the way would be: age 4 -> 3 years; hours per week 2 -> 3."
+        "these changes would be enough: age 4 -> 3 years; hours per week 2 -> 3."
     )
 
 
@@ -162,7 +165,7 @@ def test_every_single_obstacle_that_would_do_is_named():
     assert told.words == (
         "Blocked, but would work without any one of these: (1) school must not increase (it would take "
         "school much); (2) age must not decrease (it would take age 3 years). "
-        "In the first case, the way would be: school none -> much."
+        "Without the first, these changes would be enough: school none -> much."
     )
     assert told.relaxation.gone[0].name == "school' <= school"
     assert told.relaxation.cost == 1
@@ -177,7 +180,7 @@ def test_two_obstacles_are_named_together_where_neither_alone_helps():
     assert names(told) == [["age' >= age", "school' <= school"]]
     assert told.words == (
         "Blocked by both of these: (1) age must not decrease; (2) school must not increase. "
-        "Without both, the way would be: age 4 -> 3 years; school none -> much."
+        "Without both, these changes would be enough: age 4 -> 3 years; school none -> much."
     )
     assert asked(task, person(), most=1).relaxation is None
 
@@ -268,7 +271,7 @@ def test_what_every_set_shares_is_said_once():
     said = reason("not_found", (a, b), (a, c))
     assert said.sentences("age 4 -> 3") == (
         "Would work without “a must not change” and any one of these: (1) b must not change; (2) c must not change. "
-        "In the first case, the way would be: age 4 -> 3."
+        "Without the first, these changes would be enough: age 4 -> 3."
     )
 
 

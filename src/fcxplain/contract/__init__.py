@@ -1,4 +1,4 @@
-"""The contract: what an explainer promises, tried on a user's own model, rules and table (`check_explainer`)."""
+"""The contract: what an explainer promises, tested on your own model, rules and table (`check_explainer`)."""
 
 from .report import ContractError, ContractReport, Item
 from .suite import check_explainer

@@ -1,4 +1,4 @@
-"""What the contract asks of rules, of a model, and of answers."""
+"""Contract items for rules, models and answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..region.conflict import breakage, contradiction
 from ..rules import holds, in_words
 from ..schema.feature import plain
 from ..task import Task
-from .report import Item, broken, held, noted, told, tried
+from .report import Item, broken, error_text, held, noted, tried
 
 
 def rule_items(task: Task) -> Iterator[Item]:
@@ -50,14 +50,14 @@ Floats = NDArray[np.float64]
 # Batches of other sizes round differently; more than this is another answer.
 SAME = 1e-5
 SUM = 1e-4
-# Rows that the model is asked about one at a time.
+# Rows that are passed to the model one at a time.
 ASKED_ALONE = 10
 SEEDED = "Fix its seed, or put it into evaluation mode."
-BY_ROW = "It must keep the order of its rows and use nothing but the row itself, no mean over the batch."
+BY_ROW = "It must keep the order of the rows and use each row alone, without means over the batch."
 
 
 def model_items(task: Task, rows: pd.DataFrame, seed: int) -> Iterator[Item]:
-    """Every item about the model, tried on some training rows."""
+    """Every item about the model, tested on some training rows."""
     trials: dict[str, Callable[[], Item]] = {
         "model: probabilities": partial(_proper, task, rows),
         "model: same answer twice": partial(_deterministic, task, rows),
@@ -67,11 +67,11 @@ def model_items(task: Task, rows: pd.DataFrame, seed: int) -> Iterator[Item]:
         "model: class wanted": partial(_wanted, task, rows),
         "model: legal rows": partial(_accepts, task, len(rows), seed),
     }
-    return tried(trials, "Ask your model about these rows by hand; it has to answer every legal row.")
+    return tried(trials, "Query your model with these rows by hand; it has to answer every legal row.")
 
 
 def _ask(task: Task, rows: pd.DataFrame) -> Floats:
-    """The model's answer to a copy of the rows, so that what it does to them spoils no other item."""
+    """The model's answer to a copy of the rows, so that changes it makes to them do not affect other items."""
     return np.asarray(task.classifier.probabilities(rows.copy(deep=True)), dtype=np.float64)
 
 
@@ -93,8 +93,8 @@ def _deterministic(task: Task, rows: pd.DataFrame) -> Item:
     answers = [_ask(task, rows) for _ in range(3)]
     gap = max(_gap(task, answers[0], other) for other in answers[1:])
     if gap > SAME:
-        return broken(f"asked three times about the same rows, its answers differ by up to {gap:.2g}", SEEDED)
-    return held(f"asked three times about {len(rows):,} rows, it says the same")
+        return broken(f"queried three times with the same rows, its answers differ by up to {gap:.2g}", SEEDED)
+    return held(f"queried three times with {len(rows):,} rows, it gives the same answers")
 
 
 def _unordered(task: Task, rows: pd.DataFrame, seed: int) -> Item:
@@ -103,7 +103,7 @@ def _unordered(task: Task, rows: pd.DataFrame, seed: int) -> Item:
     gap = max(_gap(task, usual[order], _ask(task, rows.iloc[order])) for order in orders)
     if gap > SAME:
         return broken(f"in another order, the same rows get answers that differ by up to {gap:.2g}", BY_ROW)
-    return held("backwards and shuffled, every row gets its answer")
+    return held("reversed and shuffled, every row gets the same answer")
 
 
 def _alone(task: Task, rows: pd.DataFrame) -> Item:
@@ -113,19 +113,19 @@ def _alone(task: Task, rows: pd.DataFrame) -> Item:
     parts = np.concatenate([_ask(task, part) for part in (rows.iloc[:half], rows.iloc[half:])])
     gap = max(_gap(task, usual[: len(alone)], alone), _gap(task, usual, parts))
     if gap > SAME:
-        return broken(f"an answer depends on the rows asked beside it, by up to {gap:.2g}", BY_ROW)
+        return broken(f"an answer depends on the other rows of the batch, by up to {gap:.2g}", BY_ROW)
     return held("a row gets the same answer alone, in halves and in the whole table")
 
 
 def _gap(task: Task, one: Floats, other: Floats) -> float:
-    """How far two answers are apart; wholly, if a class differs."""
+    """How far two answers are apart; a different class always counts."""
     if one.shape != other.shape:
         return float("inf")
     if not len(one):
         return 0.0
     gap = float(np.abs(one - other).max())
     threshold = task.classifier.threshold
-    # A class on the very edge flips by rounding alone, which no search can make up for.
+    # A class on the very edge flips by rounding alone, and no search can prevent that.
     return gap if (chosen(one, threshold) == chosen(other, threshold)).all() else max(gap, 2 * SAME)
 
 
@@ -133,8 +133,8 @@ def _model_untouched(task: Task, rows: pd.DataFrame) -> Item:
     given = rows.copy(deep=True)
     task.classifier.probabilities(given)
     if not given.equals(rows) or list(given.columns) != list(rows.columns) or not given.index.equals(rows.index):
-        return broken("the model changes the table that it is asked about", "Let it work on a copy.")
-    return held("the table it is asked about is as before")
+        return broken("the model changes the table that is passed to it", "Let it work on a copy.")
+    return held("the table passed to it is unchanged")
 
 
 def _wanted(task: Task, rows: pd.DataFrame) -> Item:
@@ -150,7 +150,9 @@ def _accepts(task: Task, count: int, seed: int) -> Item:
     except Exception as error:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
-        problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {told(error)}"
+        problem = (
+            f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {error_text(error)}"
+        )
         return broken(problem, "Narrow the schema to what the model knows, or make it answer these rows.")
     return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 
@@ -159,19 +161,19 @@ def _answers(task: Task, row: pd.DataFrame) -> bool:
     try:
         return len(_ask(task, row)) == 1
     except Exception:
-        # Which error it was is told of the whole table.
+        # The error itself is reported for the whole table.
         return False
 
 
 Explain = Callable[[pd.DataFrame], Explanation]
 # Rows that are explained one at a time.
 ALONE = 3
-OWN = "An answer may depend on its row, the model, the rules and the seed alone: seed each row by its own values."
+OWN = "An answer may depend only on its row, the model, the rules and the seed: seed each row by its own values."
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """An explainer, the rows it was asked about, what it answered, and how long that took."""
+    """An explainer, the rows it explained, its answers, and how long that took."""
 
     task: Task
     explain: Explain
@@ -193,7 +195,7 @@ def answer_items(trial: Trial) -> Iterator[Item]:
         "answers: random state": _undisturbed,
         "answers: cost": _cost,
     }
-    remedy = "The explainer failed where it had answered before; ask it for the same rows by hand."
+    remedy = "The explainer failed where it had answered before; explain the same rows by hand."
     return tried({name: partial(run, trial) for name, run in trials.items()}, remedy)
 
 
@@ -201,14 +203,14 @@ def _statuses(trial: Trial) -> Item:
     answer, count = trial.answer, len(trial.rows)
     if len(answer.row_status) != count:
         problem = f"{len(answer.row_status):,} statuses for {count:,} rows"
-        return broken(problem, "Give every row asked one status, in the same order.")
+        return broken(problem, "Give every row one status, in the same order.")
     unknown = sorted(set(answer.row_status.tolist()) - {str(s) for s in Status})
     has = np.isin(np.arange(count), answer.place)
     promised = np.isin(answer.row_status, [str(Status.VERIFIED), str(Status.BEST_EFFORT)])
     odd = int((has != promised).sum())
     if unknown or odd:
         problem = f"unknown statuses {unknown}" if unknown else f"{odd:,} rows have an answer without its status"
-        return broken(problem, "Make it with `Explanation.of`, which tells statuses from the answers.")
+        return broken(problem, "Make it with `Explanation.of`, which derives statuses from the answers.")
     counted = ", ".join(f"{n:,} {status}" for status, n in sorted(answer.counts.items()))
     return held(f"{count:,} rows: {counted}")
 
@@ -217,13 +219,13 @@ def _already(trial: Trial) -> Item:
     truly = ~trial.task.refused(trial.rows.copy(deep=True))
     said = trial.answer.row_status == Status.ALREADY
     if (truly != said).any():
-        problem = f"{int((truly != said).sum()):,} rows are told wrongly whether they have the class wanted already"
-        return broken(problem, "Ask the task (`task.refused(rows)`) which rows need an answer.")
-    return held(f"{int(said.sum()):,} rows have the class wanted already, and are told so")
+        problem = f"{int((truly != said).sum()):,} rows have a wrong status for already having the target class"
+        return broken(problem, "Use `task.refused(rows)` to see which rows need an answer.")
+    return held(f"{int(said.sum()):,} rows already have the target class, and are marked so")
 
 
 def _verified(trial: Trial) -> Item:
-    """Every verified answer anew, with nothing that the explainer says of it taken on trust."""
+    """Check every verified answer again, independently of the explainer."""
     which = np.flatnonzero(trial.answer.row_status[trial.answer.place] == Status.VERIFIED)
     problems: list[str] = []
     for i in which.tolist():
@@ -231,9 +233,9 @@ def _verified(trial: Trial) -> Item:
         said = _faults_of(trial.task, before, after, trial.answer.wanted[trial.answer.place[i]])
         problems += [f"row {before.index[0]!r}: {text}" for text in said]
     if problems:
-        more = f" (and {len(problems) - 1:,} faults more)" if len(problems) > 1 else ""
-        return broken(problems[0] + more, "Hand out only what passes `fcxplain.explanation.check`.")
-    return held(f"{len(which):,} answers checked anew, one by one, by model, rules and schema")
+        more = f" (and {len(problems) - 1:,} more faults)" if len(problems) > 1 else ""
+        return broken(problems[0] + more, "Return only answers that pass `fcxplain.explanation.check`.")
+    return held(f"{len(which):,} answers checked again, one by one, with model, rules and schema")
 
 
 def _faults_of(task: Task, before: pd.DataFrame, after: pd.DataFrame, wanted: Any) -> list[str]:
@@ -265,10 +267,10 @@ def _rows_untouched(trial: Trial) -> Item:
     given = trial.rows.copy(deep=True)
     answer = trial.explain(given)
     if not given.equals(trial.rows) or not given.index.equals(trial.rows.index):
-        return broken("the table of rows is changed by explaining it", "Work on a copy.")
+        return broken("explaining changes the table of rows", "Work on a copy.")
     if not answer.status.index.equals(trial.rows.index):
         return broken("the statuses have another index than the rows", "Keep the index of the rows.")
-    return held("rows and index are as before")
+    return held("rows and index are unchanged")
 
 
 def _again(trial: Trial) -> Item:
@@ -280,7 +282,7 @@ def _in_batches(trial: Trial) -> Item:
     order = np.arange(count)[::-1]
     alone = [np.array([i]) for i in range(min(ALONE, count))]
     parts = [order[: count // 3], order[count // 3 :], np.repeat(order[:2], 2), *alone]
-    said = "backwards, in parts, doubled and alone, every row gets the same answer"
+    said = "reversed, in parts, duplicated and alone, every row gets the same answer"
     return _compared(trial, [p for p in parts if len(p)], said)
 
 
@@ -291,12 +293,12 @@ def _compared(trial: Trial, parts: list[NDArray[np.int64]], said: str) -> Item:
         differ |= {int(i) for i, one in zip(part, found, strict=True) if one != usual[i]}
     if differ:
         first = trial.rows.index[min(differ)]
-        return broken(f"{len(differ):,} rows get another answer, first at index {first!r}", OWN)
+        return broken(f"{len(differ):,} rows get a different answer, first at index {first!r}", OWN)
     return held(said)
 
 
 def _by_row(answer: Explanation) -> list[tuple[Any, ...]]:
-    """For each row its status and its answers, as plain values that compare."""
+    """Status and answers of each row, as plain values that can be compared."""
     columns = [[plain(v) for v in answer.answers[n].tolist()] for n in answer.task.schema.names]
     lines: list[list[Any]] = [[] for _ in range(len(answer))]
     for i in np.lexsort((answer.rank, answer.place)).tolist():
@@ -309,15 +311,15 @@ def _undisturbed(trial: Trial) -> Item:
     trial.explain(trial.rows.head(2).copy(deep=True))
     moved = [kind for kind, state in _random_state().items() if state != before[kind]]
     if moved:
-        remedy = "Draw from a generator of your own: np.random.default_rng(seed), torch.Generator()."
-        return broken(f"explaining moves the global random state of {', '.join(moved)}", remedy)
-    return held("the global random state of Python, numpy and torch is as before")
+        remedy = "Draw from your own generator: np.random.default_rng(seed), torch.Generator()."
+        return broken(f"explaining changes the global random state of {', '.join(moved)}", remedy)
+    return held("the global random state of Python, numpy and torch is unchanged")
 
 
 def _random_state() -> dict[str, bytes | str]:
     import torch
 
-    # Reading numpy's old global state is the only way to see that nobody has moved it.
+    # Only numpy's old global state shows whether something has changed it.
     return {
         "random": repr(random.getstate()),
         "numpy": repr(np.random.get_state(legacy=False)),  # noqa: NPY002
@@ -329,4 +331,4 @@ def _cost(trial: Trial) -> Item:
     asked = max(1, int(trial.answer.asked.sum()))
     calls = trial.answer.effort.calls / asked
     speed = f"{1000 * trial.seconds / asked:,.1f} ms for each row that needs an answer"
-    return noted(f"{speed}; the model was asked about {calls:,.0f} rows for each")
+    return noted(f"{speed}; {calls:,.0f} model queries for each")

@@ -1,4 +1,4 @@
-"""What came of each item of the contract, as data, as a table to read, and as the error that failures turn into."""
+"""The result of each contract item: as data, as a table, and as the error raised for failures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WIDTH = 100
 
 
 class ContractError(FcxError):
-    """A model, rules or an explainer that break the contract; `faults` has each item that failed."""
+    """A model, rules or an explainer break the contract; `faults` lists each failed item."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was tried. `passed` is None where nothing can fail: information, or what could not be tried."""
+    """One test of the contract. `passed` is None for information, and for tests that could not run."""
 
     name: str
     passed: bool | None
@@ -31,7 +31,7 @@ class Item:
         return {True: "passed", False: "FAILED", None: "note"}[self.passed]
 
     def lines(self, width: int) -> list[str]:
-        """As it stands in the table, with names of this width."""
+        """The lines of the table, with names of this width."""
         said = [self.detail, *([self.remedy] if self.remedy and not self.passed else [])]
         room = max(30, WIDTH - width - 12)
         first, *rest = (line for text in said for line in textwrap.wrap(text, room, break_long_words=False) or [""])
@@ -40,7 +40,7 @@ class Item:
 
 @dataclass(frozen=True)
 class ContractReport:
-    """What came of every item; printed, it is a table."""
+    """The result of every item; printed, it is a table."""
 
     explainer: str
     task: str
@@ -71,7 +71,7 @@ class ContractReport:
         return {"passed": self.passed, **asdict(self)}
 
     def raise_for_failures(self) -> None:
-        """Raise one `ContractError` that lists every failed item, if there is any."""
+        """Raise one `ContractError` that lists every failed item, if there are any."""
         if not self.passed:
             faults = [Fault(item.name, item.detail, item.remedy) for item in self.failures]
             raise ContractError(f"{self.explainer} breaks the contract", faults)
@@ -88,21 +88,21 @@ def broken(detail: str, remedy: str) -> Item:
 
 
 def noted(detail: str) -> Item:
-    """A trial that tells something, and cannot fail."""
+    """A trial that only informs, and cannot fail."""
     return Item("", None, detail)
 
 
 def tried(trials: Mapping[str, Callable[[], Item]], remedy: str) -> Iterator[Item]:
-    """What came of trials by name. Whatever one raises is a failure too: a user's own code may raise anything."""
+    """Run trials by name. Any exception is a failure too: a user's code may raise anything."""
     for name, trial in trials.items():
         try:
             found = trial()
         except Exception as error:
-            found = broken(told(error), remedy)
+            found = broken(error_text(error), remedy)
         yield replace(found, name=name)
 
 
-def told(error: Exception) -> str:
-    """An error in a line or a few, its kind named where that is not ours."""
-    said = str(error).strip() or "without a word"
+def error_text(error: Exception) -> str:
+    """An error as text, with its type unless it is one of ours."""
+    said = str(error).strip() or "no message"
     return said if isinstance(error, FcxError) else f"{type(error).__name__}: {said}"

@@ -1,4 +1,4 @@
-"""`check_explainer`: the whole contract, on one task and one explainer, as scikit-learn's `check_estimator` does it."""
+"""`check_explainer`: the whole contract on one task and explainer, like scikit-learn's `check_estimator`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule
 from .items import Trial, answer_items, model_items, rule_items
-from .report import ContractReport, Item, broken, held, noted, told, tried
+from .report import ContractReport, Item, broken, error_text, held, noted, tried
 
 OnFail = Literal["raise", "report"]
-# Long enough for a network that proposes something; the contract does not ask how good that is.
+# Long enough for a network that proposes something; its quality does not matter here.
 SHORT = Schedule(epochs=3, batch=1024)
-# Training rows among which refused ones are looked for, for each one wanted.
+# Training rows that are searched for each refused row needed.
 LOOKED_AT = 40
-# So large a share of the rows to explain has the class wanted already.
+# The share of rows to explain that already have the target class.
 ACCEPTED = 0.1
-SAVING = "Mend `save` and `load`, or leave both out."
+SAVING = "Fix `save` and `load`, or leave both out."
 
 
 def check_explainer(
     task: Task, *, rows: int = 50, seed: int = 0, explainer: Any = None, on_fail: OnFail = "raise"
 ) -> ContractReport:
-    """Try the contract on a model, its rules and an explainer: what must hold for answers to be trusted.
+    """Test a model, its rules and an explainer against the contract: what must hold for answers to be trusted.
 
     The model must be deterministic, answer for each row alone, and answer every legal row with proper probabilities;
-    the rules must leave something; verified answers must hold when checked anew, be the same in any batch, and
+    the rules must permit something; verified answers must hold when checked again, be the same in any batch, and
     survive saving and loading where the explainer can do that.
 
     Parameters
@@ -46,19 +46,19 @@ def check_explainer(
     task
         The model, its rules and its training rows.
     rows
-        How many training rows are tried.
+        How many training rows are used.
     seed
-        What the rows are drawn with.
+        Seed for drawing the rows.
     explainer
         Anything with `explain(rows)` that gives an `Explanation`. If it can `fit(task)` and is not fitted yet (has no
-        `task_`), a copy of it is fitted first. By default `FCx`, trained for a moment.
+        `task_`), a copy of it is fitted first. By default a briefly trained `FCx`.
     on_fail
         "raise" or "report".
 
     Returns
     -------
     ContractReport
-        What came of every item; printed, it is a table.
+        The result of every item; printed, it is a table.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def check_explainer(
     """
     faults = [*whole("rows", rows, 1), *whole("seed", seed, 0), *one_of("on_fail", on_fail, get_args(OnFail))]
     if faults:
-        raise DataError("check_explainer: this cannot be used", faults)
+        raise DataError("check_explainer: invalid arguments", faults)
     subject = FCx(schedule=SHORT, seed=seed) if explainer is None else explainer
     sample = task.train.iloc[_drawn(len(task.train), rows, seed)]
     items = (*model_items(task, sample, seed), *rule_items(task), *_explaining(task, subject, rows, seed))
@@ -83,7 +83,7 @@ def _drawn(rows: int, count: int, seed: int) -> np.ndarray[Any, np.dtype[np.int6
 
 
 def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[Item]:
-    """Fit, explain, and whatever is asked of the answers; where one of these fails, the rest cannot be tried."""
+    """Fit, explain and test the answers; if one of these fails, the rest cannot run."""
     name = "explainer: rows to explain"
     try:
         asked = _asked(task, rows, seed)
@@ -92,7 +92,9 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
         name = "explainer: explain"
         trial = _first(task, fitted, asked)
     except Exception as error:
-        yield Item(name, False, told(error), "Nothing can be explained before this works; the rest was not tried.")
+        yield Item(
+            name, False, error_text(error), "Nothing can be explained before this works; the rest was not tested."
+        )
         return
     yield Item(name, True, f"{len(asked):,} rows explained")
     yield from answer_items(trial)
@@ -100,11 +102,11 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
 
 
 def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
-    """Training rows to explain: mostly such as are refused, and a few that are not."""
+    """Training rows to explain: mostly refused ones, and a few that are not."""
     pool = task.train.iloc[_drawn(len(task.train), LOOKED_AT * rows, seed)]
     refused = task.refused(pool.copy(deep=True))
     if not refused.any():
-        raise DataError("every training row that was looked at has the class wanted already: there is nothing to do")
+        raise DataError("every training row in the sample already has the target class: there is nothing to explain")
     few = int(np.ceil(ACCEPTED * rows))
     return pd.concat([pool[refused].head(max(1, rows - few)), pool[~refused].head(few)])
 
@@ -112,7 +114,7 @@ def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
 def _fitted(explainer: Any, task: Task) -> Any:
     if getattr(explainer, "task_", None) is not None or not hasattr(explainer, "fit"):
         return explainer
-    # The caller's own stays as it is.
+    # The caller's explainer stays as it is.
     mine = copy.deepcopy(explainer)
     return mine.fit(task) or mine
 
@@ -122,16 +124,16 @@ def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:
     answer = explainer.explain(rows.copy(deep=True))
     seconds = time.perf_counter() - start
     if not isinstance(answer, Explanation):
-        raise DataError(f"explain gave a {type(answer).__name__}, not an Explanation")
+        raise DataError(f"explain returned a {type(answer).__name__}, not an Explanation")
     if len(answer) != len(rows):
-        raise DataError(f"explain was asked about {len(rows):,} rows and answered about {len(answer):,}")
+        raise DataError(f"explain was given {len(rows):,} rows and returned {len(answer):,}")
     return Trial(task, explainer.explain, rows, answer, seconds)
 
 
 def _saved(explainer: Any, trial: Trial) -> Item:
-    """Saved and loaded, the explainer says the same."""
+    """Whether the explainer gives the same answers after saving and loading."""
     if not (hasattr(explainer, "save") and hasattr(type(explainer), "load")):
-        return noted("it can do neither, so this was not tried")
+        return noted("it has no save and load, so this was not tested")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "explainer"
         try:
@@ -140,10 +142,10 @@ def _saved(explainer: Any, trial: Trial) -> Item:
             takes_model = "classifier" in inspect.signature(load).parameters
             again = load(folder, classifier=trial.task.classifier) if takes_model else load(folder)
         except FcxError as error:
-            return broken(told(error), SAVING)
+            return broken(error_text(error), SAVING)
         other = again.explain(trial.rows)
     if not _alike(trial.answer, other):
-        return broken("the loaded explainer answers otherwise", "Save all that an answer depends on.")
+        return broken("the loaded explainer gives other answers", "Save everything that an answer depends on.")
     return held("the loaded explainer gives the same answers")
 
 

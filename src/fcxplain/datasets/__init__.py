@@ -1,4 +1,4 @@
-"""The benchmark data sets, and a user's own tables, each as train, validation and test parts."""
+"""The benchmark data sets and your own tables, split into train, validation and test parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "write_dataset",
 ]
 
-# The paper's first data set, and the one that travels with the package.
+# The paper's first data set, shipped with the package.
 DEFAULT_DATASET = "adult"
 DATASETS: dict[str, DatasetSpec] = {
     "adult": ADULT,
@@ -61,27 +61,27 @@ def load_dataset(
     name : str
         One of `DATASETS`.
     seed : int, default=0
-        Of the split.
+        Seed of the split.
     rows : int, optional
-        At most so many: a seeded, stratified sample.
+        The size of a seeded, stratified sample; all rows by default.
     sample : str, optional
-        Which of the samples that a data set offers: "folktables" has "national" (the default, a uniform 40 % of
+        Which sample of the data set: "folktables" has "national" (the default, a uniform 40 % of
         every state) and "all"; the others have "all".
     folder : str or Path, optional
-        Where files are looked for first, else in `FCXPLAIN_DATA`; then in the cache; then they are downloaded.
-        Adult is part of the package.
+        Where to look for files first, by default `FCXPLAIN_DATA`; then the cache is searched, then they are
+        downloaded. Adult is part of the package.
     on_progress : callable, optional
         Called with a `Progress` while a file is downloaded.
 
     Returns
     -------
     Dataset
-        In three parts.
+        Train, validation and test parts.
 
     Raises
     ------
     DataError
-        If the name is not known (a `KeyError` too), or the file cannot be had.
+        If the name is not known (also a `KeyError`), or the file is not available.
     """
     spec = DATASETS.get(name)
     if spec is None:
@@ -112,14 +112,14 @@ def load_dataset(
 
 
 def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:
-    """Write a data set as a table of your own would be: NAME.csv, its schema NAME.toml, and a file for each rule set.
+    """Write a data set in the form of your own data: NAME.csv, its schema NAME.toml, and one file per rule set.
 
     Parameters
     ----------
     name : str
-        One of `DATASETS`, such as "loans", which is made up.
+        One of `DATASETS`, such as "loans".
     folder : str or Path, default="."
-        Where to write to; it is made if it is not there.
+        The folder to write to; created if it does not exist.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:
     Raises
     ------
     DataError
-        If the name is not known, or a file is there already: none is overwritten.
+        If the name is not known, or a file already exists: none is overwritten.
     """
     loaded, spec = load_dataset(name), DATASETS[name]
     if spec.file.packaged and spec.file.name.endswith(".csv"):
@@ -141,7 +141,7 @@ def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:
     for which, rules in loaded.rules.items():
         files[f"{name}.rules" if len(loaded.rules) == 1 else f"{name}-{which}.rules"] = rules
     paths = [Path(folder, file) for file in files]
-    there = [Fault(str(p), "is there already", "Remove it, or name another folder.") for p in paths if p.exists()]
+    there = [Fault(str(p), "already exists", "Remove it, or name another folder.") for p in paths if p.exists()]
     if there:
         raise DataError("", there)
     Path(folder).mkdir(parents=True, exist_ok=True)

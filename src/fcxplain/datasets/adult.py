@@ -6,14 +6,12 @@ keeps, (income 0 and age above 35) or (income 1 and age below 45), since the pub
 
 from __future__ import annotations
 
-import io
-
-import pandas as pd
+from dataclasses import replace
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile, read_columns
 
-# Position of each column that is used, in the file's order.
+# Position of each used column, in the file's order.
 COLUMNS = {
     0: "age",
     1: "workclass",
@@ -123,7 +121,7 @@ DEGREES = {
     "Doctorate": "doctorate",
 }
 
-# What a person could be asked to do within five years. For these rules, each level of education is a rank of its own.
+# What a person could do within five years. For these rules, each level of education has its own rank.
 ACTIONABLE = """\
 # Nobody grows younger, and nobody waits longer than five years.
 age' >= age
@@ -185,14 +183,7 @@ FILE = RawFile(
 
 def read(raw: bytes, sample: str) -> Cleaned:
     """Every row, levels merged, income as 0 and 1."""
-    table = pd.read_csv(
-        io.BytesIO(raw),
-        header=None,
-        names=list(COLUMNS.values()),
-        usecols=list(COLUMNS),
-        skipinitialspace=True,
-        keep_default_na=False,
-    )
+    table = read_columns(raw, COLUMNS)
     for name, merge in MERGES.items():
         table[name] = table[name].map(merge)
     table["income"] = (table["income"] == ">50K").astype("int64")
@@ -247,18 +238,10 @@ ADULT = DatasetSpec(
     note="Income 1 is above 50,000 dollars. Missing values ('?') are the level Other/Unknown.",
 )
 
-ADULT_AUTHORS = DatasetSpec(
+ADULT_AUTHORS = replace(
+    ADULT,
     name="adult-authors",
     title="Adult, the rows of the reference code",
-    citation=ADULT.citation,
-    licence=ADULT.licence,
-    file=FILE,
-    schema=SCHEMA,
-    label="income",
-    target=1,
-    rules=RULES,
-    ranks=RULE_RANKS,
     read=read_authors,
-    published=PUBLISHED,
     note="Incomes 0 up to age 35 and 1 from age 45 are left out, so a classifier prefers the young here.",
 )

@@ -1,7 +1,8 @@
-"""What a data set is: how it is described (`DatasetSpec`), what loading it gives (`Dataset`), and its seeded split."""
+"""Data sets: their description (`DatasetSpec`), the loaded data (`Dataset`), and the seeded split."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,9 +17,9 @@ from ..schema.feature import plain
 
 # Validation and test each get this share of every class.
 HELD_OUT = 0.1
-# The fewest rows of a class of which one goes to validation and one to test.
-# More classes than this are a number to predict, not a decision.
+# A label with more values than this is a number, not a class.
 MAX_CLASSES = 50
+# The fewest rows of a class for which validation and test get one each.
 MIN_ROWS = 5
 
 
@@ -41,7 +42,7 @@ def classes(label: pd.Series) -> tuple[Level, ...]:
 
 
 def sample(table: pd.DataFrame, label: str, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    """`rows` rows in which every class has its share of the table."""
+    """A sample of `rows` rows, stratified by class."""
     if rows >= len(table):
         return table
     members = _members(table[label])
@@ -83,7 +84,7 @@ def _members(label: pd.Series) -> list[NDArray[np.int64]]:
     """The positions of each class's rows."""
     values, found = label.to_numpy(), classes(label)
     if len(found) > MAX_CLASSES:
-        # A number, and not a class.
+        # A number, not a class.
         return [np.arange(len(values))]
     return [np.flatnonzero(np.asarray(values == c, dtype=bool)) for c in found]
 
@@ -92,8 +93,8 @@ def _members(label: pd.Series) -> list[NDArray[np.int64]]:
 class RawFile:
     """A published file: its name, checksum and size (all uncompressed), and where it comes from.
 
-    `addresses` are tried in turn; each may be the file itself or an archive that holds it. `by_hand` tells a
-    person where to get it. A `packaged` file travels with fcxplain.
+    `addresses` are tried one after the other; each may be the file itself or an archive that holds it. `by_hand` says
+    where to get it manually. A `packaged` file is shipped with fcxplain.
     """
 
     name: str
@@ -106,21 +107,27 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A raw file as a table (features and label, original row numbers), and what was done to it."""
+    """A raw file as a table (features and label, original row numbers), and notes on the cleaning."""
 
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
 
 
+def read_columns(raw: bytes, columns: Mapping[int, str], **how: Any) -> pd.DataFrame:
+    """Some columns of a comma-separated file without a header, named by their positions."""
+    where: dict[str, Any] = {"header": None, "names": list(columns.values()), "usecols": list(columns)}
+    return pd.read_csv(io.BytesIO(raw), **where, skipinitialspace=True, keep_default_na=False, **how)
+
+
 @dataclass(frozen=True)
 class NotebookSettings:
-    """How the authors' notebooks train on a data set: weights of the terms, margin, and what differs from the paper."""
+    """How the authors' notebooks train on a data set: loss weights, margin, and differences from the paper."""
 
     validity: float
     feasibility: float
     margin: float
     density: float
-    """What LOF counts for."""
+    """Weight of the LOF term."""
     lof_k: int
     epochs: int
     learning_rate: float = 0.01
@@ -131,9 +138,9 @@ class NotebookSettings:
 
 @dataclass(frozen=True)
 class PublishedSettings:
-    """How the paper trained on a data set: its table of implementation settings, and the latent sizes it found best.
+    """How the paper trained on a data set: its implementation settings and the best latent sizes.
 
-    `notebook` is what the authors' code has instead; what that does not name is the paper's.
+    `notebook` has the settings of the authors' code where they differ.
     """
 
     learning_rate: float
@@ -145,11 +152,11 @@ class PublishedSettings:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """A data set that `load_dataset` knows.
+    """A data set for `load_dataset`.
 
-    `read` turns the raw bytes and the name of a sample into a cleaned table. `samples` are the samples it
-    offers, the default first. `published` has the paper's settings for the "unary" and the "binary" rules. `ranks` has
-    those of features, by the name of rules that need others than the schema's.
+    `read` turns the raw bytes and the name of a sample into a cleaned table. `samples` are the available
+    samples, the default first. `published` has the paper's settings for the "unary" and the "binary" rules. `ranks` has
+    feature ranks for rule sets that need others than the schema's.
     """
 
     name: str
@@ -170,12 +177,12 @@ class DatasetSpec:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table in three parts, with all that is known of it.
+    """A table in three parts, with its schema, label, target and rules.
 
     Parameters
     ----------
     name : str
-        What it is called.
+        The name of the data set.
     train, validation, test : DataFrame
         The features and the label, with the row numbers of the file.
     label : str
@@ -183,13 +190,13 @@ class Dataset:
     schema : Schema
         The features.
     target : optional
-        The class wanted.
+        The target class.
     rules : mapping of str
-        The rules' text by a name ("unary", "binary", or "own").
+        The text of each rule set by its name ("unary", "binary", or "own").
     notes : tuple of str
-        What was dropped, sampled or converted on the way, in sentences.
+        What was dropped, sampled or converted, in sentences.
     ranks : mapping
-        Ranks of ordinal features, by the name of rules that need others than the schema's; see `under`.
+        Ranks of ordinal features, for rule sets that need others than the schema's; see `under`.
 
     Raises
     ------
@@ -222,7 +229,7 @@ class Dataset:
 
     @property
     def features(self) -> list[str]:
-        """The features' names, in the schema's order, so that `data.train[data.features]` are the features alone."""
+        """The features' names, in the schema's order, so that `data.train[data.features]` has the features alone."""
         return list(self.schema.names)
 
     def under(self, rules: str | None) -> Dataset:
@@ -231,12 +238,12 @@ class Dataset:
         Parameters
         ----------
         rules : str or None
-            The name of a rule set; for any other, nothing changes.
+            The name of a rule set; unknown names change nothing.
 
         Returns
         -------
         Dataset
-            With the ranks that these rules speak of.
+            With the ranks that these rules refer to.
 
         Examples
         --------
@@ -263,7 +270,7 @@ class Dataset:
 
 
 def with_ranks(schema: Schema, ranks: Mapping[str, tuple[int, ...]]) -> Schema:
-    """The schema with other ranks of some features."""
+    """The schema with other ranks for some features."""
     for name, own in ranks.items():
         schema = schema.replace(name, ranks=own)
     return schema
@@ -276,7 +283,7 @@ def unknown(what: str, name: object, options: tuple[str, ...]) -> str:
     return f"no {what} {name!r}. {hint} {listing}".replace("  ", " ")
 
 
-# The paper's constraints for every table of people with an age and an education.
+# The paper's constraints for tables of people with an age and an education.
 AGE_AND_EDUCATION: Mapping[str, str] = {
     "unary": "# Nobody grows younger.\nage' >= age\n",
     "binary": (

@@ -6,15 +6,14 @@ the file's own; the three that are numbers there are named as the survey's codeb
 
 from __future__ import annotations
 
-import io
 from importlib.resources import files
 
 import pandas as pd
 
 from ..schema import Feature, Schema
-from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile
+from .base import AGE_AND_EDUCATION, Cleaned, DatasetSpec, NotebookSettings, PublishedSettings, RawFile, read_columns
 
-# Position of each column that is used, in the file's order; the others are recodes, migration and weights.
+# Position of each used column, in the file's order; the others are recodes, migration and weights.
 COLUMNS = {
     0: "age",
     1: "class_of_worker",
@@ -55,15 +54,7 @@ SCHEMA = Schema.from_toml(files(__package__).joinpath("census.toml").read_text(e
 def read(raw: bytes, sample: str) -> Cleaned:
     """Every row; categories as pandas categories, income as 0 and 1."""
     texts = [*SCHEMA.categories, "income"]
-    table = pd.read_csv(
-        io.BytesIO(raw),
-        header=None,
-        names=list(COLUMNS.values()),
-        usecols=list(COLUMNS),
-        skipinitialspace=True,
-        keep_default_na=False,
-        dtype=dict.fromkeys(texts, "category"),
-    )
+    table = read_columns(raw, COLUMNS, dtype=dict.fromkeys(texts, "category"))
     for name in SCHEMA.categories:
         table[name] = _settled(table[name], MERGES.get(name, {}), SCHEMA[name])
     table["income"] = (table["income"] == "50000+.").astype("int64")

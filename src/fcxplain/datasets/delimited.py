@@ -1,4 +1,4 @@
-"""Delimited text as found in the wild: encoding, separator, header, ragged lines, what stands for a missing value."""
+"""Delimited text files: encoding, separator, header, ragged lines, marks of missing values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..errors import DataError, Fault, some
 from ..schema.validation import EMPTY
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
-# Lines and characters looked at to tell the separator.
+# Lines and characters that are read to detect the separator.
 SAMPLE_LINES, HEAD = 50, 2**20
 # A compressed table may not unpack to more than this.
 MAX_BYTES = 2**32
-# No line of any file may be longer than this, which is as much as is read at a time when it is cut into fields.
+# The longest line allowed, and how much is read at a time to split it into fields.
 MAX_LINE = 2**24
 BLOCK = 2**20
 # Ragged rows named in an error.
@@ -42,8 +42,8 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1c-\x1f]")
-# What a spreadsheet takes for a formula, but for numbers. Quotes before it count, so that the one more that guards it
-# can be taken off again whatever stood there.
+# What a spreadsheet takes for a formula, except for numbers. Quotes before it count, so that the added quote can
+# always be removed again.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[-+](\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -51,9 +51,9 @@ _NUMBER = re.compile(r"[-+](\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 class DelimitedFile:
     """A delimited text file, plain or gzipped, with a header line.
 
-    How it is written (`encoding`, `separator`, `header`) is told once, from all of it and in constant memory; then it
-    is read as a whole or some rows at a time, always as text. `expected` are names of columns that it should have:
-    where they show under one separator only, it is that one. A file `largest` bytes long is the largest to be read.
+    Its format (`encoding`, `separator`, `header`) is detected once, from the whole file and in constant memory; then it
+    is read as a whole or in chunks, always as text. `expected` are names of columns that it should have: if they appear
+    under one separator only, that one is used. `largest` is the maximum size in bytes.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class DelimitedFile:
         self.encoding, self._head, self._ends_in_quote = _scanned(path, largest)
         if not self._head.text.strip():
             raise DataError(f"{path} is empty")
-        told = re.match(r"sep=(.)\r?\n", self._head.text)
-        self._skipped = 0 if told is None else 1
-        if told is not None:
-            self._head = replace(self._head, text=self._head.text[told.end() :])
-            separator = separator or told.group(1)
+        marker = re.match(r"sep=(.)\r?\n", self._head.text)
+        self._skipped = 0 if marker is None else 1
+        if marker is not None:
+            self._head = replace(self._head, text=self._head.text[marker.end() :])
+            separator = separator or marker.group(1)
         self.separator = _given(separator) if separator is not None else _detected(path, self._head, expected)
         records = self._head.records(self.separator)
         if not records:
@@ -86,13 +86,13 @@ class DelimitedFile:
 
     @property
     def notes(self) -> list[str]:
-        """What was not plain about it."""
+        """Notes on the detected format."""
         found = [f"Read as {self.encoding}."] if self.encoding != "utf-8" else []
         name = SEPARATORS.get(self.separator, repr(self.separator))
         return found if self.separator == "," else [*found, f"Fields are separated by {name}s."]
 
     def read(self) -> tuple[pd.DataFrame, list[str]]:
-        """All rows, and notes; unnamed columns without content are dropped, any other fault of the header is told."""
+        """All rows, and notes; unnamed columns without content are dropped, other faults of the header are errors."""
         (table,) = self._tables(None, range(len(self.header)))
         if not len(table):
             raise DataError(f"{self.path} has a header but no rows")
@@ -114,17 +114,17 @@ class DelimitedFile:
         changed = [name for name, column in plain.items() if column is not written[name]]
         changed = [name for name in changed if (plain[name] != written[name]).any()]
         if changed:
-            notes.append(f"The single quote before what would be a formula is taken off in {some(changed)}.")
+            notes.append(f"The single quote that guards formulas is removed in {some(changed)}.")
         return pd.DataFrame(plain), notes
 
     def chunks(self, size: int | None, columns: Collection[str]) -> Iterator[pd.DataFrame]:
-        """Some columns of so many rows at a time, or of all; the others are not read, whatever they hold."""
+        """Some columns, a number of rows at a time or all at once; other columns are not read."""
         places = [place for place, name in enumerate(self.header) if name in columns]
         names = [self.header[place] for place in places]
         if faults := self._doubled(names):
             raise DataError(f"{self.path} has a header that cannot be used", faults)
         done = 0
-        # Without any column, the rows are still to be counted.
+        # Without any column, the rows still have to be counted.
         for table in self._tables(size, places or [0]):
             numbers = pd.RangeIndex(done, done + len(table))
             columns_here = {name: unguarded_column(table[place]) for name, place in zip(names, places, strict=True)}
@@ -133,11 +133,11 @@ class DelimitedFile:
 
     def _doubled(self, names: Sequence[str]) -> list[Fault]:
         again = sorted({name for name in names if names.count(name) > 1})
-        return [Fault(f"column {n!r}", "stands in the header more than once", "Rename one.") for n in again]
+        return [Fault(f"column {n!r}", "occurs in the header more than once", "Rename one.") for n in again]
 
     def _tables(self, size: int | None, places: Sequence[int]) -> Iterator[pd.DataFrame]:
-        """The rows below the header, blanks around values taken off; one table if no size is given."""
-        # Where a quote may be open at the end, the value that it begins may be in any column.
+        """The rows below the header, without blanks around values; one table if no size is given."""
+        # If a quote is still open at the end, its value may be in any column.
         wanted = range(len(self.header)) if self._ends_in_quote else places
         for table in in_chunks(self._batches(wanted), size):
             yield pd.DataFrame({p: pc.utf8_trim_whitespace(table[str(p)]).to_pandas() for p in places})
@@ -155,7 +155,7 @@ class DelimitedFile:
             with Unpacked(self.path) as source:
                 reader = pa.csv.open_csv(
                     io.BufferedReader(source, BLOCK),
-                    # Rows are numbered only when they are read one after the other.
+                    # Row numbers are known only when rows are read in sequence.
                     pa.csv.ReadOptions(
                         column_names=names,
                         use_threads=False,
@@ -191,11 +191,11 @@ class DelimitedFile:
         if faults:
             raise DataError(f"{self.path} has rows that do not fit its header", faults)
         if self._ends_in_quote and last is not None and any("\n" in str(column[-1]) for column in last.columns):
-            raise DataError(f"{self.path}: the last row begins a quoted value that never ends")
+            raise DataError(f"{self.path}: the last row opens a quoted value that is never closed")
 
 
 def in_chunks(tables: Iterable[pa.Table], size: int | None) -> Iterator[pa.Table]:
-    """The same rows, so many at a time (the last may be fewer), or all at once."""
+    """The same rows in chunks of a given size (the last may be smaller), or all at once."""
     held: list[pa.Table] = []
     for table in tables:
         held.append(table)
@@ -225,7 +225,7 @@ class _Head:
                     return found
         except csv.Error:
             return found
-        # The last record looked at may be cut off.
+        # The last record may be cut off.
         return found[:-1] if self.is_cut and len(found) > 1 else found
 
 
@@ -265,7 +265,7 @@ def _decoded(path: Path, encoding: str, largest: int | None) -> tuple[_Head, int
 
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader[Unpacked]]:
-    """The bytes of a file, unpacked; what goes wrong is told of the file."""
+    """The bytes of a file, unpacked; errors name the file."""
     try:
         with io.BufferedReader(Unpacked(path), BLOCK) as source:
             yield source
@@ -276,7 +276,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader[Unpacked]]:
 
 
 class Unpacked(io.RawIOBase):
-    """The bytes of a file, plain or gzipped. A line without end is refused before it fills the memory."""
+    """The bytes of a file, plain or gzipped. An endless line is refused before it fills the memory."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file, self._length = path, path.open("rb"), 0
@@ -305,7 +305,7 @@ class Unpacked(io.RawIOBase):
 
 
 def guarded(value: Any) -> Any:
-    """A value for a cell of CSV: text that a spreadsheet would take for a formula gets a single quote before it."""
+    """A CSV cell: text that a spreadsheet would take for a formula gets a leading single quote."""
     is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
     return f"'{value}" if is_formula else value
 
@@ -316,7 +316,7 @@ def unguarded(text: str) -> str:
 
 
 def unguarded_column(column: pd.Series) -> pd.Series:
-    """The same for a column of text; itself where no cell begins with a quote."""
+    """The same for a column of text; the column itself if no cell starts with a quote."""
     return column.map(unguarded, na_action="ignore") if column.str.startswith("'", na=False).any() else column
 
 
@@ -341,7 +341,7 @@ def _given(separator: str) -> str:
 
 
 def _detected(path: Path, head: _Head, expected: Collection[str]) -> str:
-    """The separator that shows the columns expected, or cuts the first lines into the same number of fields."""
+    """The separator that yields the expected columns, or splits the first lines into the same number of fields."""
     records = {mark: head.records(mark) or [[]] for mark in SEPARATORS}
     shown = {mark: sum(unguarded(name.strip()) in expected for name in found[0]) for mark, found in records.items()}
     most = [mark for mark in shown if shown[mark] == max(shown.values()) > 0]
@@ -357,7 +357,7 @@ def _detected(path: Path, head: _Head, expected: Collection[str]) -> str:
     best = [mark for mark, widths in candidates.items() if widths[0] == widest]
     if len(best) > 1:
         names = " or ".join(SEPARATORS[mark] for mark in best)
-        raise DataError(f"{path}: fields may be separated by {names}; say which, e.g. separator={best[0]!r}")
+        raise DataError(f"{path}: fields may be separated by {names}; specify one, e.g. separator={best[0]!r}")
     return best[0]
 
 
@@ -370,22 +370,22 @@ def _is_idle(column: pd.Series) -> bool:
 
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "<NA>")
-IN_SCHEMA = "if it is a level, write it into `levels` of the schema"
-IN_FILE = "if it is a class, write it otherwise in the file"
+IN_SCHEMA = "if it is a level, add it to `levels` in the schema"
+IN_FILE = "if it is a class, use another spelling in the file"
 
 Marks = Mapping[str, tuple[str, ...]]
-"""By column: the texts in it, such as 'n/a', that were read as missing."""
+"""Texts, such as 'n/a', that were read as missing, by column."""
 
 
 def marks_in(text: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """The marks of a table's columns as they are written and as they were read; in a number they are no level."""
+    """Texts that were read as missing, by column; in a number they cannot be levels."""
     columns = [n for n in table.columns if not pd.api.types.is_numeric_dtype(table[n])]
     found = {name: text[name][table[name].isna()].unique().tolist() for name in columns}
     return {name: kept for name, texts in found.items() if (kept := tuple(t for t in texts if t in MISSING[1:]))}
 
 
 def in_words(marks: Marks, label: str | None = None) -> list[str]:
-    """For each column: which text was read as missing, and what to do if that was a mistake."""
+    """For each column, the texts read as missing, and what to do if that was a mistake."""
     return [
         f"{some(texts)} in {name!r} {'is' if len(texts) == 1 else 'are'} read as missing; "
         f"{IN_FILE if name == label else IN_SCHEMA}."
@@ -393,13 +393,13 @@ def in_words(marks: Marks, label: str | None = None) -> list[str]:
     ]
 
 
-TAKE_GAPS = "Models that take gaps would keep them: boosting, or a pipeline of your own with an imputer."
+TAKE_GAPS = "Models that accept gaps can keep them: boosting, or your own pipeline with an imputer."
 
 
 def without_missing(
     path: str | Path, table: pd.DataFrame, label: str, marks: Marks, *, gaps: bool = False
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows in which nothing is missing, or with `gaps` nothing but features, and notes on the others."""
+    """The rows without missing values (with `gaps`, without a missing label), and notes on the others."""
     absent = table.isna()
     empty = [c for c in table.columns if absent[c].all()]
     if empty:
@@ -423,19 +423,19 @@ def without_missing(
 
 
 def _retyped(column: pd.Series) -> pd.Series:
-    """Whole numbers and booleans as such again, now that nothing is missing."""
+    """Whole numbers and booleans in their own dtype again, now that nothing is missing."""
     if column.dtype == np.float64 and np.isfinite(column).all() and (column == column.round()).all():
         return column.astype("int64") if column.abs().max() < 2**53 else column
     return column.infer_objects() if column.dtype == object else column
 
 
 def was_a_warning(note: str) -> bool:
-    """Whether a note of `load_table` tells of rows or identifiers that were dropped, and so was a warning before."""
+    """Whether a note of `load_table` is about dropped rows or identifiers, and so was already a warning."""
     return note.startswith(("Dropped ", "Left out '")) or " read as missing; " in note
 
 
 def named_in(fault: Fault, marks: Marks) -> Fault:
-    """A fault about an empty cell with the text that stands there, if it is not empty."""
+    """A fault about a missing value, with the text in the cell if it is not empty."""
     texts = next((texts for name, texts in marks.items() if fault.place == f"column {name!r}"), ())
     if fault.problem != EMPTY or not texts:
         return fault

@@ -1,4 +1,4 @@
-"""A data set's raw file: in the package, the user's folder, the cache, or at its origin, checked to the last byte."""
+"""The raw file of a data set: from the package, the user's folder, the cache or its origin, verified by checksum."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT = 30.0
 CHUNK = 2**20
-# What one download may come to on disk, with all that is unpacked from it.
+# The most that one download may take on disk, including everything unpacked from it.
 ALLOWANCE = 2**30
-# An entry costs at least this much, so that a million empty ones end too.
+# Minimum cost of an archive entry, so that a million empty ones are refused too.
 ENTRY = 2**12
 MAX_DEPTH = 4
 
@@ -56,7 +56,7 @@ class Allowance:
 
 
 class _Answer:
-    """Where pooch writes what comes, and whom it tells how far it is; refuses what is larger than it may be."""
+    """The file that pooch writes to; it reports progress and refuses oversized downloads."""
 
     def __init__(self, address: str, file: IO[bytes], allowance: Allowance, on_progress: OnProgress) -> None:
         self.stage, self.file, self.allowance, self.on_progress = f"downloading {address}", file, allowance, on_progress
@@ -69,7 +69,7 @@ class _Answer:
         self.on_progress(Progress(self.stage, self.file.tell(), self.total or None))
 
     def ignore(self, *_: object) -> None:
-        """What a bar on the screen would do, we do in `write`."""
+        """Progress bar methods of pooch; `write` reports progress instead."""
 
     flush = update = reset = close = ignore
 
@@ -93,7 +93,7 @@ def _fetch_from(address: str, wanted: RawFile, cache: Path, on_progress: OnProgr
             answer = _download(address, folder / "answer", allowance, on_progress)
             found = _search(answer, wanted, folder, allowance, 0)
             if found is None:
-                raise DataError(f"what came holds no file with sha256 {wanted.sha256}")
+                raise DataError(f"the download contains no file with sha256 {wanted.sha256}")
             target = cache / wanted.name
             os.replace(found, target)
             return target
@@ -104,7 +104,7 @@ def _fetch_from(address: str, wanted: RawFile, cache: Path, on_progress: OnProgr
 
 
 def _download(address: str, path: Path, allowance: Allowance, on_progress: OnProgress) -> Path:
-    # Looking for a file that is here needs none of it.
+    # Not needed for local files.
     import pooch
 
     logger.info("downloading %s", address)
@@ -114,7 +114,7 @@ def _download(address: str, path: Path, allowance: Allowance, on_progress: OnPro
         try:
             pooch.HTTPDownloader(progressbar=answer, chunk_size=CHUNK, **settings)(address, answer, None)
         except OSError as error:
-            # The length is known once it has begun.
+            # The length is known once the download has started.
             if answer.total:
                 raise DataError(f"broke off ({error})") from error
             raise
@@ -143,7 +143,7 @@ def _search(path: Path, wanted: RawFile, folder: Path, allowance: Allowance, dep
 
 
 def _members(path: Path) -> Iterator[Readable]:
-    """What an archive holds, as open files; nothing for a file that is no archive."""
+    """The members of an archive as open files; none if it is not an archive."""
     with path.open("rb") as file:
         start = file.read(2)
     if start == b"\x1f\x8b":
@@ -182,7 +182,7 @@ GZIP = b"\x1f\x8b"
 def raw_bytes(raw: RawFile, folder: str | Path | None = None, on_progress: OnProgress = nobody) -> bytes:
     """The file's bytes, uncompressed and checked.
 
-    Looked for in `folder` (or the environment's `FCXPLAIN_DATA`), then in the cache folder, then downloaded.
+    Searched for in `folder` (or `FCXPLAIN_DATA`), then in the cache folder, then downloaded.
     """
     if raw.packaged:
         return _packaged(raw)
@@ -229,7 +229,7 @@ def _user_bytes(raw: RawFile, path: Path) -> bytes:
     data, found = _read_path(path, raw)
     if data is None:
         problem = f"is not the published file: expected sha256 {raw.sha256}, found {found}"
-        remedy = f"It was left as it is. Replace it: {raw.by_hand}"
+        remedy = f"It was left unchanged. Replace it: {raw.by_hand}"
         raise DataError("a data file was altered", [Fault(str(path), problem, remedy)])
     return data
 
@@ -257,7 +257,7 @@ def _cached_bytes(raw: RawFile, given: Path | None, on_progress: OnProgress) -> 
 def _absent(raw: RawFile, given: Path | None, cache: Path, trouble: list[Fault]) -> DataError:
     folder = cache if given is None else given
     place = "FCXPLAIN_DATA is not set" if given is None else f"not in {given}"
-    wanted = f"is not at hand ({place}, not in {cache})"
+    wanted = f"is not available ({place}, not in {cache})"
     remedy = (
         f"{raw.by_hand} Put it in {folder}, as {raw.name} or {raw.name}.gz"
         + (", or name the folder that holds it in FCXPLAIN_DATA." if given is None else ".")
@@ -287,7 +287,7 @@ def _read(file: IO[bytes], raw: RawFile) -> tuple[bytes | None, str]:
     file.seek(0)
     stream = gzip.GzipFile(fileobj=file) if compressed else file
     try:
-        # One byte more than expected is enough to see that a file is too long, however far it would unpack.
+        # One byte more than expected shows that a file is too long, however large it would unpack.
         data = stream.read(raw.size + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         return None, f"a damaged gzip file ({error})"
@@ -298,7 +298,7 @@ def _read(file: IO[bytes], raw: RawFile) -> tuple[bytes | None, str]:
 
 
 def whereabouts(raw: RawFile, folder: str | Path | None = None) -> str | None:
-    """Where the file lies ("in the package", or a path, not checked yet), or None if it must be fetched."""
+    """Where the file is ("in the package", or a path, not verified yet), or None if it must be downloaded."""
     if raw.packaged:
         return "in the package"
     given = given_folder(folder)

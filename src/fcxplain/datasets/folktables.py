@@ -145,7 +145,7 @@ def _note(sample: str, kept: int, rows: int) -> str:
     if sample == "national":
         return f"National sample: a uniform 40 % of every state, {kept:,} rows. sample='all' gives {rows:,}."
     return (
-        f"All {rows:,} rows at hand of 1,664,500: 46 states complete, but only 40 % of CA, FL, NY, TX "
+        f"All {rows:,} available rows of 1,664,500: 46 states complete, but only 40 % of CA, FL, NY, TX "
         "and PR, so figures over all of them are not national ones."
     )
 

@@ -1,7 +1,7 @@
 """Numbers written as text: 1234.5, 1,234.50, 1.234,50, 1 234,5, 12 %.
 
-A column is a number if every value is, in one notation. Which notation is told by the values that fit only
-one; where '1,234' or '1.234' could be either and nothing else in the file tells, that is an error.
+A column is numeric if every value is a number in one notation. Values that fit only one notation decide; if '1,234'
+or '1.234' could be either and nothing else in the file decides, that is an error.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..schema import Feature
 # Grouping marks that are never decimal marks: blank, no-break blanks, apostrophes.
 _NEUTRAL = " \u00a0\u202f'\u2019"
 _NAMES = {".": "point", ",": "comma"}
-# Written in number columns where there is no number.
+# Placeholders in number columns.
 _PLACEHOLDERS = ("None", "none", "-", "--", ".")
-# Values that tell most columns from numbers, and examples that are kept.
+# Values that are enough to rule out most columns, and examples that are kept.
 FIRST, EXAMPLES = 100, 50
 
 
@@ -62,7 +62,7 @@ ENGLISH, EUROPEAN = Notation("."), Notation(",")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the values of a column tell of how numbers are written in it; that of several parts of it adds up.
+    """Evidence for the notation of numbers in a column; evidence of several parts can be added.
 
     `fitting` are the notations in which every value is a number; `either` says whether each is one in some notation,
     `percent` whether each ends in a percent sign, `padded` whether some begin with a zero. `marks` are the points and
@@ -84,13 +84,13 @@ class Evidence:
 
     @property
     def are_codes(self) -> bool:
-        """Whether values such as '007' would lose what they are if read as numbers."""
+        """Whether values such as '007' would lose information if read as numbers."""
         return self.padded and not self.marks
 
     def __add__(self, other: Evidence) -> Evidence:
         if not self.filled or not other.filled:
             return self if self.filled else other
-        # A percent sign that only some values have is no number's.
+        # A percent sign counts only if all values have one.
         alike = self.percent == other.percent
         return Evidence(
             tuple(n for n in self.fitting if n in other.fitting and alike),
@@ -105,7 +105,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
-    """A text column by its different values: `codes` says which one stands in each row, -1 for none."""
+    """A text column by its distinct values: `codes` has the index of each row's value, -1 for none."""
 
     codes: NDArray[np.intp]
     values: pd.Series
@@ -131,7 +131,7 @@ class NumberColumn:
         if ENGLISH not in self.allowed or not len(self.values):
             return None
         text = pa.array(self.values, type=pa.large_string())
-        # Arrow takes 0x1F for a number; people mean a code.
+        # Arrow reads 0x1F as a number; it is meant as a code.
         if pc.any(pc.match_substring(text, "x", ignore_case=True)).as_py():
             return None
         for kind in (pa.int64(), pa.float64()):
@@ -143,7 +143,7 @@ class NumberColumn:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What the values tell."""
+        """The evidence of the values."""
         values = self.values
         marked = values[values.str.contains("[.,]", regex=True).astype(bool)]
         marks = {mark for mark in ".," if marked.str.contains(mark, regex=False).any()}
@@ -151,7 +151,7 @@ class NumberColumn:
         either = bool(fitting) or (
             len(values) > 0 and bool(np.logical_or.reduce([n.fits(values) for n in self.allowed]).all())
         )
-        # Of each mark, an example.
+        # One example per mark.
         shown = [
             *marked[:EXAMPLES],
             *(v for mark in sorted(marks) for v in marked[marked.str.contains(mark, regex=False)][:1]),
@@ -174,12 +174,12 @@ class NumberColumn:
         return bool(len(self.values)) and all(notation.fits(part).all() for part in parts)
 
     def strangers(self, notation: Notation) -> NDArray[np.bool_]:
-        """Which rows hold a text that is no number in this notation."""
+        """Which rows hold text that is not a number in this notation."""
         odd = np.append(~notation.fits(self.values).to_numpy(dtype=bool), False)
         return np.asarray(odd[self.codes], dtype=bool)
 
     def numbers(self, notation: Notation) -> NDArray[Any]:
-        """The rows as numbers, int64 where all are written so, else float64 with NaN for none."""
+        """The rows as numbers: int64 if all are whole and present, else float64 with NaN."""
         simple = notation == ENGLISH and self.plain is not None
         numbers = np.asarray(self.plain if simple else notation.numbers(self.values))
         if (self.codes < 0).any():
@@ -192,7 +192,7 @@ def notations(decimal: str | None, thousands: str | None) -> tuple[Notation, ...
     if decimal not in (None, ".", ","):
         raise DataError(f"decimal {decimal!r} is neither '.' nor ','")
     if thousands is not None and (len(thousands) != 1 or thousands not in f".,{_NEUTRAL}"):
-        raise DataError(f"thousands {thousands!r} is none of '.', ',', ' ' and \"'\"")
+        raise DataError(f"thousands {thousands!r} is not one of '.', ',', ' ' and \"'\"")
     if decimal is not None and decimal == thousands:
         raise DataError(f"decimal and thousands are both {decimal!r}")
     return tuple(n for n in (ENGLISH, EUROPEAN) if decimal in (None, n.decimal) and thousands != n.decimal)
@@ -204,38 +204,38 @@ def decided(
     allowed: tuple[Notation, ...],
     known: Mapping[str, Feature] | None = None,
 ) -> dict[str, Notation]:
-    """The notation of each column that holds numbers. Where they are `known`, they do whatever is written in them.
+    """The notation of each numeric column. `known` columns are numeric whatever they contain.
 
-    Other columns then only tell how numbers are written in this file.
+    Other columns are then only evidence for the notation of the file.
     """
-    told = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
+    certain = {e.fitting[0] for e in columns.values() if e.fitting and e.marks and not e.is_ambiguous}
     faults, chosen = [], dict[str, Notation]()
     for name, e in columns.items() if known is None else ((n, columns[n]) for n in known):
         notation = (e.fitting or (None,))[0]
         if e.is_ambiguous:
-            notation = _usual(e, separator, told) or (None if known is None else _legal(e, known[name]))
+            notation = _usual(e, separator, certain) or (None if known is None else _legal(e, known[name]))
         if notation is not None and (known is not None or not e.are_codes):
             chosen[name] = notation
         elif e.is_ambiguous or (len(allowed) > 1 and e.either and not e.fitting):
             faults.append(_fault(name, e))
         elif known is not None:
-            chosen[name] = next(iter(told)) if len(told) == 1 else allowed[0]
+            chosen[name] = next(iter(certain)) if len(certain) == 1 else allowed[0]
     if faults:
         raise DataError("numbers that can be read in two ways", faults)
     return chosen
 
 
-def _usual(column: Evidence, separator: str, told: set[Notation]) -> Notation | None:
-    """The notation of the file's other numbers; without any, what such files usually mean, if it is clear."""
-    if len(told) == 1:
-        return next(iter(told))
-    if not told and (separator == "," or (separator in "\t|" and "," not in column.marks)):
+def _usual(column: Evidence, separator: str, certain: set[Notation]) -> Notation | None:
+    """The notation of the file's other numbers; without any, the usual one for such files, if it is clear."""
+    if len(certain) == 1:
+        return next(iter(certain))
+    if not certain and (separator == "," or (separator in "\t|" and "," not in column.marks)):
         return ENGLISH
     return None
 
 
 def _legal(column: Evidence, feature: Feature) -> Notation | None:
-    """The only notation in which the values are legal for the feature that they are of."""
+    """The only notation in which the values are legal for their feature."""
     low, high = (-np.inf if feature.low is None else feature.low), (np.inf if feature.high is None else feature.high)
     found = []
     for notation in column.fitting:
@@ -251,7 +251,7 @@ def _fault(name: str, column: Evidence) -> Fault:
     if not column.is_ambiguous:
         other = [value for value in column.marked if mark not in value]
         problem = f"mixes decimal points and commas, e.g. {some([example, *other[:1]])}"
-        return Fault(f"column {name!r}", problem, "Write them all in one way.")
+        return Fault(f"column {name!r}", problem, "Use one notation for all.")
     whole, broken = example.replace(mark, ""), example.replace(mark, ".")
     problem = f"{example!r} may be {whole} or {broken}"
     remedy = f"Say thousands={mark!r} for the first or decimal={mark!r} for the second."
@@ -259,7 +259,7 @@ def _fault(name: str, column: Evidence) -> Fault:
 
 
 def notes(columns: Mapping[str, Evidence], chosen: Mapping[str, Notation]) -> list[str]:
-    """What was not plain about numbers."""
+    """Notes on how numbers were read."""
     found = []
     for notation, mark, what in (
         (ENGLISH, ",", "thousands separator"),
@@ -271,7 +271,7 @@ def notes(columns: Mapping[str, Evidence], chosen: Mapping[str, Notation]) -> li
             found.append(f"The {_NAMES[mark]} is read as the {what} in {some(names)}.")
     percent = [name for name in chosen if columns[name].percent]
     if percent:
-        found.append(f"The percent sign is taken off in {some(percent)}.")
+        found.append(f"The percent sign is removed in {some(percent)}.")
     zeros = [name for name in chosen if columns[name].padded]
     if zeros:
         found.append(f"Leading zeros are lost in {some(zeros)}.")

@@ -1,4 +1,4 @@
-"""Where rows come from, for Python and the command line alike: a data set's name, a file, or what a model remembers."""
+"""Where rows come from, for Python and the command line: the name of a data set, a file, or a saved model's source."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from ..task import Task
 
 
-# Classifiers of `train_classifier` that learn from whole rows alone.
+# Classifiers of `train_classifier` that cannot handle missing values.
 WHOLE_ROWS = ("paper", "mlp", "logistic")
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a model is fitted on, as it is kept beside the model so that the same rows can be loaded again.
+    """What a model was fitted on, saved with the model so that the same rows can be loaded again.
 
-    `data` is a data set's name or the whole path of a file. `label` is the label of one's own table, `index` the column
-    that its rows are called by, `schema` the file that its schema came from. `rows` and `seed` choose the sample and
-    the split. `sha256` tells whether the file is still the same.
+    `data` is the name of a data set or the absolute path of a file. `label` is the label column of your own table,
+    `index` the column with row labels, `schema` the schema file. `rows` and `seed` determine the sample and the split.
+    `sha256` shows whether the file has changed.
     """
 
     data: str
@@ -52,7 +52,7 @@ class Source:
 
     @classmethod
     def of(cls, data: str, *, schema: Path | None = None, classifier: str = "paper", **chosen: Any) -> Source:
-        """From what a person wrote; files are kept by their whole paths."""
+        """From user input; files are stored by their absolute paths."""
         where = located(data)
         model = _whole(classifier) if Path(classifier).suffix.lower() == ".onnx" else classifier
         sha256 = None if where in DATASETS else _sha256(where)
@@ -60,10 +60,10 @@ class Source:
 
     @classmethod
     def remembered(cls, kept: object) -> Source | None:
-        """What a saved model says that it was fitted on (`FCx.source_`); None if it says nothing that can be read."""
+        """The source of a saved model (`FCx.source_`); None if there is none that can be read."""
         if not isinstance(kept, Mapping):
             return None
-        # Models that were saved before call the index so.
+        # Older saved models use this name for the index.
         kept = {"index": kept.get("id"), **kept}
         known = {f.name: kept[f.name] for f in fields(cls) if kept.get(f.name) is not None}
         texts = [known.get(name) for name in ("label", "classifier", "schema", "sha256", "index")]
@@ -74,7 +74,7 @@ class Source:
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether rows with missing values are of use to the classifier, as far as its name tells."""
+        """Whether the classifier can use rows with missing values, judging by its name."""
         return self.classifier not in WHOLE_ROWS
 
     @property
@@ -95,12 +95,12 @@ class Source:
         if self.is_built_in:
             own = [name for name, given in (("ignore", ignore), ("index", self.index)) if given]
             if own:
-                raise DataError("", [Fault(name, "is for a table of your own", "Leave it out.") for name in own])
+                raise DataError("", [Fault(name, "is for your own table", "Leave it out.") for name in own])
             loaded = load_dataset(self.data, seed=self.seed, rows=self.rows, on_progress=on_progress)
             loaded = replace(loaded, schema=loaded.schema.freeze(*immutable))
             return loaded if target is None else replace(loaded, target=target)
         if self.label is None:
-            remedy = f"Name the column with the answer, label='NAME', one of {some(read_table(self.data).columns, 20)}."
+            remedy = f"Name the label column, label='NAME', one of {some(read_table(self.data).columns, 20)}."
             raise DataError("", [Fault(self.data, "has no known label", remedy)])
         known = schema if schema is not None or self.schema is None else Path(self.schema)
         roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
@@ -110,22 +110,22 @@ class Source:
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)
 
     def load_again(self, schema: Schema | None = None) -> Dataset:
-        """The data that a model was fitted on; told if it is gone, or is not what it was."""
+        """The data that a model was fitted on; an error if it is gone, a warning if it has changed."""
         if not self.is_built_in and _sha256(self.data) != self.sha256:
             if not Path(self.data).is_file():
-                problem = f"was fitted on {self.data}, which is not there any more"
-                raise DataError("", [Fault("the model", problem, "Bring it back, or pass rows of your own.")])
+                problem = f"was fitted on {self.data}, which no longer exists"
+                raise DataError("", [Fault("the model", problem, "Restore it, or pass your own rows.")])
             changed = f"{self.data} has changed since the model was fitted; its test part may hold training rows"
             warnings.warn(changed, FcxWarning, stacklevel=2)
         return self.load(schema=schema)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it is saved beside a model: `fcx.save(folder, source=source.to_dict())`."""
+        """Plain data, saved with a model: `fcx.save(folder, source=source.to_dict())`."""
         return asdict(self)
 
 
 def located(data: str) -> str:
-    """A data set's name as it is, a file by its whole path; what is neither is refused."""
+    """The name of a data set, or the absolute path of a file; anything else is refused."""
     path = Path(data)
     if data in DATASETS or is_address(data):
         return data
@@ -137,12 +137,12 @@ def located(data: str) -> str:
 
 
 def _whole(path: str | Path) -> str:
-    """A path that means the same wherever it is read again."""
+    """A path that is valid from any working directory."""
     return str(Path(path).expanduser().resolve())
 
 
 def _sha256(path: str) -> str | None:
-    """What tells a file from a changed one; None where there is no file to read, which loading it will say."""
+    """The checksum of a file; None if it cannot be read, which loading will report."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,7 +151,7 @@ def _sha256(path: str) -> str | None:
 
 
 def _sampled(data: Dataset, rows: int, seed: int) -> Dataset:
-    """So many rows of the three parts together, each with its share."""
+    """A sample of the three parts, each with its share."""
     if rows < 1:
         raise DataError(f"rows is {rows}; ask for at least 1, or leave it out for all")
     rng, share = np.random.default_rng(seed), min(1.0, rows / len(data))
@@ -163,18 +163,18 @@ def _sampled(data: Dataset, rows: int, seed: int) -> Dataset:
 
 
 def rules_named(name: str | None, data: Dataset) -> str | Path:
-    """The text of a data set's own rules, or the file that is meant."""
+    """The text of a data set's rule set, or the path of a rule file."""
     if name is None:
         return ""
     if name in data.rules:
         return data.rules[name]
     if data.rules and not Path(name).exists():
         remedy = f"{did_you_mean(name, data.rules)} This data set has {', '.join(data.rules)}.".strip()
-        raise RuleError("", [Fault(f"rules {name!r}", "is neither a file nor a name of rules", remedy)])
+        raise RuleError("", [Fault(f"rules {name!r}", "is neither a file nor the name of a rule set", remedy)])
     return Path(name)
 
 
-# Tables without a label, or of which nobody knows the schema yet
+# Tables without a label or a schema
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class Guessed:
 
     def to_toml(self, likely: Iterable[str] = ()) -> str:
         """A schema file that also says which columns it leaves out and why, and which rules are `likely`."""
-        left = _listed("Left out, since they cannot be features as they are:", map(str, self.left_out))
-        rules = _listed("Rules to consider; those that you want go into a rule file, for --rules:", likely)
+        left = _listed("Left out, since they cannot be features:", map(str, self.left_out))
+        rules = _listed("Rules to consider; put those that you want into a rule file for --rules:", likely)
         return self.schema.to_toml() + left + rules
 
 
@@ -202,14 +202,14 @@ def _line(text: str) -> str:
 
 
 def guess_schema(table: pd.DataFrame, label: str | None = None, ignore: Sequence[str] = ()) -> Guessed:
-    """A schema for a table, whatever else is in it. Only if no column can be a feature is that an error."""
+    """A schema for a table, leaving out columns that cannot be features. An error only if none is left."""
     names, faults = [n for n in table.columns if n != label and n not in ignore], dict[str, Fault]()
     for name in names if table.columns.is_unique else ():
         try:
             guess_feature(name, table[name])
         except SchemaError as error:
             faults[name] = error.faults[0]
-    # With nothing left, the error says why.
+    # If nothing is left, the error says why.
     faults = {} if len(faults) == len(names) else faults
     return Guessed(Schema.infer(table.drop(columns=list(faults)), label=label, ignore=ignore), tuple(faults.values()))
 
@@ -240,7 +240,7 @@ def load_features(
 
 
 def complete_rows(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, str]:
-    """The rows without missing values, and what to say of the others."""
+    """The rows without missing values, and a message about the others."""
     missing = schema.missing(table)
     left = missing.any(axis=1).to_numpy()
     if not left.any():
@@ -248,18 +248,18 @@ def complete_rows(table: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, st
     counts = missing.sum()
     columns = ", ".join(f"{name} {count:,}" for name, count in counts[counts > 0].items())
     first = table.index[left][0]
-    told = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
-    return _whole_numbers(table[~left], schema), f"{told} and are left out"
+    message = f"{int(left.sum()):,} of {len(table):,} rows have missing values ({columns}; first at index {first})"
+    return _whole_numbers(table[~left], schema), f"{message} and are left out"
 
 
 def _whole_numbers(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Integers as such again, which were kept as floats beside missing values."""
+    """Integers again, which were floats because of missing values."""
     names = [f.name for f in schema if f.kind == "integer" and f.name in table and table[f.name].dtype == "float64"]
     whole = [n for n in names if (table[n] == table[n].round()).all() and table[n].abs().max() < 2**53]
     return table.astype(dict.fromkeys(whole, "int64"))
 
 
-# Rows for a model that is there
+# Rows for an existing model
 
 
 def read_rows(
@@ -280,14 +280,14 @@ def read_rows(
     task
         What the rows are for.
     source
-        What the model was fitted on, if that is known: of that data set, the rows are those that it has never seen.
+        What the model was fitted on, if known: for that data set, only its test part is read.
     index
-        The column that rows are called by; by default the one that `source` names, which the file must have then. An
-        empty name: by their numbers.
+        The column with row labels; by default the one that `source` names, which the file must then have. Empty: row
+        numbers.
     skip_missing
         Leave out rows with missing values, with a warning, instead of refusing them.
     strict
-        Refuse rows that do not fit the task's schema, every fault at once; else they are left to `explain`.
+        Refuse rows that do not fit the task's schema, with every fault at once; else `explain` handles them.
     """
     marks: Marks
     if str(rows) in DATASETS:
@@ -299,7 +299,7 @@ def read_rows(
         is_text = not is_parquet(path)
         read = TextRows(path, task.schema, named, strict=strict).read() if is_text else read_marked(path, index=named)
         table, marks = read.table, read.marks
-    # A label or a note beside the features is nobody's mistake.
+    # Extra columns, such as a label or a note, are not a mistake.
     table = table[[name for name in table.columns if name in task.schema]]
     whole, left_out = complete_rows(table, task.schema)
     if left_out and skip_missing:
@@ -317,13 +317,13 @@ def read_rows(
 
 
 def index_in(columns: Iterable[str], source: Source | None, index: str | None) -> str | None:
-    """The column that rows are called by: the one asked for (an empty name: none), or the one that the model remembers.
+    """The column with row labels: the requested one (empty: none), or the one that the model was fitted with.
 
-    One that it remembers and that is not there is an error, since answers could not be told apart by it.
+    If the latter is missing, that is an error, since answers could not be matched by it.
     """
     own = None if source is None else source.index
     if index is not None or own is None or own in set(columns):
         return (own if index is None else index) or None
-    problem = "is what rows were called by when the model was fitted, and is not a column of these"
-    remedy = "Bring it, name another with index='NAME', or call rows by their numbers with index=''."
+    problem = "labelled the rows when the model was fitted, and is not a column here"
+    remedy = "Add it, name another with index='NAME', or use row numbers with index=''."
     raise DataError("", [Fault(f"index {own!r}", problem, remedy)])

@@ -1,4 +1,4 @@
-"""A user's own table: a delimited text or parquet file, as a `Dataset` or as plain rows.
+"""Your own table: a delimited text or parquet file, as a `Dataset` or as plain rows.
 
 Levels and bounds come from the whole cleaned table, since they are the domain; every statistic (minimum,
 maximum, MAD) is the encoder's and comes from the training part.
@@ -33,9 +33,9 @@ from .base import Dataset
 from .delimited import MISSING, DelimitedFile, Marks, marks_in, without_missing
 from .numerals import Notation, NumberColumn
 
-# Rows at a time while it is told how numbers are written.
+# Rows at a time while the notation of numbers is detected.
 BLOCK_ROWS = 100_000
-# Rows that are drawn from a folder of files where nobody says how many.
+# Default size of a sample from a folder of files.
 SAMPLE = 500_000
 ALLOWED = numerals.notations(None, None)
 
@@ -44,7 +44,7 @@ Rules = str | Path | Iterable[str]
 
 @dataclass(frozen=True)
 class Reading:
-    """A table as read, what had to be guessed or converted, and which texts were read as missing."""
+    """A table as read, notes on guesses and conversions, and texts that were read as missing."""
 
     table: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -62,36 +62,30 @@ def read_table(
     rows: int | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The rows of a file, such as rows to explain; no row is dropped.
+    """Read the rows of a file, such as rows to explain; no row is dropped.
 
-    CSV and its kin (.csv, .tsv, .csv.gz) or parquet. Separator, encoding and the notation of numbers are told
-    from the content unless given. With a `schema` (or the path of one), categories are read as its levels, so
-    that a code such as '1' comes out as it was in training. `index` names the column by which rows are called, such as
-    an identifier: answers, pages, files and overrides name them so. Of a folder or glob of parquet files, or of files
-    at an address that fsspec knows, it is a sample of `rows` by `seed`; see `load_table`.
+    Reads delimited text (.csv, .tsv, .csv.gz) and parquet. Separator, encoding and the notation of numbers are detected
+    unless given. With a `schema` (or the path of one), categories are read as its levels, so that a code such as '1' is
+    the same as in training. `index` names the column with row labels, such as an identifier, which answers, pages,
+    files and overrides then use. From a folder or glob of parquet files, or from files at an fsspec address, a sample
+    of `rows` rows is drawn by `seed`; see `load_table`.
     """
-    how: dict[str, Any] = {"separator": separator, "decimal": decimal, "thousands": thousands, "index": index}
-    how |= {"rows": rows, "seed": seed}
-    return read_marked(path, schema=schema, **how).table
-
-
-def read_marked(
-    path: str | Path,
-    *,
-    schema: Schema | str | Path | None = None,
-    separator: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    index: str | None = None,
-    rows: int | None = None,
-    seed: int = 0,
-) -> Reading:
-    """As `read_table`, with notes and with the texts that were read as missing."""
     own, where = _schema(schema), _path(path)
     reading = _read(where, own, separator, numerals.notations(decimal, thousands), index, sample=(rows, seed))
+    return _labelled(reading.table, index, own, where)
+
+
+def read_marked(path: str | Path, index: str | None = None) -> Reading:
+    """Like `read_table`, with notes and the texts that were read as missing."""
+    where = _path(path)
+    reading = _read(where, None, None, ALLOWED, index)
+    return replace(reading, table=_labelled(reading.table, index, None, where))
+
+
+def _labelled(table: pd.DataFrame, index: str | None, schema: Schema | None, where: str | Path) -> pd.DataFrame:
     # A parquet file may have it as its index already.
-    is_called = index is not None and reading.table.index.name == index
-    return reading if is_called else replace(reading, table=called_by(reading.table, index, own, str(where)))
+    is_called = index is not None and table.index.name == index
+    return table if is_called else called_by(table, index, schema, str(where))
 
 
 def load_table(
@@ -111,51 +105,51 @@ def load_table(
     gaps: bool = False,
     rows: int | None = None,
 ) -> Dataset:
-    """A user's own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
+    """Load your own table as a `Dataset`: read, cleaned and split 80/10/10, stratified on the label.
 
-    Rows with missing values are dropped unless `gaps` are to be kept; a warning and `notes` count them. Levels and
+    Rows with missing values are dropped unless `gaps` is set; a warning and `notes` count them. Levels and
     bounds come from the whole cleaned table: they are the domain, not statistics. Minimum, maximum and MAD are learned
     by the encoder, from the training part only.
 
     Parameters
     ----------
     path : str or Path
-        A CSV or parquet file; or a folder or glob of parquet files, or an address that fsspec knows, of which a sample
-        is read, so that the table need not fit in memory.
+        A CSV or parquet file; or a folder or glob of parquet files, or an fsspec address, from which a sample is read,
+        so that the table need not fit in memory.
     label : str
         The column with the true classes.
     target : optional
-        The class wanted, if there is one.
+        The target class, if there is one.
     schema : Schema, str or Path, optional
-        The features, or the path of a TOML file; inferred unless it is given.
+        The features, or the path of a TOML file; inferred by default.
     rules : str, Path, lines or mapping, optional
-        Text, lines or the `Path` of a rule file, kept under the name "own", or a mapping of such.
+        Text, lines or the `Path` of a rule file, stored under the name "own", or a mapping from names to these.
     seed : int, default=0
-        Of the split.
+        Seed of the split.
     immutable : sequence of str
         Features that may not change.
     ignore : sequence of str
-        Columns that are no features. One that cannot be any, since every row has another text in it, is left
-        out with a warning.
+        Columns that are not features. Identifiers, text columns in which every row differs, are left out with a
+        warning.
     index : str, optional
-        The column that the rows are called by, such as an identifier.
+        The column with row labels, such as an identifier.
     separator, decimal, thousands : str, optional
-        How the file is written, where that is not seen from the file; see `read_table`.
+        The format of the file, where it cannot be detected; see `read_table`.
     gaps : bool, default=False
-        Keep rows with missing values, for a model that takes them.
+        Keep rows with missing values, for a model that accepts them.
     rows : int, optional
-        The size of the sample of a folder, glob or address, 500,000 by default: so many of all rows, each as likely as
-        any other and none twice, drawn by the seed. How rows are spread over files does not matter.
+        The size of the sample from a folder, glob or address, 500,000 by default, drawn uniformly without replacement
+        by the seed. The distribution of rows over files does not matter.
 
     Returns
     -------
     Dataset
-        In three parts.
+        Train, validation and test parts.
 
     Raises
     ------
     DataError
-        If the file cannot be read; a `FileNotFoundError` too, where there is none.
+        If the file cannot be read; also a `FileNotFoundError` if there is none.
     SchemaError
         If the table does not fit the schema.
     """
@@ -192,7 +186,7 @@ def load_table(
 
 
 def _path(path: str | Path) -> str | Path:
-    """The path of a file, or an address; a table that is in memory already is sent where it can go."""
+    """The path of a file, or an address; a table in memory is refused with a remedy."""
     if isinstance(path, pd.DataFrame):
         remedy = "A table in memory needs no file: Task(table, model, label=..., target=...) takes it as it is."
         raise DataError("", [Fault("path", "is a DataFrame, not the path of a file", remedy)])
@@ -200,7 +194,7 @@ def _path(path: str | Path) -> str | Path:
 
 
 def existing(path: Path) -> Path:
-    """The path of a file that is there."""
+    """The path of an existing file."""
     path = path.expanduser()
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file in it")
@@ -228,7 +222,7 @@ def _read(
     unused: tuple[str, ...] = (),
     sample: tuple[int | None, int] = (None, 0),
 ) -> Reading:
-    """The file, or a sample of several; the text of columns that are `unused` is left alone."""
+    """The file, or a sample of several; `unused` columns stay text."""
     if is_several(path):
         return _sampled(path, *sample)
     path = existing(Path(path))
@@ -243,7 +237,7 @@ def _read(
     apart = [n for n in text.columns if n == index or n in unused]
     columns = {n: NumberColumn.of(text[n], allowed) for n in text.columns if n not in apart}
     evidence = {n: column.evidence for n, column in columns.items()}
-    # What a schema has for a number is no code, whatever it begins with.
+    # A number of the schema is not a code, even with leading zeros.
     evidence |= {f.name: replace(evidence[f.name], padded=False) for f in schema or () if _is_amount(f, evidence)}
     chosen = numerals.decided(evidence, file.separator, allowed)
     plain = {n: pd.Series(columns[n].numbers(notation), text.index) for n, notation in chosen.items()}
@@ -254,16 +248,16 @@ def _read(
 
 
 class TextRows:
-    """The rows of a delimited file that a schema describes: its features and the `index`, whatever else is in it.
+    """The rows of a delimited file that a schema describes: its features and the `index`; other columns are ignored.
 
-    How numbers are written is told from all rows and columns first, so that rows are read alike whole and in chunks.
-    Unless `strict`, a text that is no number stays as it is.
+    The notation of numbers is detected from all rows and columns first, so that chunks are read like the whole file.
+    Unless `strict`, text that is not a number stays as it is.
     """
 
     def __init__(self, path: Path, schema: Schema, index: str | None = None, *, strict: bool = True) -> None:
         self.schema, self.index, self.strict = schema, index, strict
         self.file = DelimitedFile(path, expected=schema.names, largest=None)
-        # An index that is not there is refused before any row is read.
+        # A missing index is refused before any row is read.
         called_by(pd.DataFrame(columns=list(dict.fromkeys(self.file.header))), index, schema, str(path))
         self.features = [n for n in self.file.header if n in schema]
         self.levels = _categories(schema, self.features)
@@ -271,7 +265,7 @@ class TextRows:
 
     @cached_property
     def _found(self) -> tuple[dict[str, numerals.Evidence], dict[str, Notation], bool, int]:
-        """What each column tells, the notation of each number, whether the index holds numbers, and how many rows."""
+        """Evidence by column, the notation of each number, whether the index holds numbers, and the number of rows."""
         found, labels, rows = dict[str, numerals.Evidence](), set[Any](), 0
         others = [n for n in self.file.header if self.file.header.count(n) == 1 and n not in self.schema]
         for text in self.file.chunks(BLOCK_ROWS, {*self.features, *others}):
@@ -299,7 +293,7 @@ class TextRows:
         raise DataError(f"{self.file.path} has a header but no rows")
 
     def chunks(self, size: int) -> Iterator[pd.DataFrame]:
-        """So many rows at a time; the last may be fewer."""
+        """The rows in chunks of a given size; the last may be smaller."""
         return (table for _, table in self._chunks(size))
 
     def _chunks(self, size: int | None) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -316,7 +310,7 @@ class TextRows:
             yield text, pd.DataFrame({n: values.get(n, text[n]) for n in self.features}, index=text.index)
 
     def labels(self, size: int) -> Iterator[pd.Index]:
-        """The labels of the rows, so many at a time, without reading the features."""
+        """The labels of the rows in chunks, without reading the features."""
         for text in self.file.chunks(size, {str(self.index)}):
             yield self._labelled(text).index
 
@@ -328,12 +322,12 @@ class TextRows:
 
 
 def _present(text: pd.Series) -> pd.Series:
-    """The text without what stands for a missing value."""
+    """The text, with marks of missing values as NaN."""
     return text.mask(text.isin(MISSING))
 
 
 def _as_numbers(text: pd.Series, column: NumberColumn, notation: Notation, percent: bool) -> pd.Series:
-    """Text as numbers, but for what is none."""
+    """Text as numbers; other text stays as it is."""
     if notation in column.evidence.fitting:
         return pd.Series(column.numbers(notation), text.index)
     odd = column.strangers(notation)
@@ -342,7 +336,7 @@ def _as_numbers(text: pd.Series, column: NumberColumn, notation: Notation, perce
 
 
 def _unreadable(text: pd.Series, column: NumberColumn, notation: Notation) -> list[Fault]:
-    """The fault of a column of numbers in which some texts are none."""
+    """The fault of a column of numbers with other text in it."""
     odd = np.zeros(1, bool) if notation in column.evidence.fitting else column.strangers(notation)
     if not odd.any():
         return []
@@ -351,7 +345,7 @@ def _unreadable(text: pd.Series, column: NumberColumn, notation: Notation) -> li
 
 
 def _as_names(text: pd.Series) -> pd.Series:
-    """What rows are called by: numbers only if they are written as such, since a name such as 000123 is none."""
+    """Row labels: numbers only if they are written as such, since a label such as 000123 is text."""
     column = NumberColumn.of(text, (numerals.ENGLISH,))
     if not column.evidence.fitting or column.evidence.are_codes or column.percent:
         return text
@@ -371,7 +365,7 @@ def is_parquet(path: Path) -> bool:
 
 @contextmanager
 def reading_parquet(path: Path | str) -> Iterator[None]:
-    """What cannot be read is told of the file."""
+    """Name the file in errors."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -386,11 +380,11 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
-    """So many rows of parquet files, each as likely as any other, drawn by the seed and called by their numbers."""
+    """A uniform sample of rows from parquet files, drawn by the seed and labelled by their numbers."""
     places = table_files(source)
     if text := [place.name for place in places if not place.name.lower().endswith((".parquet", ".pq"))]:
         problem, remedy = (
-            f"is a folder or glob with files that are no parquet ({some(text)})",
+            f"is a folder or glob with files that are not parquet ({some(text)})",
             "Convert them, or name one file.",
         )
         raise DataError("", [Fault(str(source), problem, remedy)])
@@ -399,7 +393,7 @@ def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
     total = sum(counts)
     if rows is not None and rows < 1:
         raise DataError(f"rows is {rows}; ask for at least 1, or leave it out")
-    # A generator of its own, which needs memory for the sample alone, not for all rows.
+    # Python's generator needs memory for the sample only, not for all rows.
     chosen = np.sort(random.Random(seed).sample(range(total), min(rows or SAMPLE, total)))
     taken, before = list[pa.Table](), 0
     with reading_parquet(str(source)):
@@ -417,7 +411,7 @@ def _sampled(source: str | Path, rows: int | None, seed: int) -> Reading:
 
 
 def _taken(place: Place, rows: NDArray[np.int64]) -> Iterator[pa.Table]:
-    """These rows of a file, which is never held as a whole."""
+    """These rows of a file, without loading all of it."""
     with pa.parquet.ParquetFile(place.path, filesystem=place.system) as file:
         done = 0
         for group in range(file.metadata.num_row_groups):
@@ -439,7 +433,7 @@ def _check_columns(table: pa.Table, path: str | Path) -> None:
     ]
     names = table.column_names
     faults += [
-        Fault(f"column {name!r}", "stands in the table more than once", "Rename one.")
+        Fault(f"column {name!r}", "occurs in the table more than once", "Rename one.")
         for name in sorted({n for n in names if names.count(n) > 1})
     ]
     if faults:
@@ -458,7 +452,7 @@ def _is_amount(feature: Feature, evidence: Mapping[str, numerals.Evidence]) -> b
 
 
 def _as_levels(column: pd.Series, feature: Feature) -> pd.Series:
-    """The text as the schema's levels; a text that is no level stays, unless it stands for missing."""
+    """The text as the schema's levels; other text stays, unless it marks a missing value."""
     known: dict[str, Any] = dict.fromkeys(MISSING)
     for level in feature.levels:
         if isinstance(level, int | float) and not isinstance(level, bool):
@@ -487,7 +481,7 @@ def _schema(schema: Schema | str | Path | None) -> Schema | None:
 def _cleaned(
     path: str | Path, reading: Reading, label: str, schema: Schema | None, *, gaps: bool, numbers: bool
 ) -> tuple[pd.DataFrame, list[str], list[str]]:
-    """Rows with a label and without missing values, notes on columns, and notes on the rows that are dropped."""
+    """Rows with a label and without missing values, notes on columns, and notes on dropped rows."""
     table, notes = reading.table, list[str]()
     if label not in table.columns:
         remedy = did_you_mean(label, table.columns) or f"The file has {some(table.columns)}."
@@ -511,13 +505,13 @@ def _check_classes(label: str, column: pd.Series) -> None:
         raise DataError("", [Fault(f"label {label!r}", problem, "Two are needed.")])
     if len(found) > base.MAX_CLASSES:
         problem = f"has {len(found):,} different values, e.g. {some(found, 3)}"
-        remedy = "A label holds classes; turn a number into them first, e.g. above or below a limit."
-        remedy += " For a regressor of your own, name a range as the target: '>= 700'."
+        remedy = "A label holds classes; convert a number first, e.g. to above or below a limit."
+        remedy += " For your own regressor, give a range as the target: '>= 700'."
         raise DataError("", [Fault(f"label {label!r}", problem, remedy)])
 
 
 def _class(target: Any, label: str, found: tuple[Level, ...]) -> Level:
-    """The class that is meant; text matches a class that is written so."""
+    """The class that is meant; text matches a class that is written the same."""
     meant = level_named(target, found)
     if meant is not None:
         return cast(Level, meant)
@@ -547,4 +541,4 @@ def _rule_text(rules: Rules) -> str:
 
 def _constants(table: pd.DataFrame, schema: Schema) -> list[str]:
     same = [name for name in schema.names if table[name].nunique() == 1]
-    return [f"Constant, and so of no use: {some(same)}."] if same else []
+    return [f"Constant, and so not useful: {some(same)}."] if same else []

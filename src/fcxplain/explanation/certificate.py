@@ -1,5 +1,5 @@
-"""The certificate of a counterfactual: what was checked of it, by which model and which rules, for a person to read
-and for a program to check again.
+"""The certificate of a counterfactual: what was checked, with which model and rules, for people to read and for
+programs to check again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Rows that a model is asked about, and digits of a fingerprint.
+# Rows for the fingerprint of a model, and its digits.
 PROBES, DIGITS = 1_024, 16
 
 _MODELS: WeakKeyDictionary[Task, str | None] = WeakKeyDictionary()
@@ -46,7 +46,7 @@ _MODELS: WeakKeyDictionary[Task, str | None] = WeakKeyDictionary()
 def model_id(task: Task) -> str | None:
     """A fingerprint of the model's classes, threshold and answers; None where it fails on rows of this schema.
 
-    The model is asked about 1,024 rows, once for each task.
+    The model is queried with 1,024 rows, once for each task.
     """
     if task not in _MODELS:
         _MODELS[task] = _model_id(task)
@@ -54,8 +54,8 @@ def model_id(task: Task) -> str | None:
 
 
 def rules_id(schema: Schema, rules: Sequence[str]) -> str:
-    """A fingerprint of the features and of the texts of rules, in whatever order these stand."""
-    # What people call levels and classes takes no part.
+    """A fingerprint of the features and of the rule texts, in any order."""
+    # Readable labels do not count.
     plainly = [f.replace(labels={}) for f in schema]
     features = json.dumps(Schema(tuple(plainly)).to_dict(), ensure_ascii=False, default=str)
     return fingerprint(features, sorted(set(rules)))[:DIGITS]
@@ -75,7 +75,7 @@ def _model_id(task: Task) -> str | None:
     rows = task.legal_rows(PROBES, seed=_seed(task.schema))
     try:
         found = task.classifier.decide(rows)
-    except Exception as error:  # whatever a model of the user's own raises
+    except Exception as error:  # a user's model may raise anything
         logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
         return None
     names = [str(name) for name in task.classes]
@@ -84,14 +84,14 @@ def _model_id(task: Task) -> str | None:
 
 
 def _in_steps(outputs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Outputs counted in hundredths or so of their range, so that rounding does not show."""
+    """Outputs in steps of about a hundredth of their range, so that rounding does not show."""
     step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
-    # Between the round numbers that outputs like to be.
+    # The offset keeps round numbers away from the borders.
     return np.asarray(np.floor(outputs / step + 0.382), dtype=np.int64)
 
 
 def _seed(schema: Schema) -> int:
-    """Of the grid alone: what a feature is called by people, or whether it may change, is nothing to a model."""
+    """A seed from the grid alone: labels and mutability do not matter to a model."""
     grid = [[f.name, f.kind, f.low, f.high, f.step, list(map(str, f.levels))] for f in schema]
     return int(fingerprint(grid)[:DIGITS], 16)
 
@@ -117,7 +117,7 @@ class RuleVerdict:
 
 @dataclass(frozen=True)
 class Change:
-    """One feature that differs; `title` and `unit` are what people call it and count it in."""
+    """One feature that differs; `title` and `unit` are for display."""
 
     feature: str
     now: Any
@@ -137,24 +137,24 @@ class Certificate:
     Attributes
     ----------
     row : label
-        The row's label in the index of the rows asked.
+        The row's label in the index of the explained rows.
     rank : int
         Which of the row's answers it is, from 1.
     status : str
         "verified" if everything checked holds, else "best_effort".
     method, found_by : str
-        Who answered, and where the answer came from.
+        The method, and the step that found the answer.
     wanted, predicted : class, or text and float
-        What is wanted, and what the model answers: a class, or a regressor's output; None where it was not asked.
+        The target, and the model's answer: a class, or a regressor's output; None if it was not queried.
     probability, probability_now : float or None
-        Of what is wanted, by the model, then and now; NaN where it was not asked. None for a regressor.
+        The model's probability of the target, then and now; NaN if it was not queried. None for a regressor.
     output, output_now : float or None
-        What a regressor answers then and now, in its own units. None for models with classes.
+        A regressor's output then and now, in its own units. None for models with classes.
     needed : float or None
-        The probability from which on what is wanted is answered, or the one that the task asks for; None where it takes
-        more than one number, and for a regressor, where `wanted` says it.
+        The probability needed for the target, by the model's threshold or by the task; None if one number cannot
+        say it, and for a regressor, where `wanted` says it.
     valid, feasible, in_domain, immutables_kept, passed : bool
-        Whether the class is as wanted, every rule is kept, every value is legal, what may not change is as it was; and
+        Whether the target is met, every rule is kept, every value is legal, immutable features are unchanged; and
         all of that.
     cost : float
         Features changed, plus how far numbers moved in units of their spread.
@@ -163,17 +163,17 @@ class Certificate:
     rules : tuple of RuleVerdict
         Every rule that the row has to keep.
     lof : float or None
-        Local outlier factor against the training rows: 1 where it is as dense there as around its neighbours.
+        Local outlier factor against the training rows: 1 is as dense as around its neighbours.
     draws, calls : int
-        Proposals of the network for the row, and candidates that the model was asked about (None: not counted).
+        Proposals of the network for the row, and model queries (None: not counted).
     model, rules_id : str
-        Fingerprints of the model's answers (None: it has none), and of features and rules.
+        Fingerprints of the model's answers (None if there is none), and of features and rules.
     cut_short : bool or None
-        Whether the row's budget ended before the search did, which might have found better; None: not known.
+        Whether the row's budget ran out before the search was finished; None if unknown.
     noted : tuple of str
-        What is unusual about the row as it is: values that no training row has, and missing ones.
+        What is unusual about the present row: values that no training row has, and missing ones.
     schema : Schema or None
-        What people call levels and classes, for the certificate as text. It is no part of the data.
+        Labels of levels and classes, for the certificate as text. Not part of the data.
     """
 
     row: Any
@@ -206,30 +206,30 @@ class Certificate:
 
     @property
     def score(self) -> float:
-        """The probability of what is wanted, or a regressor's output; NaN where the model was not asked."""
+        """The probability of the target, or a regressor's output; NaN if the model was not queried."""
         found = self.probability if self.output is None else self.output
         return math.nan if found is None else found
 
     @property
     def score_now(self) -> float:
-        """The same for the row as it is."""
+        """The same for the present row."""
         found = self.probability_now if self.output_now is None else self.output_now
         return math.nan if found is None else found
 
     @property
     def passed(self) -> bool:
-        """Whether everything that was checked holds."""
+        """Whether every check passed."""
         return self.valid and self.feasible and self.in_domain and self.immutables_kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON; `certificate_schema` describes it.
+        """Plain data for JSON; `certificate_schema` describes it.
 
         Returns
         -------
         dict
             What JSON can hold.
         """
-        # `asdict` copies values that cannot change, which takes twenty times as long.
+        # `asdict` would copy every value, which takes twenty times as long.
         data: dict[str, Any] = {}
         for name, value in vars(self).items():
             if name == "schema":
@@ -245,7 +245,7 @@ class Certificate:
 
     @property
     def is_number(self) -> bool:
-        """Whether the model answers numbers, and no classes."""
+        """Whether the model is a regressor."""
         return self.output_now is not None
 
     def __str__(self) -> str:
@@ -265,7 +265,7 @@ def certificate_schema() -> dict[str, Any]:
 
 
 def written(value: Any) -> Any:
-    """A value as JSON has it: what is no number is None, what JSON does not know is text."""
+    """A value for JSON: NaN and missing become None, unknown types text."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, float):
@@ -283,7 +283,7 @@ Columns = dict[str, list[Any]]
 
 
 def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.float64]) -> list[Certificate]:
-    """The certificates of some answers; `lof` is of each of these, NaN where it cannot be had."""
+    """The certificates of some answers; `lof` has one value for each, NaN if not available."""
     e, place, checks = explanation, explanation.place[which], explanation.checks.take(which)
     before, after = e.rows.iloc[place], e.answers.iloc[which]
     rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
@@ -291,7 +291,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
     calls = repeat(None) if e.calls is None else e.calls[place].tolist()
     cut_short = repeat(None) if e.cut_short is None else e.cut_short[place].tolist()
     then, now = checks.score.tolist(), e.score_now[place].tolist()
-    # In the order of the certificate's fields: by position is half as slow as by name.
+    # In the order of the certificate's fields: by position is twice as fast as by name.
     return list(
         map(
             Certificate,
@@ -338,7 +338,7 @@ def lof_of(explanation: Explanation, which: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, changed: Bools) -> list[tuple[Change, ...]]:
-    """What differs, answer by answer."""
+    """The changes of each answer."""
     made: list[tuple[Change, ...]] = [()] * len(changed)
     for j, feature in enumerate(schema):
         lines = np.flatnonzero(changed[:, j])
@@ -354,7 +354,7 @@ def changes_of(schema: Schema, before: pd.DataFrame, after: pd.DataFrame, change
 
 
 def unusual(schema: Schema, rows: pd.DataFrame, which: Bools) -> dict[int, tuple[str, ...]]:
-    """What of rows is missing, outside guessed bounds or no known level, in words, by position; of some of them."""
+    """Values of some rows that are missing, outside guessed bounds or not known levels, in words, by position."""
     found: dict[int, tuple[str, ...]] = {}
     for feature, natural in ((f, schema.natural(rows, [f.name])[f.name]) for f in schema):
         low, high = (_or(feature.low, -np.inf), _or(feature.high, np.inf)) if feature.is_number else (0, np.inf)
@@ -368,8 +368,8 @@ def _unusual(feature: Feature, value: Any) -> str:
     if is_missing(value):
         return f"{feature.title} is missing"
     if feature.is_category:
-        return f"{feature.title} is {feature.level_title(value)}, which no training row has"
-    return f"{feature.title} is {plain(value)}, outside {feature.low} to {feature.high}, where the training rows lie"
+        return f"{feature.title} is {feature.level_title(value)}, which is new to the model"
+    return f"{feature.title} is {plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
 
 
 def _or(bound: float | None, otherwise: float) -> float:
@@ -396,7 +396,7 @@ def _plain_column(column: pd.Series, feature: Feature) -> list[Any]:
     if feature.kind == "date":
         return [None if day != day else iso(day) for day in days_in(column).tolist()]
     values: list[Any] = column.tolist()
-    # Only what pandas keeps as bare objects may be anything but plain Python.
+    # Only object columns may hold something other than plain Python values.
     is_plain = isinstance(column.dtype, np.dtype | pd.StringDtype) and column.dtype != object
     return values if is_plain else [plain(v) for v in values]
 
@@ -423,7 +423,7 @@ def _of_rule(rule: Rule, kept: Bools, lines: NDArray[np.int64], before: Columns,
     now = sorted({ref.name for ref in rule.refs if not ref.primed})
     then = sorted({ref.name for ref in rule.refs if ref.primed})
 
-    # Answers of which the same is to be said share it: there are far fewer pairs of values than rows.
+    # Cached, since there are far fewer pairs of values than rows.
     @lru_cache(maxsize=None, typed=True)
     def verdict(holds: bool, *values: Any) -> RuleVerdict:
         first, second = values[: len(now)], values[len(now) :]

@@ -1,4 +1,4 @@
-"""One answer taken a change at a time, in the order that helps most: how far each change moves the probability."""
+"""One answer, one change at a time, in the order that helps most: how far each change moves the probability."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from .frame import answer_number
 
 @dataclass(frozen=True)
 class Step:
-    """One change more, and what the model says of the row with it."""
+    """One more change, and the model's answer to the row with it."""
 
     change: Change
     probability: float
-    """Of what is wanted, or a regressor's output; NaN where a value is outside its domain, so that it was not asked."""
+    """Of the target, or a regressor's output; NaN where a value is outside its domain and the model was not queried."""
     predicted: Any
     met: bool
-    """Whether that is what is wanted."""
+    """Whether the target is met."""
     keeps_rules: bool
-    """Whether the row keeps every rule as it stands after this step; only the whole answer has to."""
+    """Whether the row keeps every rule after this step; only the whole answer has to."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The way from a row to one of its answers."""
+    """The steps from a row to one of its answers."""
 
     row: Any
     """The row's label."""
     wanted: Any
     probability: float
-    """Of what is wanted, or a regressor's output, for the row as it is."""
+    """Of the target, or a regressor's output, for the present row."""
     predicted: Any
     met: bool
     threshold: float | None
-    """From which probability on what is wanted is answered; None with more than two classes, and for a regressor."""
+    """The probability needed for the target; None with more than two classes, and for a regressor."""
     steps: tuple[Step, ...]
 
 
 def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
-    """Apply the changes of an answer one at a time, each time the one after which the class wanted is likeliest.
+    """Apply the changes of an answer one at a time, each time the one that makes the target class most likely.
 
-    Changes that help equally are taken in the schema's order. The task's own model is asked about every row on the
-    way. The order is a way to read an answer and no plan: a row on the way may break rules that the answer keeps.
+    Changes that help equally are taken in the schema's order. The task's own model is queried for every
+    intermediate row. The order helps to read an answer and is not a plan: an intermediate row may break rules.
 
     Parameters
     ----------
@@ -62,14 +62,14 @@ def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
     Returns
     -------
     Steps
-        The row as it is, and what the model says after each change.
+        The present row, and the model's answer after each change.
     """
     i = answer_number(explanation, which)
     place, changed = int(explanation.place[i]), explanation.checks.changed[i]
     pair = pd.concat([explanation.rows.iloc[[place]], explanation.answers.iloc[[i]]], ignore_index=True)
     wanted = explanation.checks.wanted[[i]]
     start = _checked(explanation, place, pair, wanted, np.zeros((1, len(changed)), dtype=bool))
-    # What counts as unchanged may still differ by less than half a step; with it, the way ends at the answer itself.
+    # Unchanged features may still differ by less than half a step; taken over, the last step is the answer itself.
     taken, left, steps = ~changed, np.flatnonzero(changed).tolist(), []
     changes = dict(zip(left, explanation.changes(i), strict=True))
     while left:
@@ -90,7 +90,7 @@ def steps_of(explanation: Explanation, which: Hashable = 0) -> Steps:
 
 
 def _checked(e: Explanation, place: int, pair: pd.DataFrame, wanted: NDArray[Any], taken: Bools) -> Checks:
-    """Rows that take some features from the answer and the others from the row, checked as any answer is."""
+    """Rows that take some features from the answer and the others from the row, checked like any answer."""
     chosen = taken.astype(np.int64)
     columns = {name: pair[name].take(chosen[:, j]).reset_index(drop=True) for j, name in enumerate(pair.columns)}
     before = pair.take(np.zeros(len(taken), dtype=np.int64)).reset_index(drop=True)

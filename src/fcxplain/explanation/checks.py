@@ -1,5 +1,5 @@
-"""What is checked of a counterfactual: the outcome by the user's own model, rules, legal values, immutables;
-and what answers were chosen by.
+"""Checks of a counterfactual: the outcome by the user's own model, rules, legal values, immutables; and the costs that
+answers were chosen by.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ChangeCosts:
-    """What changes cost.
+    """The costs of changes.
 
-    several: that more than one feature changes. change: each feature that does; category: each category on top of
-    that. distance: each unit (MAD of the training rows) that a number moves. difficulty: by what the price of a
-    feature is multiplied, 1 by default.
+    several: changing more than one feature. change: each changed feature; category: each changed category, in addition.
+    distance: each unit (MAD of the training rows) that a number moves. difficulty: a factor for each feature, 1 by
+    default.
     """
 
     several: float = 0.0
@@ -41,7 +41,7 @@ class ChangeCosts:
     difficulty: Mapping[str, float] = field(default_factory=dict)
 
     def of_feature(self, task: Task, feature: Feature, now: Any, then: Any) -> tuple[NDArray[np.float64], Bools]:
-        """What a feature's change from one natural value to another costs, and whether it is a change."""
+        """The cost of a feature's change between natural values, and whether it is a change."""
         changed = feature.changed(now, then)
         if feature.is_category:
             cost = (self.change + self.category) * changed.astype(np.float64)
@@ -50,7 +50,7 @@ class ChangeCosts:
         return cost * self.difficulty.get(feature.name, 1.0), changed
 
     def total(self, task: Task, before: Natural, after: Natural) -> NDArray[np.float64]:
-        """What it costs rows to become others."""
+        """The total cost of changing rows into others."""
         parts = [self.of_feature(task, f, before[f.name], after[f.name]) for f in task.schema]
         count = np.sum([changed for _, changed in parts], axis=0)
         return np.asarray(np.sum([cost for cost, _ in parts], axis=0) + self.several * (count > 1))
@@ -58,25 +58,25 @@ class ChangeCosts:
 
 @dataclass(frozen=True, eq=False)
 class Checks:
-    """What was found out about `n` counterfactuals: one entry, or one line, for each."""
+    """The checks of `n` counterfactuals, one entry or line for each."""
 
     wanted: NDArray[Any]
-    """The class wanted, or an `Outcome`."""
+    """The target class, or an `Outcome`."""
     predicted: NDArray[Any]
-    """The class by the user's own model, or a regressor's output; None for a row that is not legal and so was not asked
-    about."""
+    """The class by the user's own model, or a regressor's output; None for a row that is not legal, for which the model
+    was not queried."""
     valid: Bools
-    """Whether the model answers as wanted."""
+    """Whether the model's answer meets the target."""
     score: NDArray[np.float64]
-    """The probability of what is wanted by the user's own model, or a regressor's output."""
+    """The probability of the target by the user's own model, or a regressor's output."""
     firm: Bools
     """Whether the outcome is beyond rounding: the same in a batch of any size."""
     margin: NDArray[np.float64]
     """How far that is above what is needed or, with more than two classes, above the likeliest other class."""
     kept: Bools
-    """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one is not the row's."""
+    """`n x (rules + own rules)`: the task's rules, then those of single rows, True where one does not apply."""
     legal: Bools
-    """`n x features`: the value is one of the feature's grid, or the present one that a row may have."""
+    """`n x features`: the value is on the feature's grid, or is the present one and may stay."""
     changed: Bools
     """`n x features`: by more than half a step, from off the grid to it, or to another level."""
     immutables_kept: Bools
@@ -131,7 +131,7 @@ def check(
     first = task.schema.natural(before) if isinstance(before, pd.DataFrame) else before
     rows = len(first[task.schema.names[0]])
     if not rows == len(after) == len(wanted):
-        raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals, {len(wanted):,} targets: no pairs")
+        raise DataError(f"{rows:,} rows, {len(after):,} counterfactuals and {len(wanted):,} targets do not match")
     outcomes = task.outcomes(wanted)
     second = task.schema.natural(after)
     features = tuple(task.schema)
@@ -171,7 +171,7 @@ def _own_kept(
     after: Natural,
     legal: Bools,
 ) -> Bools:
-    """Whether each own rule is kept, looked at only where it applies."""
+    """Whether each own rule is kept, checked only where it applies."""
     kept = np.ones_like(applies, dtype=bool)
     for j, (rule, lines) in enumerate(zip(rules, lines_of(applies), strict=True)):
         first, second = ({n: natural[n][lines] for n in rule.features} for natural in (before, after))
@@ -185,7 +185,7 @@ def _columns(columns: Any, rows: int = 0) -> Bools:
 
 
 def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools:
-    """A legal value in place of one that may give way, or the present one if a row may have it."""
+    """Whether values are legal replacements, or present values that may stay."""
     gap, filled = feature.is_missing(before), ~feature.is_missing(after)
     legal = feature.on_grid(after) & (~gap | (feature.missing == "may_be_filled"))
     kept = np.where(gap, ~filled & (feature.missing in ("kept", "may_be_filled")), before == after)
@@ -193,7 +193,7 @@ def _legal(feature: Feature, before: NDArray[Any], after: NDArray[Any]) -> Bools
 
 
 def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Natural, legal: Bools) -> Bools:
-    """Whether a rule is kept; nothing is kept by values that do not exist."""
+    """Whether a rule is kept; values that do not exist keep no rule."""
     primed = {ref.name for ref in rule.refs if ref.primed}
     known = legal[:, [f.name in primed for f in features]].all(axis=1)
     return np.asarray(holds(rule, before, after) & known)
@@ -215,14 +215,14 @@ def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray
 
 
 def _moved(task: Task, name: str, now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far a number moves, in its unit. A gap that is filled moves nowhere; a number that is lost, NaN far."""
+    """How far a number moves, in its unit. Filling a gap counts 0; losing a number gives NaN."""
     return np.where(np.isnan(now), 0.0, np.abs(then - now) / task.units[name])
 
 
 def _asked(
     task: Task, after: pd.DataFrame, outcomes: Outcomes, legal: Bools
 ) -> tuple[NDArray[Any], Bools, NDArray[np.float64], Bools, NDArray[np.float64]]:
-    """What the model answers, whether that is as wanted, its score, whether it is firm, and by what margin."""
+    """The model's answers, whether they meet the target, their scores, whether they are firm, and their margins."""
     predicted, rows = np.full(len(after), None, dtype=object), len(after)
     score, margin = np.full(rows, np.nan), np.full(rows, np.nan)
     valid, firm = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
@@ -237,7 +237,7 @@ def _asked(
 
 
 def scores_now(task: Task, rows: pd.DataFrame, wanted: NDArray[Any]) -> NDArray[np.float64]:
-    """The probability of what each row wants, or a regressor's output, as the row is; NaN where the model fails."""
+    """The probability of each present row's target, or a regressor's output; NaN where the model fails."""
     outcomes = task.outcomes(wanted)
     try:
         return outcomes.score(task.classifier.probabilities(rows))
@@ -249,7 +249,7 @@ def scores_now(task: Task, rows: pd.DataFrame, wanted: NDArray[Any]) -> NDArray[
 
 
 def needed_scores(task: Task, wanted: NDArray[Any]) -> NDArray[np.float64]:
-    """The probability that each row's outcome needs; NaN where that is not all that counts, and for ranges."""
+    """The probability that each row's target needs; NaN where one number cannot say it, and for ranges."""
     if task.classifier.parts:
         return np.full(len(wanted), np.nan if task.target_probability is None else task.target_probability)
     return task.outcomes(wanted).needed

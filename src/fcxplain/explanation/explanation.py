@@ -1,4 +1,4 @@
-"""Explanation: the answer to "what could change?" for a table of rows, checked, and ways to save it."""
+"""Explanation: checked answers for a table of rows, and how to save them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from ..overrides import Overrides
 
 
-# Letters of a row's label in the name of its file.
+# The longest file name made from a row's label.
 LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What it took to explain: wall and CPU seconds, threads, and rows that the user's model was asked about."""
+    """The effort of explaining: wall and CPU seconds, threads, and model queries."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -49,14 +49,14 @@ class Effort:
 
     @classmethod
     def since(cls, wall: float, cpu: float, calls: int) -> Effort:
-        """What was spent since two readings of the clocks, `time.perf_counter()` and `time.process_time()`."""
+        """The effort since two clock readings, `time.perf_counter()` and `time.process_time()`."""
         torch = sys.modules.get("torch")
         threads = 1 if torch is None else torch.get_num_threads()
         return cls(time.perf_counter() - wall, time.process_time() - cpu, threads, calls)
 
     @classmethod
     def together(cls, parts: Iterable[Effort]) -> Effort:
-        """What several parts took, one after the other."""
+        """The sum of several parts."""
         spent = list(parts)
         return cls(
             sum(e.seconds for e in spent),
@@ -70,49 +70,49 @@ class Effort:
 class Explanation:
     """Answers for rows, each checked with the task's own model and rules.
 
-    `FCx.explain` makes it; `Explanation.of` makes it of counterfactuals from anywhere.
+    `FCx.explain` returns one; `Explanation.of` makes one from your own counterfactuals.
 
     Attributes
     ----------
     task : Task
-        What the answers were checked with.
+        The model and rules that the answers were checked with.
     method : str
-        Who answered.
+        The name of the method.
     rows : DataFrame
-        The rows asked, with their index.
+        The explained rows, with their index.
     answers : DataFrame
-        A line for each counterfactual.
+        One line per counterfactual.
     place, rank : ndarray of int
         For each answer, the position of its row, and which of that row's answers it is, from 1.
     checks : Checks
-        What was found out about each answer.
+        The checks of each answer.
     wanted, row_status : ndarray
-        For each row, what is wanted (a class, or an `Outcome`) and the status.
+        For each row, the target (a class, or an `Outcome`) and the status.
     score_now, known_now : ndarray of float
-        For each row as it is, the probability of what is wanted, or a regressor's output; NaN where the model failed.
-        `known_now` is None where the model is asked for them when they are first wanted.
+        For each present row, the probability of the target, or a regressor's output; NaN where the model failed.
+        `known_now` is None if they are computed on first use.
     reasons : dict of int to WhyNot
-        Why rows have no answer, by position, where that was asked.
+        Why rows have no answer, by position, if requested.
     found_by : ndarray of str
         For each answer, the step that found it.
     soft_valid : ndarray of bool or None
-        Whether a generator's raw output had the class wanted, before it was decoded.
+        Whether a generator's raw output had the target class before decoding.
     raw : ndarray of float or None
-        Raw outputs in the encoder's columns, a line for each answer; not kept in files.
+        Raw outputs in the encoder's columns, one line per answer; not saved to files.
     own : Overrides or None
-        What holds for single rows.
+        Rules of single rows.
     calls, cut_short : ndarray or None
-        For each row, how often the model was queried, and whether its budget ended before the search did.
+        For each row, the number of model queries, and whether the budget ran out before the search was finished.
     costs : ChangeCosts or None
-        What the answers were chosen by, where that needs no training rows.
+        The costs that answers were chosen by, if they do not need training rows.
     draws : int
         Proposals of the network for each row.
     notes : tuple of str
-        What the method has to say.
+        Remarks of the method.
     effort : Effort
-        What it took.
+        Time, threads and model queries.
     frame, status, why_not, counts, certificates, lof
-        The same as tables, counts and certificates; made when they are first asked for.
+        The same as tables, counts and certificates, computed on first use.
 
     Examples
     --------
@@ -132,27 +132,19 @@ class Explanation:
     checks: Checks
     found_by: NDArray[np.object_]
     soft_valid: NDArray[np.bool_] | None = None
-    """Where the method has raw outputs: whether these had the class wanted before they were decoded."""
     raw: NDArray[np.float64] | None = None
-    """Where the method has raw outputs: these, `answers x encoded columns`."""
     effort: Effort = Effort()
     notes: tuple[str, ...] = field(default=())
     own: Overrides | None = None
-    """Rules of single rows, in the order of `rows`."""
     reasons: Mapping[int, WhyNot] = field(default_factory=dict)
     calls: NDArray[np.int64] | None = None
-    """For each row, how many candidates the user's model was asked about."""
     cut_short: NDArray[np.bool_] | None = None
-    """For each row, whether its budget ended before the search did; None where that is not known."""
     draws: int = 0
-    """Proposals of the network for each row."""
     costs: ChangeCosts | None = None
-    """What the answers were chosen by, where that needs no training rows."""
     known_now: NDArray[np.float64] | None = None
-    """`score_now`, where the model was asked already."""
 
     def __post_init__(self) -> None:
-        # Objects, since numpy cuts a text that is longer than those an array was made of.
+        # Objects, since numpy truncates text that is longer than the array's dtype.
         for name in ("row_status", "found_by"):
             texts = list(getattr(self, name))
             known = {text: str(text) for text in set(texts)}
@@ -174,28 +166,28 @@ class Explanation:
         own: Overrides | None = None,
         **more: Any,
     ) -> Explanation:
-        """Check counterfactuals that come from anywhere.
+        """Check counterfactuals from any source.
 
         Parameters
         ----------
         task : Task
-            Whose model and rules they are checked with.
+            The model and rules to check with.
         rows : DataFrame
-            The rows asked.
+            The explained rows.
         answers : DataFrame
-            A line for each counterfactual.
+            One line per counterfactual.
         place : ndarray of int
             For each counterfactual, the position of its row in `rows`.
         method : str
-            Who made them.
+            The name of the method.
         wanted : ndarray
-            For each row, the class wanted.
+            For each row, the target class.
         without : ndarray of str, optional
-            For each row, the status that it has if it has no answer; by default, that none was found.
+            For each row, its status if it has no answer; "not_found" by default.
         rank : ndarray of int, optional
             Which of its row's answers each is, from 1; by default, their order.
         found_by : str or ndarray, default="draw"
-            Where they come from.
+            The step that found them.
         own : Overrides, optional
             Rules of single rows.
         **more
@@ -233,27 +225,27 @@ class Explanation:
 
     @property
     def status(self) -> pd.Series:
-        """The status of each row, by the index of the rows asked; see `Status`."""
+        """The status of each row, by the index of the rows; see `Status`."""
         return pd.Series(self.row_status, index=self.rows.index, name="status", dtype=str)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows have which status."""
+        """The number of rows by status."""
         return dict(Counter(self.row_status.tolist()))
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Rows that needed an answer: all but those that have the class wanted already, or cannot be read."""
+        """Rows that needed an answer: all but those that already have the target class or cannot be read."""
         return ~np.isin(self.row_status, [str(Status.ALREADY), str(Status.UNREADABLE)])
 
     @property
     def all_wanted(self) -> bool:
-        """Whether the class wanted is known of every row: not of an unreadable one that might want either."""
+        """Whether the target of every row is known; an unreadable row may not have one."""
         return self.task.target is not None or not (self.row_status == Status.UNREADABLE).any()
 
     @cached_property
     def score_now(self) -> NDArray[np.float64]:
-        """For each row as it is, the probability of what is wanted, or a regressor's output; NaN: the model failed."""
+        """For each present row, the probability of the target, or a regressor's output; NaN if the model failed."""
         if self.known_now is not None:
             return self.known_now
         found, which = np.full(len(self), np.nan), np.flatnonzero(self.row_status != Status.UNREADABLE)
@@ -262,32 +254,32 @@ class Explanation:
 
     @cached_property
     def predicted_now(self) -> NDArray[np.object_]:
-        """For each row as it is, what the model answers; None where it cannot be asked."""
+        """The model's answer to each present row; None where it failed."""
         found, which = np.full(len(self), None, dtype=object), np.flatnonzero(~np.isnan(self.score_now))
         found[which] = self.task.predict(self.rows.iloc[which]) if len(which) else []
         return found
 
     @property
     def before(self) -> pd.DataFrame:
-        """The row that each answer is for, line by line."""
+        """The row of each answer, line by line."""
         return self.rows.iloc[self.place]
 
     @cached_property
     def noted(self) -> dict[int, tuple[str, ...]]:
-        """What is unusual about rows as they are, by position: values that no training row has, and gaps."""
+        """What is unusual about the present rows, by position: values that no training row has, and gaps."""
         return unusual(self.task.schema, self.rows, self.row_status != Status.UNREADABLE)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One line per row and rank: what was found and checked, then the counterfactual's features.
+        """One line per row and rank: results and checks, then the counterfactual's features.
 
-        A row without an answer has one line with its status and nothing else. Where a feature has the name of
-        one of the first columns, that column is called `fcx_...` instead. `why_not` is there if reasons are.
+        A row without an answer has one line with its status and nothing else. If a feature has the name of one of
+        the first columns, that column is called `fcx_...` instead. `why_not` appears if there are reasons.
 
-        The dtypes depend on the task alone, not on whether some row has no answer. Whole numbers are `Int64` and
-        truths `boolean`, which may be missing; all else is as in the training rows, text as pandas has it. `row` has
-        the dtype of the labels and `wanted` that of the classes, since neither is ever missing. Only a value that the
-        dtype cannot hold, such as a level that does not exist, gives its column another one.
+        The dtypes depend on the task alone, not on whether some row has no answer. Integers are `Int64` and
+        booleans `boolean`, both nullable; all other columns are as in the training rows. `row` has the dtype of the
+        labels and `wanted` that of the classes, since neither is ever missing. Only a value that the dtype cannot hold,
+        such as a level that does not exist, changes the dtype of its column.
         """
         return frame_of(self)
 
@@ -301,7 +293,7 @@ class Explanation:
         return answer[order], row[order]
 
     def column(self, about: str) -> str:
-        """What a column of `frame` that is no feature is called there.
+        """The name of a column of `frame` that is not a feature.
 
         Parameters
         ----------
@@ -311,13 +303,13 @@ class Explanation:
         Returns
         -------
         str
-            The name, `fcx_...` where a feature has it.
+            The name; `fcx_...` if a feature has this name.
         """
         return column_named(about, self.task)
 
     @property
     def why_not(self) -> pd.Series:
-        """Why there is no answer, in words, by the index of the rows asked; None where nothing is known."""
+        """Why there is no answer, in words, by the index of the rows; None where no reason is known."""
         words = np.full(len(self), None, dtype=object)
         for position, reason in self.reasons.items():
             words[position] = reason.words
@@ -325,9 +317,9 @@ class Explanation:
 
     @cached_property
     def lof(self) -> NDArray[np.float64]:
-        """Local outlier factor of each answer against the training rows; NaN where it cannot be had.
+        """Local outlier factor of each answer against the training rows; NaN if not available.
 
-        Nothing is measured before somebody asks for this or for certificates.
+        Computed on first use, here or for certificates.
         """
         return lof_of(self, np.arange(len(self.answers)))
 
@@ -337,12 +329,12 @@ class Explanation:
         return issued(self, np.arange(len(self.answers)), self.lof)
 
     def certificate(self, which: Hashable) -> Certificate:
-        """The certificate of one answer, without the work for all the others.
+        """The certificate of one answer, computed alone.
 
         Parameters
         ----------
         which : int or label
-            A whole number is the answer's place in `answers`; anything else is a row's label, for its first answer.
+            A whole number is the position in `answers`; anything else is a row's label and means its first answer.
 
         Returns
         -------
@@ -351,7 +343,7 @@ class Explanation:
         Raises
         ------
         DataError
-            If there is no such answer; the message says what the row has instead. An `IndexError` too for a number.
+            If there is no such answer; the message says what the row has instead. Also an `IndexError` for a number.
         """
         i = answer_number(self, which)
         if "certificates" in vars(self):
@@ -360,7 +352,7 @@ class Explanation:
         return issued(self, one, self.lof[one] if "lof" in vars(self) else lof_of(self, one))[0]
 
     def changes(self, which: Hashable) -> tuple[Change, ...]:
-        """What differs between an answer and its row.
+        """The differences between an answer and its row.
 
         Parameters
         ----------
@@ -379,16 +371,16 @@ class Explanation:
     def among(
         self, rows: pd.DataFrame, which: NDArray[np.int64], unreadable: Mapping[int, Sequence[str]]
     ) -> Explanation:
-        """The same for more rows, of which those asked are `which`; the others are unreadable.
+        """The same for a larger table: `which` are these rows; all others are unreadable.
 
         Parameters
         ----------
         rows : DataFrame
             All rows.
         which : ndarray of int
-            Positions of those that were asked.
+            Positions of these rows.
         unreadable : mapping
-            What is wrong with each of the others, by position.
+            The faults of each of the others, by position.
 
         Returns
         -------
@@ -429,8 +421,8 @@ class Explanation:
         Returns
         -------
         Explanation
-            What was proved impossible stays so only where the proof carries over: the same model and features, and no
-            rule fewer.
+            Rows stay proved impossible only if the proof carries over: the same model and features, and at least the
+            same rules.
 
         Raises
         ------
@@ -440,7 +432,7 @@ class Explanation:
         if task is self.task:
             return self
         if task.schema.names != self.task.schema.names:
-            raise DataError("these answers are about other features than the task")
+            raise DataError("the task has other features than these answers")
         own = self.own
         if own is not None and task.schema != self.task.schema:
             own = replace(own, rules=parse_rules(own.rules, task.schema))
@@ -449,7 +441,7 @@ class Explanation:
         status = self.row_status.copy()
         if not _proofs_hold(self.task, task):
             status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
-        # Why there is no answer is known for the rules and the model that were asked.
+        # Reasons hold only for the same rules and model.
         reasons = self.reasons if _proofs_hold(self.task, task) and _proofs_hold(task, self.task) else {}
         status = _judged(status, self.place, checks)
         return replace(self, task=task, checks=checks, row_status=status, own=own, reasons=reasons, known_now=now)
@@ -474,12 +466,12 @@ class Explanation:
         }  # fmt: skip
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """`to_dict` as JSON text, in which what is no number is null.
+        """`to_dict` as JSON text, with null for NaN.
 
         Parameters
         ----------
         path : str or Path, optional
-            A file to write it to, whole or not at all.
+            A file to write, as a whole or not at all.
 
         Returns
         -------
@@ -487,31 +479,31 @@ class Explanation:
         """
         text = json.dumps(written(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
         if path is not None:
-            write_whole(Path(path), text + "\n")
+            write_whole(path, text + "\n")
         return text
 
     def to_csv(self, path: str | Path) -> None:
-        """`frame` as a CSV file that no spreadsheet takes for formulas; our own readers take the guards off again.
+        """`frame` as a CSV file that is safe from formula injection in spreadsheets; our own readers undo the guards.
 
         Parameters
         ----------
         path : str or Path
-            The file to write, whole or not at all.
+            The file to write, as a whole or not at all.
         """
         safe = self.frame.apply(lambda column: column if is_numeric_dtype(column) else column.map(guarded))
         write_whole(path, str(safe.rename(columns=guarded).to_csv(index=False, lineterminator="\n")))
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None, group: str | None = None) -> str:
-        """Everything as one HTML page that needs nothing from outside.
+        """Everything as one self-contained HTML page.
 
         Parameters
         ----------
         path : str or Path, optional
-            A file to write it to, whole or not at all.
+            A file to write, as a whole or not at all.
         title : str, optional
-            What stands at the top.
+            The heading of the page.
         group : str, optional
-            A feature whose values are compared.
+            A feature whose values are compared in the summary.
 
         Returns
         -------
@@ -522,7 +514,7 @@ class Explanation:
         SchemaError
             If there is no such feature.
         """
-        # The page takes explanations apart, and so comes after them.
+        # Imported here, since the page depends on explanations.
         from .page import render
 
         text = render(self, title=title, group=group)
@@ -531,16 +523,16 @@ class Explanation:
         return text
 
     def letter(self, row: Hashable, path: str | Path | None = None, *, language: str = "en") -> str:
-        """A letter for one person: what could change, or why nothing can, in plain words on one page for paper.
+        """A letter for one person: what could change, or why nothing can, in plain words on one printable page.
 
-        It holds verified answers alone, and never advises on what is fixed or protected, such as sex or marital status.
+        It contains only verified answers, and never advises on frozen or protected features, such as sex.
 
         Parameters
         ----------
         row : label
             The row's label in the index of the rows asked.
         path : str or Path, optional
-            A file to write it to, whole or not at all.
+            A file to write, as a whole or not at all.
         language : str, default="en"
             "en", "de", or the path of a TOML file with the texts of another language.
 
@@ -552,7 +544,7 @@ class Explanation:
         Raises
         ------
         DataError
-            If no row or several have this label, or the language is not known.
+            If no row or several rows have this label, or the language is not known.
         """
         from .page.letter import letter_of
 
@@ -562,12 +554,12 @@ class Explanation:
         return text
 
     def letters(self, folder: str | Path, *, language: str = "en") -> list[Path]:
-        """A letter for every row, each in a file of its own that is called after the row.
+        """A letter for every row, each in a file named after the row.
 
         Parameters
         ----------
         folder : str or Path
-            Where to write them; it is made if it is not there.
+            The folder to write to; created if it does not exist.
         language : str, default="en"
             As in `letter`.
 
@@ -585,26 +577,26 @@ class Explanation:
         return paths
 
     def to_parquet(self, path: str | Path, *, key: bytes | None = None) -> None:
-        """Everything as a parquet file, the rows as they are now included; see `read_answers`.
+        """Everything as a parquet file, including the present rows; see `read_answers`.
 
         Parameters
         ----------
         path : str or Path
-            The file, written whole or not at all.
+            The file to write, as a whole or not at all.
         key : bytes, optional
-            16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that somebody who has
-            the key wrote the file as it is; without, it detects accidental damage and careless edits.
+            16 secret bytes or more. With them, the file's digest proves to `verify(..., key=key)` that the file
+            was written with this key and not altered; without a key, it detects only accidental changes.
 
         Raises
         ------
         DataError
-            If a value has no place in its column, two columns have one name, or the key is too short.
+            If a value does not fit its column, two columns have the same name, or the key is too short.
         """
         write_answers(self, path, key=key)
 
 
 def file_names(index: pd.Index) -> list[str]:
-    """A file name for each label: its letters and digits, numbered where two would be the same."""
+    """A file name for each label: its letters and digits, numbered to be unique."""
     found: dict[str, int] = {}
     names = []
     for label in index.tolist():
@@ -616,17 +608,17 @@ def file_names(index: pd.Index) -> list[str]:
 
 
 Part = tuple[NDArray[np.int64], Explanation]
-"""Positions of rows in the whole table, and what was found for them."""
+"""Positions of rows in the whole table, and their explanation."""
 
 
 def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides) -> Explanation:
-    """The parts as one explanation of `task`. Nothing is checked anew; each row is in one part.
+    """Join parts into one explanation of `task`. Nothing is checked again; each row is in one part.
 
     Every part was explained under the task's rules followed by those of its rows, `own`.
     """
 
     def of_rows(name: str, otherwise: Any) -> NDArray[Any]:
-        """What the parts say of their rows, in the order of all rows."""
+        """A field of the parts, in the order of all rows."""
         values = [otherwise if getattr(part, name) is None else getattr(part, name) for _, part in parts]
         kinds = {np.asarray(value).dtype for value in values}
         whole = np.empty(len(rows), dtype=kinds.pop() if len(kinds) == 1 else object)
@@ -664,7 +656,7 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
 
 
 def _rows_of(task: Task, rows: pd.DataFrame, parts: Sequence[Part]) -> pd.DataFrame:
-    """The rows as they were given, or as far as they could be read."""
+    """The rows as given, or as far as they can be read."""
     if not any((part.row_status == Status.UNREADABLE).any() for _, part in parts):
         return rows[list(task.schema.names)]
     order = np.argsort(np.concatenate([where for where, _ in parts]))
@@ -672,7 +664,7 @@ def _rows_of(task: Task, rows: pd.DataFrame, parts: Sequence[Part]) -> pd.DataFr
 
 
 def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Overrides) -> Bools:
-    """Which rules a part's answers keep: the task's, then all of single rows."""
+    """Which rules a part's answers keep: the task's, then those of single rows."""
     common = len(task.rules)
     kept = np.ones((len(part.checks), common + len(own.rules)), dtype=bool)
     kept[:, :common] = part.checks.kept[:, :common]
@@ -689,21 +681,21 @@ def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _without(given: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
-    """Statuses of rows as if none had an answer; one that claims an answer counts as not found."""
+    """Statuses of rows as if none had an answer; those that claim one count as not found."""
     if given is None:
         return np.full(rows, Status.NOT_FOUND, dtype=object)
     if len(given) != rows:
         raise DataError(f"{len(given):,} statuses for {rows:,} rows: there must be one for each")
     unknown = sorted(str(s) for s in set(np.asarray(given).tolist()) if s not in STATUSES)
     if unknown:
-        raise DataError(f"{some(unknown)} is not a status. They are {some(STATUSES, len(STATUSES))}.")
+        raise DataError(f"{some(unknown)} is not a status. The statuses are {some(STATUSES, len(STATUSES))}.")
     status = np.asarray(given).astype(object)
     status[np.isin(status, ANSWERED)] = Status.NOT_FOUND
     return status
 
 
 def _judged(status: NDArray[np.object_], place: NDArray[np.int64], checks: Checks) -> NDArray[np.object_]:
-    """Statuses in which rows with an answer have that of their best."""
+    """Statuses in which each row has that of its best answer."""
     status[place] = Status.BEST_EFFORT
     status[place[checks.passed]] = Status.VERIFIED
     return status

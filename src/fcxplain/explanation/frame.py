@@ -1,4 +1,4 @@
-"""An explanation as one table, and which line of it is meant: by number, or by the label of its row."""
+"""An explanation as one table, and lookup of its lines by number or by the label of the row."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..text import counted, cut
 if TYPE_CHECKING:
     from .explanation import Explanation
 
-# Among more labels than these it would take too long to look for the nearest.
+# Among more labels than this, searching for the nearest takes too long.
 NEAR = 10_000
 LABEL = 60
 """Letters of a label that are shown."""
 SEE = "See .frame for all answers."
 WITHOUT = {
-    "already": "has what is wanted already, so there is no answer for it",
-    "impossible": "has no answer, and it is proved that there is none: it is impossible",
+    "already": "already has the target outcome, so there is no answer for it",
+    "impossible": "has no answer, and it is proved that there is none (impossible)",
     "not_found": "has no answer: none was found (not_found)",
     "timed_out": "has no answer: its budget was spent before one was found (timed_out)",
     "unreadable": "has no answer, since it cannot be read (unreadable)",
@@ -36,9 +36,9 @@ class NoAnswerError(DataError, IndexError):
 
 
 def answer_number(explanation: Explanation, which: Hashable) -> int:
-    """The number, from 0, of an answer: the whole number given, or the first answer of the row with this label.
+    """The number, from 0, of an answer: the number given, or the first answer of the row with this label.
 
-    A whole number is never taken for a label, so that it means the same whatever the rows are called.
+    A whole number is never a label, so that its meaning does not depend on the labels of the rows.
     """
     e, count = explanation, len(explanation.answers)
     if not isinstance(which, int | np.integer) or isinstance(which, bool):
@@ -60,11 +60,11 @@ def _of_label(e: Explanation, label: Hashable) -> int:
 
 
 def row_position(e: Explanation, label: Hashable, remedy: str = "Give the rows labels that differ.") -> int:
-    """The position of the one row with this label; `remedy` is for a label that several have."""
+    """The position of the one row with this label; `remedy` is for a label of several rows."""
     rows = _rows(e, label)
     if not len(rows):
         near = did_you_mean(label, e.rows.index) if len(e) <= NEAR else ""
-        raise DataError("", [Fault(_place(label), "no row that was asked has this label", near or SEE)])
+        raise DataError("", [Fault(_place(label), "no row has this label", near or SEE)])
     if len(rows) > 1:
         raise DataError("", [Fault(_place(label), f"{counted(len(rows), 'row')} have this label", remedy)])
     return rows[0]
@@ -75,7 +75,7 @@ def _place(label: Hashable) -> str:
 
 
 def _same_label(e: Explanation, number: int | np.integer) -> str:
-    """For a number that is no answer's but the label of a row: what that row has."""
+    """For a number that is the label of a row but not of an answer: what that row has."""
     rows = _rows(e, number)
     if len(rows) != 1:
         return ""
@@ -95,34 +95,22 @@ def _rows(e: Explanation, label: Hashable) -> list[int]:
     try:
         found = e.rows.index.get_indexer_for([label])
     except (TypeError, ValueError, KeyError):
-        # What cannot stand in an index of this kind is nobody's label.
+        # A value that this index cannot hold is not a label.
         return []
     return [int(i) for i in found if i >= 0]
 
 
 ABOUT = (
-    "row",
-    "rank",
-    "status",
-    "wanted",
-    "predicted",
-    "probability_now",
-    "probability",
-    "output_now",
-    "output",
-    "cost",
-    "changes",
-    "changed",
-    "noted",
-    "why_not",
-)
-"""What stands before the features."""
-# Features whose changes fit into one whole number beside the number of a group.
+    "row", "rank", "status", "wanted", "predicted", "probability_now", "probability", "output_now", "output", "cost",
+    "changes", "changed", "noted", "why_not",
+)  # fmt: skip
+"""The columns before the features."""
+# Features whose changes fit into one integer together with the number of a group.
 WORD = 30
 
 
 def frame_of(explanation: Explanation) -> pd.DataFrame:
-    """What was found and checked of each line, then its features; see `Explanation.frame`."""
+    """Results and checks of each line, then its features; see `Explanation.frame`."""
     e, c = explanation, explanation.checks
     answer, row = e.lines
     status, classes = e.row_status[row], pd.Series(list(e.task.classes), dtype=None if e.task.classes else str).dtype
@@ -151,7 +139,7 @@ def frame_of(explanation: Explanation) -> pd.DataFrame:
 
 
 def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:
-    """What rows want, in the dtype of the classes; as text, where some want more than one class."""
+    """The targets of rows, in the dtype of the classes; as text if some have more than one class."""
     values = wanted.tolist()
     if any(isinstance(w, Outcome) for w in values):
         return pd.Series([None if w is None else str(w) for w in values], dtype=str)
@@ -159,7 +147,7 @@ def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:
 
 
 def as_trained(column: pd.Series, task: Task) -> pd.Series:
-    """A feature's column in the training rows' dtype; in its own, where a value would not survive that."""
+    """A feature's column in the training rows' dtype; in its own, if a value would not survive that."""
     name, dtype = column.name, task.dtypes[column.name]
     if column.dtype == dtype:
         return column
@@ -173,25 +161,25 @@ def as_trained(column: pd.Series, task: Task) -> pd.Series:
 
 
 def _taken(column: pd.Series, answer: NDArray[np.int64]) -> pd.api.extensions.ExtensionArray:
-    """What a column of answers says on each line, in a dtype that can be missing, whether or not something is."""
+    """The values of a column on each line, in a nullable dtype, whether or not some are missing."""
     return column.astype(_nullable(column.dtype)).array.take(answer, allow_fill=True)
 
 
 def _nullable(dtype: Any) -> Any:
-    """The dtype in which whole numbers and truths stay such where some are missing."""
+    """The dtype that keeps integers and booleans if some are missing."""
     kind = dtype.kind if isinstance(dtype, np.dtype) else ""
     return {"i": pd.Int64Dtype(), "u": pd.Int64Dtype(), "b": pd.BooleanDtype()}.get(kind, dtype)
 
 
 def column_named(about: str, task: Task) -> str:
-    """What a column that is no feature is called: `fcx_...` where a feature has its name."""
+    """The name of a column that is not a feature: `fcx_...` if a feature has its name."""
     while about in task.schema:
         about = f"fcx_{about}"
     return about
 
 
 def changed_names(changed: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[Any]:
-    """The names of the features that differ, with commas between them, made once for each set of features."""
+    """The names of the features that differ, comma-separated, computed once per set of features."""
     group = np.zeros(len(changed), dtype=np.int64)
     for start in range(0, len(names), WORD):
         part = changed[:, start : start + WORD]

@@ -1,6 +1,6 @@
-"""How lonely rows are among training rows: the local outlier factor (Breunig et al. 2000) in the encoder's columns.
+"""How isolated rows are among training rows: the local outlier factor (Breunig et al. 2000) in the encoder's columns.
 
-The reference is fitted once for each task, when somebody first asks. Certificates and metrics both read it, so that
+The reference is fitted once for each task, on first use. Certificates and metrics both read it, so that
 those of the answers average to `lof_to_data`.
 """
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sklearn.neighbors import LocalOutlierFactor
 
 NEIGHBOURS = 20
-# The cost of LOF grows with the square of the points; so many take about two seconds.
+# The cost of LOF grows with the square of the points; this many take about two seconds.
 MOST_POINTS = 20_000
-# A score is a quotient of sums of distances, whose last digits depend on the rows asked beside it.
+# A score is a quotient of sums of distances, whose last digits depend on the other rows of the batch.
 DECIMALS = 6
 
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Reference:
-    """LOF fitted on distinct training rows, or on a sample of so many of them; None where all are alike."""
+    """LOF fitted on distinct training rows or a sample of them; None where all are alike."""
 
     fitted: LocalOutlierFactor | None
     used: int
@@ -44,7 +44,7 @@ _REFERENCES: WeakKeyDictionary[Task, Reference] = WeakKeyDictionary()
 
 
 def reference(task: Task) -> Reference:
-    """LOF fitted on the task's training rows, the same one whenever it is asked for."""
+    """LOF fitted on the task's training rows, cached per task."""
     if task not in _REFERENCES:
         _REFERENCES[task] = _fitted(task)
     return _REFERENCES[task]
@@ -87,14 +87,14 @@ def alike(natural: Natural) -> Places:
 
 
 def sampled(which: Places, most: int, seed: int) -> Places:
-    """At most so many of them, in their order, drawn with the seed."""
+    """A sample of limited size, in their order, drawn with the seed."""
     if len(which) <= most:
         return which
     return which[np.sort(np.random.default_rng(seed).permutation(len(which))[:most])]
 
 
 def _fitted(task: Task) -> Reference:
-    # scikit-learn takes a second to load, which nobody should wait for who asks for no certificate.
+    # scikit-learn takes a second to load, which only certificates should cost.
     from sklearn.neighbors import LocalOutlierFactor
 
     natural = task.encoder.natural_of_codes(task.sample)

@@ -1,6 +1,6 @@
-"""Why a row has no counterfactual, as data: what stands in the way, and the cheapest way out if that gave way.
+"""Why a row has no counterfactual, as data: the obstacles, and the cheapest relaxation that would help.
 
-`search.why_not` finds these out; explanations carry them, and so do files.
+`search.why_not` finds them; explanations and files carry them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from .wording import move_line
 
 
 class Status(StrEnum):
-    """How a row fared; equal to its text, so that `status == "verified"` works."""
+    """The result for a row; equal to its text, so that `status == "verified"` works."""
 
     VERIFIED = "verified"
-    """It has an answer, and everything checked holds."""
+    """It has an answer that passes every check."""
     BEST_EFFORT = "best_effort"
-    """It has an answer of which something does not hold; the certificate says what."""
+    """It has an answer that fails a check; the certificate says which."""
     NOT_FOUND = "not_found"
-    """Nothing that passes was found, which does not prove that there is nothing."""
+    """No answer that passes was found; this does not prove that there is none."""
     IMPOSSIBLE = "impossible"
-    """Proved: no legal row that keeps the rules gets the class wanted."""
+    """Proved: no legal row that keeps the rules gets the target class."""
     TIMED_OUT = "timed_out"
-    """Nothing that passes was found before the row's budget was spent."""
+    """No answer that passes was found within the row's budget."""
     ALREADY = "already"
-    """The row has the class wanted as it is."""
+    """The row already has the target class."""
     UNREADABLE = "unreadable"
-    """The row does not fit the schema, or the model refuses it as it is; `why_not` says all that is wrong with it."""
+    """The row does not fit the schema, or the model rejects it; `why_not` lists every fault."""
 
 
 STATUSES = tuple(map(str, Status))
@@ -43,11 +43,11 @@ Side = Literal["low", "high"]
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A rule, a feature that the schema or a rule (`f' == f`) holds fixed, or a bound of a feature's domain.
+    """A rule, a feature that the schema or a rule (`f' == f`) freezes, or a bound of a feature's domain.
 
-    `name` is the rule's text or the feature's name. Where a single limit is meant (a bound, or a rule such as
-    `hours' <= 60`), `feature`, `side` and `limit` say which. What is fixed is no matter of advice: `can_give_way`
-    is False. `takes` says in words what it would take: what the features it speaks of would have to become.
+    `name` is the rule's text or the feature's name. For a single limit (a bound, or a rule such as
+    `hours' <= 60`), `feature`, `side` and `limit` say which. Frozen features are never advice: their `can_give_way`
+    is False. `takes` says in words what it would take: the values that its features would need.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Obstacle:
 
     @property
     def can_give_way(self) -> bool:
-        """Whether it makes sense to think of it as loosened."""
+        """Whether it could sensibly be relaxed."""
         return self.kind != "freeze"
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,12 +75,12 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What a row could do if some obstacles were gone, verified in everything else; the cheapest that was found.
+    """The cheapest counterfactual found without some obstacles, verified in everything else.
 
     Attributes
     ----------
     gone : tuple of Obstacle
-        What would have to give way.
+        The obstacles that would have to be lifted.
     counterfactual : dict
         The values of all features.
     changes : tuple of Change
@@ -97,7 +97,7 @@ class Relaxation:
 
     @property
     def is_advice(self) -> bool:
-        """Whether nothing that cannot be changed would have to be otherwise."""
+        """Whether it changes nothing that cannot be changed."""
         return all(o.can_give_way for o in self.gone)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,16 +131,16 @@ class WhyNot:
     row : label
         The row's label.
     status : str
-        "impossible" where that is proved, "timed_out" where it was not looked into since the row's budget was spent,
-        "unreadable" where the row itself is at fault, else "not_found".
+        "impossible" if that is proved, "timed_out" if the row's budget was spent before the reasons were searched,
+        "unreadable" if the row itself is at fault, else "not_found".
     blockers : tuple of tuples of Obstacle
-        The smallest sets of obstacles whose removal helps, at most five: any one of the sets would do, and nothing
-        less than all of it. Rules come before bounds, then the cheapest.
+        The smallest sets of obstacles whose removal helps, at most five. Lifting any one whole set is enough. Rules
+        come before bounds, then the cheapest.
     relaxation : Relaxation or None
-        The way for the first set. Fixed features are in neither unless that was asked for; one that needs none is
-        preferred.
+        The changes that would be enough without the first set. Frozen features appear only on request; a relaxation
+        without them is preferred.
     words : str
-        The same as a sentence.
+        The same in words.
     """
 
     row: Any
@@ -151,14 +151,14 @@ class WhyNot:
 
     @classmethod
     def unreadable(cls, row: Any, *reasons: str) -> Self:
-        """Of a row that is itself at fault.
+        """The reason of a row that is itself at fault.
 
         Parameters
         ----------
         row : label
             The row's label.
         *reasons : str
-            Everything that is wrong with it.
+            Every fault of the row.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class WhyNot:
         return cls(row, str(Status.UNREADABLE), (), None, " ".join(reasons))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON.
+        """Plain data for JSON.
 
         Returns
         -------
@@ -205,36 +205,36 @@ class WhyNot:
 
 
 def _fields(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a dataclass takes; `to_dict` says more, for readers who have only that."""
+    """The fields of a dataclass; `to_dict` holds more, for readers without the class."""
     return {f.name: data[f.name] for f in fields(cls) if f.name in data}
 
 
 Sets = tuple[tuple[Obstacle, ...], ...]
-# What as many obstacles together are called.
+# Words for sets of this many obstacles.
 TOGETHER = {1: "these", 2: "these pairs"}
 
 
 @dataclass(frozen=True)
 class Blocked:
-    """Things in the way. `either` says that any one of them would do if it gave way; else all would have to."""
+    """Obstacles in words. `either`: lifting any one of them is enough; otherwise all would have to be lifted."""
 
     title: str
     things: tuple[str, ...]
     either: bool = False
     unless: str = ""
-    """What the way hangs on that was found; empty without any."""
+    """What the relaxation depends on; empty without one."""
     remark: str = ""
-    """Why that is no advice, where it is none."""
+    """Why the relaxation is not advice, if it is not."""
 
     def sentences(self, way: str) -> str:
-        """All of it in a line; `way` is what would change."""
+        """All of it in one line; `way` is what would change."""
         several = [f"({number}) {thing}" for number, thing in enumerate(self.things, start=1)]
         things = f"{self.title} {'; '.join(several if len(several) > 1 else self.things)}."
         return " ".join(part for part in (things, self.unless and f"{self.unless} {way}.", self.remark) if part)
 
 
 def blocked(why: WhyNot, schema: Schema) -> Blocked | None:
-    """What a reason says, in parts; None where it names nothing that stands in the way."""
+    """A reason in parts; None if it names no obstacle."""
     if not why.blockers:
         return None
     sets, way, proved = why.blockers, why.relaxation, why.status == Status.IMPOSSIBLE
@@ -249,7 +249,7 @@ def blocked(why: WhyNot, schema: Schema) -> Blocked | None:
 
 
 def moves(way: Relaxation, schema: Schema) -> str:
-    """What would change, in a line."""
+    """What would change, in one line."""
     return "; ".join(move_line(schema[c.feature], c.now, c.then) for c in way.changes) or "nothing changes"
 
 
@@ -264,7 +264,7 @@ def _title(sets: Sets, shared: tuple[Obstacle, ...], proved: bool) -> str:
 
 def _things(sets: Sets, shared: tuple[Obstacle, ...]) -> tuple[str, ...]:
     if len(sets) == 1:
-        # What these take is what the way out says.
+        # The relaxation says what these would take.
         return tuple(obstacle.words for obstacle in sets[0])
     return tuple(" and ".join(_with_takes(o) for o in together if o not in shared) for together in sets)
 
@@ -275,19 +275,19 @@ def _with_takes(obstacle: Obstacle) -> str:
 
 def _unless(gone: tuple[Obstacle, ...], sets: Sets) -> str:
     if len(sets) > 1 and gone == sets[0]:
-        return "In the first case, the way would be:"
+        return "Without the first, these changes would be enough:"
     if gone == sets[0]:
         without = {1: "that", 2: "both"}.get(len(gone), "all of them")
     else:
         without = " and ".join(map(_quoted, gone))
-    return f"Without {without}, the way would be:"
+    return f"Without {without}, these changes would be enough:"
 
 
 def _remark(way: Relaxation, schema: Schema) -> str:
     if way.is_advice:
         return ""
     fixed = " and ".join(schema[obstacle.name].title for obstacle in way.gone if not obstacle.can_give_way)
-    return f"That is not advice, since {fixed} cannot be changed; it only shows what the model's answer hangs on."
+    return f"This is not advice, since {fixed} cannot be changed. It only shows what the model's answer depends on."
 
 
 def _quoted(obstacle: Obstacle) -> str:

@@ -1,4 +1,4 @@
-"""How things are worded for people: values in their own decimals and units, certificates, explanations at a glance."""
+"""Wording for people: values in their own decimals and units, certificates, explanations at a glance."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from .explanation import Explanation
     from .reasons import WhyNot
 
-# Longer texts are cut where they are shown; the certificate has them whole.
+# Longer texts are cut for display; the certificate has them in full.
 LONGEST = 120
 MISSING = "missing"
 
 
 def short(text: object, longest: int = LONGEST) -> str:
-    """The text, cut where it is too long to be read in passing."""
+    """The text, cut if it is too long."""
     whole = str(text)
     return whole if len(whole) <= longest else f"{whole[: longest - 1].rstrip()}…"
 
@@ -44,19 +45,41 @@ def amount(feature: Feature, value: Any) -> str:
     return with_unit(_number(feature, float(value)), feature.unit)
 
 
+@dataclass(frozen=True)
+class ChangeTexts:
+    """One changed feature in words."""
+
+    title: str
+    now: str
+    then: str
+    difference: str
+
+
+def change_texts(feature: Feature, now: Any, then: Any) -> ChangeTexts:
+    """A change as cards and pages show it."""
+    return ChangeTexts(
+        short(feature.title), amount(feature, now), amount(feature, then), difference(feature, now, then)
+    )
+
+
 def difference(feature: Feature, now: Any, then: Any) -> str:
-    """How far a value moved; empty where there is no more to say than that it did."""
-    if is_missing(now) or is_missing(then):
-        return ""
-    if feature.is_number:
-        moved = as_number(feature, then) - as_number(feature, now)
-        # Taken of two values with few decimals, a difference has no more than they.
-        return with_unit(_signed(_number(feature, round(abs(moved), 12)), moved), _counted_in(feature))
+    """How far a value moved; empty for unordered levels and missing values."""
+    moved = distance(feature, now, then)
+    if moved is not None:
+        return with_unit(_signed(_number(feature, abs(moved)), moved), _counted_in(feature))
     return _levels_apart(feature, now, then) if feature.kind == "ordinal" else ""
 
 
+def distance(feature: Feature, now: Any, then: Any) -> float | None:
+    """How far a number moved, a date in days; None for categories and missing values."""
+    if not feature.is_number or is_missing(now) or is_missing(then):
+        return None
+    # The difference of two values with few decimals has no more decimals than they have.
+    return round(as_number(feature, then) - as_number(feature, now), 12)
+
+
 def as_number(feature: Feature, value: Any) -> float:
-    """A number of a table or a certificate as such; a date in days."""
+    """The value of a number as a float; a date in days."""
     return day_of(value) if feature.kind == "date" else float(value)
 
 
@@ -65,23 +88,23 @@ def _counted_in(feature: Feature) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether there is no value, or none that is a number."""
+    """Whether a value is missing or NaN."""
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
 def with_unit(text: str, unit: str) -> str:
-    """A number and what it counts, of which there may be a single one."""
+    """A number with its unit, in the singular for 1."""
     single = text.lstrip("+−-") == "1" and unit in COUNTED
     return f"{text} {unit.removesuffix('s') if single else short(unit, 20)}".rstrip()
 
 
 def move_line(feature: Feature, now: Any, then: Any) -> str:
-    """What a feature is now and then, for plain text; a unit that its title names is left out."""
+    """A change in plain text; a unit that the title names is left out."""
     return f"{feature.title} {plain_amount(feature, now, unit=False)} -> {plain_amount(feature, then)}"
 
 
 def plain_amount(feature: Feature, value: Any, *, unit: bool = True) -> str:
-    """A value beside its feature's title, in signs that every terminal has."""
+    """A value for display next to its feature's title, in ASCII signs."""
     if is_missing(value) or feature.is_category or feature.kind == "date":
         return amount(feature, value)
     text = _number(feature, float(value)).replace("−", "-")
@@ -89,7 +112,7 @@ def plain_amount(feature: Feature, value: Any, *, unit: bool = True) -> str:
 
 
 def _names_unit(feature: Feature) -> bool:
-    """Whether the title says what is counted: "hours per week" are hours."""
+    """Whether the title names the unit, as "hours per week" does."""
     return feature.unit.casefold() in feature.title.casefold().split()
 
 
@@ -104,7 +127,7 @@ def _number(feature: Feature, value: float) -> str:
 
 
 def _is_year(feature: Feature) -> bool:
-    """A whole number without a unit that can only lie there is a year far more often than an amount."""
+    """Whether a feature looks like a year: a whole number without a unit, always between 1000 and 3000."""
     bounds = (feature.low, feature.high)
     return feature.kind == "integer" and not feature.unit and all(b is not None and 1000 <= b < 3000 for b in bounds)
 
@@ -120,23 +143,23 @@ def _levels_apart(feature: Feature, now: Any, then: Any) -> str:
     steps = sorted(set(feature.ranks))
     moved = steps.index(feature.ranks[known[then]]) - steps.index(feature.ranks[known[now]])
     if len(steps) < len(feature.levels):
-        # Levels that share a rank lie beside each other in a picture: counting ranks would not fit it.
+        # Levels that share a rank have separate bars in the picture: a count of ranks would contradict it.
         return "higher" if moved > 0 else "lower" if moved < 0 else "same rank"
     far = "one level" if abs(moved) == 1 else f"{abs(moved)} levels"
     return f"{far} {'up' if moved > 0 else 'down'}"
 
 
-# Half a pair of UTF-16, which no file in UTF-8 can hold.
+# Half a surrogate pair, which UTF-8 cannot encode.
 LONE = re.compile("[\ud800-\udfff]")
 
 
 def label_text(label: Any) -> str:
-    """A row's label; the parts of a label with several stand one after the other."""
+    """A row's label; the parts of a compound label are joined."""
     return short(", ".join(map(str, label)) if isinstance(label, tuple) else plain(label))
 
 
 def percent(share: float) -> str:
-    """A share of one; what is not quite none or all is not rounded to it."""
+    """A share in percent; only exact 0 and 1 are shown as 0% and 100%."""
     if 0 < share < 0.01:
         return "under 1%"
     if 0.99 < share < 1:
@@ -144,23 +167,23 @@ def percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-# The one status that must not be read over.
+# The one status that must not be overlooked.
 MARKED = "best_effort"
-CUT_SHORT = "the budget of this row ended before the search did: with more, there may be a better answer"
+CUT_SHORT = "the search budget ran out before the search was finished: a larger one may lead to something better"
 
 
 def marked(status: str) -> str:
-    """A status as people are shown it."""
+    """A status as shown."""
     return status.upper() if status == MARKED else status
 
 
 def headline(c: Certificate) -> str:
-    """Which answer it is, and what came of it."""
+    """Row, rank and status of an answer."""
     return f"row {c.row}, answer {c.rank}: {marked(c.status)}"
 
 
 def stated(c: Certificate) -> str:
-    """The whole certificate, a line for each thing."""
+    """The whole certificate, line by line."""
     return "\n  ".join([headline(c), *_changes(c), answered(c), *_rules(c), _checked(c), *_facts(c), _prints(c)])
 
 
@@ -169,13 +192,13 @@ def _changes(c: Certificate) -> list[str]:
 
 
 def change_line(change: Change, schema: Schema | None) -> str:
-    """What a feature is now and then."""
+    """A change in one line."""
     title, now, then = change_cells(change, schema)
     return f"{title}: {now} -> {then}"
 
 
 def change_cells(change: Change, schema: Schema | None) -> tuple[str, str, str]:
-    """What a feature is called, and its values now and then; levels by their labels."""
+    """Title of a feature, and its values now and then; levels by their labels."""
     known = schema[change.feature] if schema is not None and change.feature in schema else None
     says = as_written if known is None or known.is_number else known.level_title
     now, then = (MISSING if is_missing(v) else says(v) for v in (change.now, change.then))
@@ -183,28 +206,28 @@ def change_cells(change: Change, schema: Schema | None) -> tuple[str, str, str]:
 
 
 def class_words(schema: Schema | None, name: Any) -> str:
-    """A class, or what is wanted of a model, as people call it."""
+    """A class or target in words."""
     return str(name) if schema is None else schema.class_title(name)
 
 
 def as_written(value: Any) -> str:
-    """A value as it is written: numbers without a tail of zeros."""
+    """A value as text: numbers without trailing zeros."""
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def answered(c: Certificate) -> str:
-    """What the model says of it."""
+    """The model's answer in words."""
     if not c.in_domain:
-        return "the model was NOT ASKED, since a value is outside its domain"
+        return "the model was NOT QUERIED, since a value is outside its domain"
     said, wanted = class_words(c.schema, c.predicted), class_words(c.schema, c.wanted)
-    verdict = "as wanted" if c.valid else f"NOT {wanted}, which is wanted"
+    verdict = "as wanted" if c.valid else f"NOT {wanted} as wanted"
     if c.is_number:
         return f"the model answers {number(c.score)}, {verdict} ({scores(c)})"
     return f"the model answers {said}, {verdict} (probability of {wanted}: {scores(c)})"
 
 
 def scores(c: Certificate) -> str:
-    """The present score beside the new one, and what was needed."""
+    """The present and the new score, and the one that is needed."""
     needed = str(c.wanted) if c.is_number else "" if c.needed is None else chance(c.needed)
     show = number if c.is_number else chance
     now = "unknown" if math.isnan(c.score_now) else show(c.score_now)
@@ -212,18 +235,18 @@ def scores(c: Certificate) -> str:
 
 
 def short_scores(c: Certificate) -> str:
-    """The present score and the new one, where there is little room."""
+    """The present and the new score, in short form."""
     show = number if c.is_number else "{:.2f}".format
     return show(c.score) if math.isnan(c.score_now) else f"{show(c.score_now)}->{show(c.score)}"
 
 
 def number(output: float) -> str:
-    """A regressor's output, in as many digits as are read in passing."""
+    """A regressor's output, with few digits."""
     return f"{output:,.6g}" if abs(output) < 1e6 else f"{output:,.12g}"
 
 
 def chance(probability: float) -> str:
-    """A probability; what is not certain is not rounded to it."""
+    """A probability; only exact 0 and 1 are shown as such."""
     return f"{min(max(probability, 0.001), 0.999):.3f}" if 0 < probability < 1 else f"{probability:g}"
 
 
@@ -234,10 +257,10 @@ def _rules(c: Certificate) -> Iterator[str]:
 
 def _checked(c: Certificate) -> str:
     parts = {
-        ("the range wanted" if c.is_number else "the class wanted"): c.valid,
+        ("target range" if c.is_number else "target class"): c.valid,
         "every rule" if c.rules else "no rules": c.feasible,
         "values in their domain": c.in_domain,
-        "what may not change": c.immutables_kept,
+        "immutable features": c.immutables_kept,
     }
     return "checked: " + ", ".join(name if holds else f"{name} (FAILED)" for name, holds in parts.items())
 
@@ -260,13 +283,13 @@ def _prints(c: Certificate) -> str:
 # An explanation at a glance.
 FEW = 5
 LABEL, CLASS = 40, 30
-"""Letters that the label of a row and the name of a class may have."""
+"""Maximum length of a row's label and of a class name."""
 ANSWERED = ("verified", "best_effort", "already")
 UNLIMITED = "no rules were given and nothing is fixed"
 
 
 def glance(explanation: Explanation, few: int = FEW) -> Glance:
-    """Statuses and notes; with some answers to show, also how many changes they need, and the first few of them."""
+    """Statuses and notes; with `few`, also the number of changes and the first few answers."""
     e = explanation
     statuses = ", ".join(f"{count:,} {marked(status)}" for status, count in sorted(e.counts.items()))
     said = f"Explanation by {e.method}: {counted(len(e), 'row')} ({statuses or 'none'})"
@@ -282,13 +305,13 @@ def glance(explanation: Explanation, few: int = FEW) -> Glance:
 
 
 def unlimited(e: Explanation) -> bool:
-    """Whether there are answers, and nothing but legal values and the model was asked of them."""
+    """Whether there are answers that only had to use legal values and satisfy the model."""
     own = e.own is not None and len(e.own.rules) > 0
     return len(e.answers) > 0 and not (own or e.task.rules or e.task.schema.immutable)
 
 
 def certificate_glance(c: Certificate) -> Glance:
-    """One answer: what changes, what the model says, and what holds of the rules."""
+    """One answer: its changes, the model's answer, and the rules."""
     changes = tuple(change_cells(x, c.schema) for x in c.changes)
     rules = tuple(("kept" if rule.kept else "BROKEN", rule.words) for rule in c.rules)
     grids = (Overview(("feature", "now", "then"), changes), Overview(("verdict", "rule"), rules))
@@ -301,7 +324,7 @@ def _changes_per_answer(e: Explanation) -> str:
 
 
 def _answers(e: Explanation, few: int) -> Overview:
-    """The first answers, row by row and best first; what changes stands last, since it may be long."""
+    """The first answers, row by row and best first; the changes come last, since they may be long."""
     first = np.lexsort((e.rank, e.place))[:few].tolist()
     classes = dict.fromkeys(e.checks.wanted.tolist())
     wanted = cut(class_words(e.task.schema, next(iter(classes))), CLASS) if len(classes) == 1 else ""
@@ -337,7 +360,7 @@ def _reasons(e: Explanation, without: list[int], few: int) -> Overview:
 
 
 def _why(reason: WhyNot | None) -> str:
-    """The obstacles, or what is said in their place."""
+    """The obstacles, or the reason in words."""
     if reason is None or not reason.blockers:
         return "" if reason is None else reason.words
     sets = [" and ".join(obstacle.words for obstacle in together) for together in reason.blockers]

@@ -40,9 +40,9 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """One way of keeping some rules, row by row; what nobody asks for is not worked out.
+    """One way of keeping some rules, row by row, computed on demand.
 
-    Wide atoms are left out of account: nothing legal lies outside the box, but not all in it need be legal.
+    Wide atoms are ignored: nothing legal lies outside the box, but not everything inside is legal.
     """
 
     way: Disjunct
@@ -62,13 +62,13 @@ class Box:
 
     @cached_property
     def stays(self) -> dict[str, Bools]:
-        """Whether the present value of each category may stay although it is no level."""
+        """Whether the present value of each category may stay although it is not a level."""
         features = (self.limits.schema[name] for name in self.way.names)
         return {f.name: self.limits.stays(f, self.way.alone[f.name]) for f in features if f.is_category}
 
     @cached_property
     def given(self) -> Bools:
-        """Whether what the way asks of the present row is so."""
+        """Whether the present row meets the conditions on it."""
         found = np.ones(self.limits.rows, dtype=bool)
         for atom in self.way.present:
             found &= truth(atom, self.limits.before, self.limits.before)
@@ -97,11 +97,11 @@ class AtomLimits:
         self._masks: dict[Atom, Bools] = {}
 
     def may_stay(self, feature: Feature) -> Bools:
-        """Whether the present value may stay, be it a legal one or not."""
+        """Whether the present value may stay, legal or not."""
         return feature.may_stay(self.before[feature.name])
 
     def stays(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
-        """Whether the present value of a category, which is no level, may stay under all its atoms."""
+        """Whether the present value of a category, which is not a level, may stay under all its atoms."""
         found = (self.before[feature.name] < 0) & self.may_stay(feature)
         for atom in atoms if found.any() else ():
             found &= truth(atom, self.before, self.before)
@@ -153,7 +153,7 @@ class AtomLimits:
         with np.errstate(over="ignore", invalid="ignore"):
             boundary = np.rint((-rest / weight - start) / (second - start))
         lowest, highest = code_bounds(feature)
-        # Unlike a clip, these two leave nothing that is no number.
+        # Unlike a clip, these two leave no NaN.
         code = np.fmin(np.fmax(boundary, lowest - 1), highest + 1).astype(np.int64)
 
         def test(values: Floats) -> Bools:
@@ -166,7 +166,7 @@ class AtomLimits:
         high = code - missed if atom.op == "==" or upper else np.asarray(FAR)
         keeps, unknown = test(self.before[feature.name]), np.isnan(rest)
         if unknown.any():
-            # Nothing can be said beside a missing value, but that what stays is the same.
+            # With a missing value everything is undecided, except that a value that stays is the same.
             low, high = np.where(unknown, FAR, low), np.where(unknown, -FAR, high)
             keeps = keeps | truth(atom, self.before, self.before)
         return Interval(low, high, keeps)
@@ -237,7 +237,7 @@ class Nearest:
 
 @dataclass(frozen=True, eq=False)
 class BoxSearch:
-    """The search of boxes for the points nearest to rows that are wanted."""
+    """Search boxes for the points nearest to requested rows."""
 
     limits: AtomLimits
     after: Natural
@@ -269,7 +269,7 @@ class BoxSearch:
         nearest = np.clip(feature.codes(wanted), limits.low, np.maximum(limits.low, limits.high))
         values = feature.at(nearest)
         cost = np.where(possible, number_distance(values, wanted, unit), np.inf)
-        # A present value off the grid is legal as it is: nobody has to change it to be left alone.
+        # A present value off the grid is legal as it is, and need not change.
         present = self.before[feature.name]
         if not feature.on_grid(present).all():
             stay = np.where(limits.keeps, number_distance(present, wanted, unit), np.inf)
@@ -307,7 +307,7 @@ def level_distances(feature: Feature) -> Floats:
 
 
 def number_distance(a: Floats, b: Floats, unit: float) -> Floats:
-    """How far numbers are apart; a missing one is none from another missing one, and one unit from any other."""
+    """How far numbers are apart; two missing ones are 0 apart, a missing one and any other one unit."""
     apart = np.abs(a - b) / unit
     if not np.isnan(apart).any():
         return np.asarray(apart)
@@ -315,6 +315,6 @@ def number_distance(a: Floats, b: Floats, unit: float) -> Floats:
 
 
 def is_legal(feature: Feature, now: NDArray[Any], then: NDArray[Any]) -> Bools:
-    """Whether each value is a legal one that may take the place of the present one, or that itself, if it may stay."""
+    """Whether each value is legal and may replace the present one, or is the present one and may stay."""
     legal = feature.on_grid(then) & feature.may_give_way(now)
     return np.asarray(legal | (feature.same(now, then) & feature.may_stay(now)))

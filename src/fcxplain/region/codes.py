@@ -1,7 +1,7 @@
 """The region in codes: what the rules leave to each row of a batch, as whole numbers.
 
-It is worked out once for the rows, and then held against any number of candidates by comparing whole numbers. Wherever
-it can be told, it says of every candidate what the exact reading of the rules and their repair say.
+It is computed once for the rows; candidates are then checked by comparing whole numbers. Wherever it is available, it
+agrees with the exact reading of the rules and with repair on every candidate.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .boxes import Box, Codes, Floats, level_distances
 from .region import Choice, Region
 from .repair import Repairer
 
-# With more ways than this of keeping rules, the rules themselves are quicker to ask. Of fewer, those are looked at that
-# some row at hand needs: what a rule asks of the present is known of a row, and few ways are left.
+# With more ways of keeping rules than this, checking the rules themselves is quicker. With fewer, only those that some
+# row needs are kept: what a rule says about the present row is known, which leaves few.
 MOST_WAYS = 128
-# Candidates times ways that are looked at together.
+# Candidates times ways that are processed together.
 HELD = 2**22
 
 
@@ -102,7 +102,7 @@ class RuleWays:
     def needed(self) -> RuleWays:
         """The same with the ways that some row needs.
 
-        A way that leaves nothing, or nothing that one before it does not leave too, is never the nearest.
+        A way that leaves nothing, or nothing beyond an earlier one, is never the nearest.
         """
         kept: list[int] = []
         for way in np.flatnonzero(self.open.any(axis=0)).tolist():
@@ -129,7 +129,7 @@ class RuleWays:
         return np.concatenate([self._kept(row[part], codes[part]) for part in self._parts(len(row))])
 
     def mend(self, row: Codes, codes: Codes) -> Bools:
-        """Put candidates, where they are, at the nearest codes that keep the rules; for which there are any."""
+        """Move candidates, in place, to the nearest codes that keep the rules; return for which there are any."""
         return np.concatenate([self._mended(row[part], codes[part]) for part in self._parts(len(row))])
 
     def _kept(self, row: Codes, codes: Codes) -> Bools:
@@ -183,9 +183,9 @@ class CodeRegion:
 
 
 def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -> CodeRegion | None:
-    """What rules leave to rows; None where codes cannot tell. `off_grid`: features with a value that is off the grid.
+    """What rules leave to rows; None where codes cannot express it. `off_grid`: features with a value off the grid.
 
-    That is so of rules on several values at once, and of values off the grid, which no code stands for.
+    Codes cannot express rules on several values at once, or values off the grid.
     """
     groups = repairer.groups
     if any(group.wide or not 0 < len(group.ways) <= MOST_WAYS for group in groups):

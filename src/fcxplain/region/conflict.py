@@ -1,4 +1,4 @@
-"""The critical reading: rules that contradict each other, forbid everything or nothing, or fit no data.
+"""The linter: rules that contradict each other, forbid everything or nothing, or fit no data.
 
 Whether any legal pair of rows keeps some rules is an integer program over both rows at once.
 """
@@ -24,12 +24,12 @@ Severity = Literal["error", "warning", "note"]
 # Row pairs drawn to see whether the data can show a rule.
 PAIRS = 10_000
 SECONDS = 5.0
-# How many times longer to look for rules that a contradiction does not need.
+# How many times longer to search for rules that a contradiction does not need.
 MOST_MINIMISING = 4
-# Each rule is held against all others; beyond this many that takes longer than anybody waits.
+# Each rule is compared with all others; beyond this many that takes too long.
 MOST_COMPARED = 100
 # What to say of a rule without a primed name.
-NO_PRIME = "speaks of the present row only: no change can keep or break it (is a prime missing?)"
+NO_PRIME = "is about the present row only: no change can keep or break it (is a prime missing?)"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Breakage:
 
 
 def contradiction(rules: Iterable[Rule], schema: Schema, *, seconds: float = SECONDS) -> tuple[Rule, ...]:
-    """Rules that no legal pair of rows keeps together, without one too many unless time runs out; or none."""
+    """Rules that no legal pair of rows keeps together, a minimal set unless time runs out; empty if there are none."""
     core, end = list(rules), time.monotonic() + MOST_MINIMISING * seconds
     if satisfiable(core, schema, seconds=seconds) is not False:
         return ()
@@ -72,7 +72,7 @@ def contradiction(rules: Iterable[Rule], schema: Schema, *, seconds: float = SEC
 def satisfiable(
     rules: Iterable[Rule], schema: Schema, *, broken: Rule | None = None, seconds: float = SECONDS
 ) -> bool | None:
-    """Whether some legal pair of rows keeps all rules (and breaks `broken`); None if that cannot be told in time."""
+    """Whether some legal pair of rows keeps all rules (and breaks `broken`); None if time runs out."""
     frozen, end = frozenset(schema.immutable), time.monotonic() + seconds
     opposite = () if broken is None else (Not(broken.formula),)
     exact = substituted(And((*(r.formula for r in rules), *opposite)), frozen)
@@ -91,7 +91,7 @@ def satisfiable(
 
 
 def lint(rules: Iterable[Rule], schema: Schema, table: pd.DataFrame | None = None, *, seed: int = 0) -> list[Finding]:
-    """Everything that looks wrong with the rules, gravest first; with a table also what its rows say."""
+    """Everything that looks wrong with the rules, most serious first; with a table, also what its rows show."""
     rules = tuple(rules)
     findings = [f for r in rules for f in _alone(r, schema)]
     hopeless = {r for f in findings if f.severity == "error" for r in f.rules}
@@ -117,11 +117,11 @@ def _alone(rule: Rule, schema: Schema) -> list[Finding]:
         problem = f"{rule.freezes!r} is immutable in the schema already"
         return [Finding("note", problem, (rule,), "redundant")] if already else []
     if satisfiable([], schema, broken=rule) is False:
-        return [Finding("warning", "every legal row keeps it: it forbids nothing", (rule,), "tautology")]
+        return [Finding("warning", "every legal row keeps it: it has no effect", (rule,), "tautology")]
     findings = []
     named = {r.name for r in rule.refs if r.primed}
     if named and named <= set(schema.immutable):
-        problem = "speaks of immutable features only: no change can mend it"
+        problem = "is about immutable features only: no change can keep or break it"
         findings.append(Finding("warning", problem, (rule,), "immutable"))
     mixed = _mixed_ordinals(rule)
     if mixed:
@@ -162,7 +162,7 @@ def _redundant(rules: tuple[Rule, ...], schema: Schema, findings: list[Finding])
 def breakage(rules: Iterable[Rule], table: pd.DataFrame, *, pairs: int = PAIRS, seed: int = 0) -> list[Breakage]:
     """For each rule how many rows break it as they are (`x' = x`), and how many pairs of rows.
 
-    Pairs are drawn at random, or, where there are no more than `pairs`, all taken.
+    Pairs are drawn at random; if there are no more than `pairs`, all are used.
     """
     count = min(pairs, len(table) ** 2)
     if count < pairs:
@@ -188,6 +188,6 @@ def _against_data(found: Breakage) -> list[Finding]:
         share = f"{found.rows_broken:,} of {found.rows:,} rows break it as they are: they must change to keep it"
         findings.append(Finding("note", share, (found.rule,), "broken already"))
     if found.pairs and found.pairs_broken == found.pairs:
-        problem = f"none of {found.pairs:,} pairs of rows keeps it: the data cannot show it"
+        problem = f"none of {found.pairs:,} pairs of rows keeps it: the data never show it"
         findings.append(Finding("warning", problem, (found.rule,), "never shown"))
     return findings

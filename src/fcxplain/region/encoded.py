@@ -58,7 +58,7 @@ class EncodedRegion:
 
 
 def encoded_regions(region: Region, encoder: TableEncoder) -> tuple[EncodedRegion, ...]:
-    """What rows may become in the columns of an encoder; what cannot change is the first area, a point."""
+    """What rows may become in the columns of an encoder; what cannot change comes first, as a point."""
     return (_point(region, encoder), *(_area(choice, region, encoder) for choice in region.choices))
 
 

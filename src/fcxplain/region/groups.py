@@ -1,7 +1,7 @@
-"""Rules made ready once for a task: groups that share no counterfactual value, and the ways of keeping each group.
+"""Rules prepared once for a task: groups that share no counterfactual value, and the ways of keeping each group.
 
-Here, and nowhere else, the atoms of a way are sorted: what they say of the present row alone, of one counterfactual
-value, or of several at once.
+This is the only place that sorts the atoms of a way: into those about the present row alone, about one counterfactual
+value, and about several at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..rules.normal import TRUE, disjuncts, normal_form, substituted
 from ..rules.rule import Rule
 from ..schema import Schema
 
-# More ways than this, with atoms that no box can say, take longer to look through than the program asked after them.
+# More ways than this, with atoms that no box can express, take longer to go through than the integer program.
 MOST_WIDE = 128
 # Groups that are remembered: tasks that differ in a rule or two have most of them in common.
 REMEMBERED = 512
@@ -28,11 +28,11 @@ class Disjunct:
     names: tuple[str, ...]
     atoms: tuple[Atom, ...]
     present: tuple[Atom, ...]
-    """Atoms that speak of the present row alone."""
+    """Atoms about the present row alone."""
     alone: dict[str, tuple[Atom, ...]]
-    """Atoms that speak of one counterfactual value, by its feature."""
+    """Atoms about one counterfactual value, by its feature."""
     wide: tuple[Atom, ...]
-    """Atoms that no box can say."""
+    """Atoms that no box can express."""
 
     @classmethod
     def of(cls, names: Sequence[str], atoms: Sequence[Atom] = ()) -> Disjunct:
@@ -66,12 +66,12 @@ class Group:
 
     @cached_property
     def ways(self) -> tuple[Disjunct, ...]:
-        """What boxes can say of the ways of keeping the rules: nothing where these are too many to list."""
+        """What boxes can express of the ways of keeping the rules: nothing where there are too many to list."""
         return (Disjunct.of(self.names),) if self.disjuncts is None else self.disjuncts
 
 
 def frozen_names(rules: Iterable[Rule], schema: Schema) -> frozenset[str]:
-    """Features that may not change: the schema says so, or a rule."""
+    """Features that the schema or a rule freezes."""
     return frozenset({*schema.immutable, *(rule.freezes for rule in rules if rule.freezes)})
 
 

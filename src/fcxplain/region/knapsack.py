@@ -1,4 +1,4 @@
-"""Cheapest whole steps that together make up for what a sum lacks: a knapsack for each row, all rows at once.
+"""The cheapest whole steps that make up for what a sum lacks: a knapsack for each row, all rows at once.
 
 Parts are taken by what they cost for what they bring, the last one by a fraction: nothing can be cheaper than that.
 A whole number of steps near it is a good answer, and the right one where it costs no more. Elsewhere a better one could
@@ -50,7 +50,7 @@ class Knapsack:
         return Knapsack(self.need[rows], self.gains, self.each, first_up, first_down, up, down, self.equal)
 
     def cost(self, steps: Codes) -> Floats:
-        """What so many steps of each part cost, `rows x parts`."""
+        """The cost of a number of steps of each part, `rows x parts`."""
         first = np.where(steps > 0, self.first_up, self.first_down)
         return np.where(steps == 0, 0.0, first + self.each * (np.abs(steps) - 1))
 
@@ -63,7 +63,7 @@ class Knapsack:
         """The parts that cost least for what they bring, as far as they are needed."""
         rows, parts = self.up.shape
         once = np.minimum(self.up, 1)
-        # The first step of a part and the others stand beside each other, so that among equals few parts are moved.
+        # The first step of a part and the others are adjacent, so that among equals few parts are moved.
         room = np.stack([once, self.up - once], axis=2).reshape(rows, 2 * parts)
         price = np.stack([self.first_up, np.broadcast_to(self.each, self.up.shape)], axis=2).reshape(rows, 2 * parts)
         gains = np.repeat(self.gains, 2)
@@ -100,12 +100,12 @@ class Fill:
 def cheapest(sack: Knapsack, *, exact: bool = True) -> tuple[Codes, Floats, Floats]:
     """Steps, `rows x parts`, their cost, and what any others cost at least: both infinite where there are none.
 
-    The two agree where nothing is cheaper. Not `exact`, only a few steps beside the fractions are tried.
+    The two agree where nothing is cheaper. Unless `exact`, only a few steps next to the fractions are tried.
     """
     fill = sack.fill
     steps, cost = _rounded(sack)
     bound = np.where(fill.bound >= cost * (1 - SAME), cost, fill.bound)
-    # What is known first saves much of what would be tried otherwise.
+    # A good first answer prunes most of what would be tried otherwise.
     for reach in (NEAR, ANY):
         is_open = np.isinf(cost) if reach == NEAR or not exact else bound < cost
         rows = np.flatnonzero(is_open & np.isfinite(bound))

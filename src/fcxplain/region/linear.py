@@ -1,7 +1,7 @@
 """Nearest points of one sum in a box, vectorised over rows: `rent' + food' <= 900`, `abs(a' - a) + abs(b' - b) <= 10`.
 
-Every number moves in steps of its grid, so that all values of a sum lie a whole number of units apart. From the nearest
-point of the box a sum lacks so many of them, and steps that make up for that are a knapsack.
+Every number moves in steps of its grid, so that all values of a sum lie a whole number of units apart. At the nearest
+point of the box a sum lacks some number of units, and finding the steps that make up for them is a knapsack problem.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .program import divisor_of, fraction_of, grid_of
 SLIGHT = 1e-9
 # Gains, needs and sums of them, in units, up to which whole numbers are exact.
 MOST_GAIN, MOST_NEED, MOST_SUM = 1 << 31, 1 << 45, 1 << 61
-# Of how many present values off the grid every part is tried as it is, the others on the grid.
+# Up to this many present values off the grid, every combination is tried.
 MOST_KEPT = 4
 
 
@@ -71,7 +71,7 @@ class BoxRows:
         return cls(before, after, search.units, {n: i.take(rows) for n, i in box.intervals.items()})
 
     def at(self, natural: Natural, fixed: Iterable[Feature] = ()) -> BoxRows:
-        """The same rows, where other values are wanted, and some of these may not be left."""
+        """The same rows with other requested values, some of which are fixed."""
         intervals = dict(self.intervals)
         for feature in (f for f in fixed if f.is_number):
             value = natural[feature.name]
@@ -89,7 +89,7 @@ def slide(box: BoxRows, atom: Atom, start: Nearest, exact: bool = True) -> tuple
     """Near points of a box that keep one wide atom, and what any such point costs at least.
 
     `start` is the nearest point of the box without that atom, and breaks it in every row. Where a point costs no more
-    than the bound, nothing is nearer. Not `exact`, it may cost a little more, and is found sooner.
+    than the bound, nothing is nearer. Unless `exact`, it may cost a little more, and is found sooner.
     """
     total, rows = sum_of(atom), len(start.cost)
     best = Nearest(start.natural, np.full(rows, np.inf), np.zeros(rows, dtype=bool))
@@ -196,7 +196,7 @@ class _Part:
     possible: Bools
     is_kept: bool
     rate: float
-    """What one unit of its own costs."""
+    """The cost of one of its units."""
 
     @classmethod
     def of(cls, box: BoxRows, part: SumPart, is_kept: bool) -> _Part:

@@ -2,9 +2,9 @@
 
 A number is an integer variable on its grid, a category a choice among its levels. Alternatives become
 indicator variables, an `abs` a variable of its own. Every linear row is scaled to its lattice: as the values are
-multiples of a common divisor, `> 0` and `>= 0` are told apart by half a step, far above the solver's tolerance.
-The solver is never believed alone: values count if the exact reading agrees, and where a row has no lattice, that there
-are none counts if there are none with some room to spare.
+multiples of a common divisor, `> 0` and `>= 0` are distinguished by half a step, far above the solver's tolerance.
+The solver is never trusted alone: values count only if the exact reading agrees. Where a row has no lattice, the claim
+that there are none counts only if there are none with some slack either.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BOTH = (1, -1)
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found: values by name, or that there are none, or that it cannot be told."""
+    """What the solver found: values by name, that there are none, or that it is undecided."""
 
     status: str  # "found", "none" or "undecided"
     values: dict[Ref, float] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Program:
         self._rows: list[LinearRow] = []
 
     def keep(self, ref: Ref, value: float) -> None:
-        """Let a number have one value off the grid, too; to be said before the number is spoken of."""
+        """Also allow a number one value off the grid; call this before anything mentions the number."""
         code = int(ref.feature.codes(np.asarray([value]))[0])
         number, (start, step) = self._number(ref), grid_of(ref.feature)
         beside = Fraction(repr(value)) - start - code * step
@@ -110,7 +110,7 @@ class Program:
         high = self._high[number] = max(self._high[number], code)
         kept = self._variable(0, 1)
         self._kept[ref] = kept, value, beside
-        # The value stands beside the nearest code, which the number must have then.
+        # The value is attached to the nearest code, which the number must have then.
         self._rows.append(LinearRow({number: 1.0, kept: high - code}, -math.inf, high))
         self._rows.append(LinearRow({number: 1.0, kept: low - code}, low, math.inf))
 
@@ -151,9 +151,9 @@ class Program:
         self._rows.append(LinearRow({distance: 1.0} | place, offset, math.inf))
 
     def solve(self, exact: Formula, seconds: float = SECONDS) -> Solution:
-        """The cheapest values that satisfy everything that was required, and `exact`, of which that is a normal form.
+        """The cheapest values that satisfy everything required, and `exact`, of which that is a normal form.
 
-        `exact` is what the values are held against after rounding.
+        After rounding, the values are checked against `exact`.
         """
         refs = frozenset(refs_of(exact)) - self.known.keys()
         for ref in refs:

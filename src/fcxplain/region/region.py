@@ -1,7 +1,7 @@
 """The feasible region: what rules, bounds and immutables leave to each row of a batch.
 
 Rules that share no counterfactual value are kept apart in groups, and each way of keeping a group's rules is a box.
-Nothing legal lies outside the boxes. What a box cannot say (a rule on several values at once) is kept beside it.
+Nothing legal lies outside the boxes. Rules that a box cannot express (on several values at once) are stored alongside.
 Views of it are whole numbers (`codes`), encoded columns (`encoded`) and cells of trees (`proof.tree_cells`).
 """
 
@@ -33,12 +33,12 @@ class Choice:
     names: tuple[str, ...]
     boxes: tuple[Box, ...]
     formula: Formula | None
-    """What has still to be asked of a point in the boxes, or None where the boxes say everything."""
+    """What is still to be checked of a point in the boxes, or None where the boxes express everything."""
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """All that the rows of a batch, natural columns, may become under rules that were made ready once."""
+    """Everything that the rows of a batch (natural columns) may become under prepared rules."""
 
     repairer: Repairer
     before: Natural
@@ -63,7 +63,7 @@ class Region:
 
     @cached_property
     def ruled(self) -> tuple[Choice, ...]:
-        """What is left by rules; such as have too many ways to list are asked of each point."""
+        """What the rules leave; rules with too many ways to list are checked at each point."""
         return tuple(
             Choice(g.names, tuple(map(self.boxes.of, g.ways)), g.formula if g.wide else None)
             for g in self.repairer.groups
@@ -71,7 +71,7 @@ class Region:
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
-        """All that may change: what is left by rules, then each feature that no rule speaks of."""
+        """Everything that may change: what the rules leave, then each feature without rules."""
         alone = (self.boxes.of(Disjunct.of((name,))) for name in self.repairer.free.names)
         return (*self.ruled, *(Choice(box.way.names, (box,), None) for box in alone))
 
@@ -116,7 +116,7 @@ class Region:
         return kept
 
     def nearest(self, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
-        """The legal rows nearest to those wanted, one for each row; see `Repairer.nearest`."""
+        """The legal rows nearest to the requested ones, one for each row; see `Repairer.nearest`."""
         return self.repairer.nearest_in(self.boxes, after, seconds, exact)
 
     @cached_property
@@ -140,7 +140,7 @@ class Region:
         return total
 
     def points(self, row: int) -> Points:
-        """The points of one row's boxes; to be asked for only where these are few, since a grid may have billions."""
+        """The points of one row's boxes; use only where there are few, since a grid may have billions."""
         tables = tuple(_choice_points(choice, self, row) for choice in self.choices)
         return Points(self, row, tables)
 

@@ -1,7 +1,7 @@
-"""The repairing reading: the nearest legal row that keeps all rules together.
+"""Repair: the nearest legal row that keeps all rules together.
 
 Rules that share no counterfactual value are repaired apart. Boxes are solved in closed form for all rows at
-once, and sums in a box where that can be told; only the rows that are left go to the integer program, one by one.
+once, and sums in a box where possible; only the rows that are left go to the integer program, one by one.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .program import FEW, NONE, SECONDS, UNDECIDED, Program, Solution
 
 # Rows repaired at a time, so that their arrays stay in the processor's cache.
 CHUNK = 16_384
-# Sums that share values are kept one after the other: so many in every order, and how often all of them in turn.
+# Sums that share values are kept one after the other: how many are tried in every order, and for how many rounds.
 FEW_SUMS, ROUNDS = 3, 8
-# How much cheaper it is to move the value that fills a gap than any other: it costs the same, whatever it is.
+# Moving a value that fills a gap is cheaper than any other move: filling a gap costs the same with any value.
 ALIKE = 1e9
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """Legal rows nearest to what was wanted; `found`: there is one, `undecided`: time ran out."""
+    """Legal rows nearest to the requested ones; `found` says whether there is one, `undecided` whether time ran out."""
 
     natural: dict[str, NDArray[Any]]
     cost: Floats
@@ -53,11 +53,11 @@ def repair(
     *,
     units: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """The legal rows nearest to `after` that keep the rules towards `before`.
+    """The legal rows nearest to `after` that keep the rules with respect to `before`.
 
     Legal: on the grid and within the bounds, immutable features as before. Cost: distance over `units` for
     numbers (their range by default; `schema.units(train)` for MADs), 1 for each other level. A row for which
-    there is no legal row comes back wholly missing.
+    there is no legal row is returned with every value missing.
     """
     result = Repairer(rules, schema, units).nearest(*_natural_pair(before, after, schema))
     table = schema.table(result.natural, after.index, after[list(schema.names)].dtypes)
@@ -71,7 +71,7 @@ def repair(
 
 
 class Repairer:
-    """Rules made ready for repair on a schema; use it again for batch after batch."""
+    """Rules prepared for repair on a schema; reuse it for every batch."""
 
     def __init__(self, rules: Rule | Iterable[Rule], schema: Schema, units: Mapping[str, float] | None = None) -> None:
         self.rules = (rules,) if isinstance(rules, Rule) else tuple(rules)
@@ -85,7 +85,7 @@ class Repairer:
     def nearest(self, before: Natural, after: Natural, *, seconds: float = SECONDS, exact: bool = True) -> Repaired:
         """The nearest legal rows, on natural columns; `seconds` bounds the integer programs of one row (0: none).
 
-        Not `exact`, sums of several values may be kept by a step more than it takes, which is quicker.
+        Unless `exact`, sums of several values may be kept by one step more than necessary, which is quicker.
         """
         rows = len(after[self.schema.names[0]])
         starts = range(0, max(rows, 1), CHUNK)
@@ -137,7 +137,7 @@ class Repairer:
             left &= ~found
         if seconds <= 0:
             return Nearest(natural, cost, found), left
-        # A program knows no gaps.
+        # The integer program cannot handle gaps.
         gaps = np.logical_or.reduce([self.schema[n].is_missing(search.before[n]) for n in group.names])
         undecided = left & gaps
         for row in np.flatnonzero(left & ~gaps):
@@ -195,7 +195,7 @@ def _within_sums(search: BoxSearch, formula: Formula, box: Box, start: Nearest, 
     names = {ref.name for ref in refs_of(formula)} | set(start.natural)
     asked, bound = start.found & ~kept, np.full(search.rows, np.inf)
     gaps = _Gaps.of(search, box)
-    # Nothing keeps a sum with a gap that stays, and of a formula that is no more than its atoms that is all there is.
+    # A gap that stays breaks every sum, and so a formula that consists of its atoms alone.
     if isinstance(formula, And) and formula.items == box.way.atoms:
         asked &= ~gaps.stay
     bound[asked & ~gaps.tried] = start.cost[asked & ~gaps.tried]
@@ -219,7 +219,7 @@ class _Gaps:
 
     features: list[Feature]
     how: NDArray[np.int64]
-    """For each row and feature: no gap, one to be filled near to what is wanted, or with anything."""
+    """For each row and feature: no gap, one to be filled near the requested value, or with anything."""
     stay: Bools
     tried: Bools
 
@@ -249,7 +249,7 @@ class _Gaps:
 
 
 def _filled(box: BoxRows, start: Nearest, feature: Feature) -> tuple[BoxRows, Nearest]:
-    """Rows in which a gap must be filled: with the value wanted, or with any, which all cost the same."""
+    """Rows in which a gap must be filled: with the requested value, or with any, as all cost the same."""
     name, limits, wanted = feature.name, box.intervals[feature.name], box.after[feature.name]
     any_will_do = bool(np.isnan(wanted).any())
     code = np.clip(feature.codes(np.nan_to_num(wanted)), limits.low, limits.high)
@@ -286,7 +286,7 @@ def _keeping_all(
 def _in_turn(formula: Formula, wide: Sequence[Atom], box: BoxRows, start: Nearest) -> Nearest:
     """Points that keep sums which share values: from the nearest that keeps one of them to the next, in any order.
 
-    Values of a sum that is kept already stay as they are. Where that leaves nothing, the sums are kept in turn.
+    Values of a sum that is kept already stay as they are. Where that leaves nothing, they take turns.
     """
     nobody = np.zeros(len(start.cost), dtype=bool)
     best = Nearest(start.natural, np.full(len(nobody), np.inf), nobody)
@@ -350,9 +350,9 @@ def default_units(schema: Schema) -> dict[str, float]:
 def _natural_pair(
     before: pd.DataFrame, after: pd.DataFrame, schema: Schema
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Both tables as natural columns; what cannot be read in either of them is raised at once."""
+    """Both tables as natural columns; all values that cannot be read are reported at once."""
     if len(before) != len(after):
-        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
+        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must form pairs")
     faults: list[Fault] = []
     pair = _read("before", before, schema, faults), _read("after", after, schema, faults)
     if faults:
@@ -370,6 +370,6 @@ def _read(place: str, table: pd.DataFrame, schema: Schema, faults: list[Fault]) 
         values = natural[feature.name] = natural_column(feature, table[feature.name])
         bad = (~np.isfinite(values) if feature.is_number else values < 0) & ~feature.may_stay(values)
         if bad.any():
-            problem = "is missing, infinite or no known level"
+            problem = "is missing, infinite or not a known level"
             faults.append(Fault(where, problem, "", int(bad.sum()), table.index[bad][0]))
     return natural

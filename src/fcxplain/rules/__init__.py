@@ -1,6 +1,6 @@
 """The rule language: one tree and its readings (see `docs/rules.md`).
 
-What rules leave to rows, and so repair and conflicts, is worked out in `region`; its names can be had here, too.
+`region` works out what rules leave to rows, and so repair and conflicts; its names can be imported from here too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "rules_grid",
 ]
 
-# Loaded when asked for: `hinge` needs torch, and `region` is built on this package.
+# Loaded on first use: `hinge` needs torch, and `region` is built on this package.
 _ELSEWHERE = {
     ".hinge": ("penalty",),
     "..region.repair": ("Repaired", "Repairer", "repair"),

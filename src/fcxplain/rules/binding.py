@@ -25,15 +25,15 @@ EXAMPLE = (
     "Write a comparison, => and a comparison, e.g. age' > age => income' >= income: a prime marks the value after."
 )
 
-# Ours, =>, is none of them.
+# Our own arrow, =>, is not among them.
 _ARROW = re.compile(r"[-–—]+>|={2,}>|→|⟶|➔")
-# Two points are a range, one is a decimal mark of its own.
+# Two points are a range, one is a decimal mark.
 _COMMA = re.compile(r"(?<![\w,])(?<!(?<!\.)\.)\d+,\d+(?!\w|,|\.(?!\.))")
 _SPOKEN = re.compile(r"if\b(?P<condition>.+?)\bthen\b(?P<consequence>.+)", re.IGNORECASE)
 
 
 def spoken(text: str) -> str:
-    """For a rule in words, 'if a then b', the same with an arrow, which may be no rule yet; nothing for any other."""
+    """A rule in words, 'if a then b', written with an arrow, valid or not. Empty for any other text."""
     found = _SPOKEN.fullmatch(text.strip())
     return f"{found['condition'].strip(' ,')} => {found['consequence'].strip()}" if found else ""
 
@@ -50,12 +50,12 @@ def mistyped(text: str, column: int) -> str:
 
 
 def decimal_comma(text: str) -> str:
-    """For text with a number that has a comma in it, how to write the first such number; nothing for any other."""
+    """How to write the first number with a comma in the text; empty if there is none."""
     found = _COMMA.search(text)
     if found is None:
         return ""
     whole, part = found[0].split(",")
-    thousand = f" If it parts thousands: {whole}{part}." if len(part) == 3 else ""
+    thousand = f" If it separates thousands: {whole}{part}." if len(part) == 3 else ""
     return f"If the comma in {found[0]} is a decimal mark, write {whole}.{part}.{thousand}"
 
 
@@ -75,7 +75,7 @@ _TEST = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.g
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something in a rule that makes no sense, by its column."""
+    """A mistake in a rule, with its column."""
 
     column: int
     problem: str
@@ -165,7 +165,7 @@ class Binder:
         return comparison
 
     def _check_quotients(self, left: Any, op: Op, right: Any) -> None:
-        """A side that is divided by a feature is no sum of features, but may be easy to write as one."""
+        """A side that is divided by a feature is not a sum of features, but can often be rewritten as one."""
         for side, other, sign in ((left, right, op), (right, left, MIRRORED[op])):
             last = side.children[-1] if side.data == "product" and str(side.children[-2]) == "/" else None
             name = _name(last)[0] if last is not None and last.data in ("name", "primed") else None
@@ -204,7 +204,7 @@ class Binder:
         return Member(ref, tuple(sorted(values)), negated)
 
     def _affine(self, tree: Any, depth: int, *, alone: bool = False) -> Affine:
-        """A linear expression; `alone` allows a category, which has no place in arithmetic."""
+        """A linear expression; `alone` allows a category, which arithmetic does not."""
         if depth > MAX_DEPTH:
             raise _mistaken(tree, f"is nested deeper than {MAX_DEPTH} levels")
         match tree.data:
@@ -217,7 +217,7 @@ class Binder:
             case "string" if dates.ISO.fullmatch(str(tree.children[0])[1:-1]):
                 return Affine(constant=_day(str(tree.children[0])[1:-1], tree))
             case "string":
-                raise _mistaken(tree, "quoted text stands for a level, and only beside a category")
+                raise _mistaken(tree, "quoted text stands for a level and can only be compared with a category")
             case "signed":
                 *signs, value = tree.children
                 return self._affine(value, depth + 1) * (-1.0) ** sum(str(s) != "+" for s in signs)
@@ -240,12 +240,12 @@ class Binder:
             raise _mistaken(tree, f"no feature {name!r}", near)
         feature = self.schema[name]
         if feature.kind == "categorical" and not alone:
-            problem = f"{name!r} is categorical and has no place in arithmetic or order"
+            problem = f"{name!r} is categorical: it cannot be used in arithmetic or compared by order"
             raise _mistaken(tree, problem, ORDERED)
         return Ref(feature, primed)
 
     def _category(self, tree: Any) -> Ref | None:
-        """The category that a side names, if that is all it is."""
+        """The category that a side names, if it is nothing else."""
         if tree.data not in ("name", "primed"):
             return None
         name, primed = _name(tree)
@@ -285,24 +285,24 @@ class Binder:
 def _check_kinds(tree: Any, comparison: Compare) -> None:
     kinds = {ref.feature.is_number: ref.name for ref in refs_of(comparison)}
     if len(kinds) == 2:
-        problem = f"{kinds[False]!r} is a category and {kinds[True]!r} a number: they do not compare"
+        problem = f"{kinds[False]!r} is a category and {kinds[True]!r} a number: they cannot be compared"
         raise _mistaken(tree, problem)
     if not kinds:
-        raise _mistaken(tree, "nothing but numbers is left to compare")
+        raise _mistaken(tree, "only constants are left to compare")
 
 
 def _check_dates(left: Any, right: Any, comparison: Compare) -> None:
-    """Dates compare with dates, and what lies between two of them with a number of days."""
+    """Compare dates with dates, and differences of dates with a number of days."""
     dated = [ref.name for ref in refs_of(comparison) if ref.feature.kind == "date"]
     is_date = any(_is_date(tree) for side in (left, right) for tree in side.iter_subtrees())
     terms = (comparison.left - comparison.right).terms
     days = sum(weight for weight, ref in terms if isinstance(ref, Ref) and ref.name in dated)
     if days and not is_date:
-        remedy = f"Write e.g. {dated[0]}' <= 2026-12-31, or {dated[0]}' >= {dated[0]} + 30, which are days."
-        raise _mistaken(left, f"{dated[0]!r} is a date, and is compared with none", remedy)
+        remedy = f"Write e.g. {dated[0]}' <= 2026-12-31, or {dated[0]}' >= {dated[0]} + 30 (in days)."
+        raise _mistaken(left, f"{dated[0]!r} is a date, but is not compared with one", remedy)
     if is_date and not dated:
         names = some(sorted({ref.name for ref in refs_of(comparison)}))
-        raise _mistaken(right, f"a date is compared with {names}, which is none")
+        raise _mistaken(right, f"a date is compared with {names}, which is not a date")
 
 
 def _is_date(tree: Any) -> bool:
@@ -314,13 +314,13 @@ def _day(text: str, tree: Any) -> float:
     try:
         return dates.day_of(text)
     except ValueError as error:
-        raise _mistaken(tree, f"{text} is no day of the calendar") from error
+        raise _mistaken(tree, f"{text} is not a calendar date") from error
 
 
 def _multiplied(tree: Any, total: Affine, sign: str, part: Affine) -> Affine:
     if sign == "/":
         if part.terms or not part.constant:
-            remedy = "Multiply instead: a <= 3 * b says what a / b <= 3 would." if part.terms else ""
+            remedy = "Multiply instead: a <= 3 * b means the same as a / b <= 3." if part.terms else ""
             raise _mistaken(tree, "only division by a number other than 0 is possible", remedy)
         return total * (1.0 / part.constant)
     if part.terms and total.terms:
@@ -396,7 +396,7 @@ def _item(token: Token) -> Word:
 
 
 def _as_plain_level(feature: Feature, text: str) -> int | None:
-    """A level that is written in another way: true for True, 3 for 3.0."""
+    """A level in another notation: true for True, 3 for 3.0."""
     for code, level in enumerate(feature.levels):
         if isinstance(level, bool):
             if text == str(level).lower():

@@ -20,12 +20,12 @@ Table: TypeAlias = pd.DataFrame | Mapping[str, NDArray[Any]]
 
 # Two sums are the same if they differ by no more than rounding: 0.1 * 3 is 0.3.
 ROUNDING = 8 * np.finfo(np.float64).eps
-# The code of a level of another category, which is none of a category's own: no value has it.
+# Stands for a level of another category that this one lacks: no value has this code.
 ELSEWHERE = np.iinfo(np.int64).min
 
 
 def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
-    """Whether each row of `after` keeps the rule (or all the rules) towards its row of `before`.
+    """Whether each row of `after` keeps the rule (or all rules) with respect to its row of `before`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
     rules = [rules] if isinstance(rules, Rule) else list(rules)
     first, second = natural_of(before, rules, primed=False), natural_of(after, rules, primed=True)
     if len(before) != len(after) and isinstance(before, pd.DataFrame) and isinstance(after, pd.DataFrame):
-        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must be pairs")
+        raise DataError(f"before has {len(before):,} rows and after has {len(after):,}; they must form pairs")
     result = np.ones(_length(before, after), dtype=bool)
     for rule in rules:
         result &= truth(rule.formula, first, second)
@@ -59,10 +59,10 @@ def holds(rules: Rule | Iterable[Rule], before: Table, after: Table) -> Bools:
 
 
 def truth(formula: Formula, before: Natural, after: Natural, wanted: bool = True) -> Bools:
-    """Whether a formula is surely so, or with `wanted=False` surely not, row by row, on natural columns.
+    """Whether a formula is surely true, or with `wanted=False` surely false, row by row, on natural columns.
 
-    There is one answer for all rows where no column counts. A comparison with a missing value is neither, but for
-    `f' == f`, which holds where both are missing; so what hangs on it is undecided (Kleene's logic).
+    Without any column there is one result for all rows. A comparison with a missing value is undecided (Kleene's
+    logic), except for `f' == f`, which holds where both are missing.
     """
     match formula:
         case Compare(op=op):
@@ -93,7 +93,7 @@ def compare(difference: Affine, op: Op, before: Natural, after: Natural) -> Bool
 
 
 def identity(difference: Affine) -> Feature | None:
-    """The feature of which an expression is the change, and nothing else."""
+    """The feature whose change the expression is, if it is nothing else."""
     if len(difference.terms) != 2 or difference.constant:
         return None
     (a, first), (b, second) = difference.terms
@@ -162,7 +162,7 @@ def same_level(left: Ref, right: Ref, before: Natural, after: Natural, other: bo
 
 
 def translated(source: Feature, target: Feature, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Codes of one category as those of another. What is no level of a feature is so only of that feature."""
+    """Codes of one category as codes of another. Values that are not levels have no counterpart."""
     if not codes.size or codes.min() >= 0:
         return translation(source, target)[codes]
     known = translation(source, target)[np.maximum(codes, 0)]
@@ -181,7 +181,7 @@ def value_of(ref: Ref, before: Natural, after: Natural) -> NDArray[Any]:
 
 
 def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
-    """The columns that the names of one side need; missing and unknown values are refused where none may be."""
+    """The columns that the names of one side need; missing and unknown values are refused unless allowed."""
     if not isinstance(table, pd.DataFrame):
         return table
     refs, natural, faults = frozenset(ref for rule in rules for ref in rule.refs), {}, []
@@ -202,6 +202,6 @@ def natural_of(table: Table, rules: Iterable[Rule], *, primed: bool) -> Natural:
 
 
 def _length(before: Table, after: Table) -> int:
-    """How many rows there are; natural columns without any column have none."""
+    """How many rows there are; natural columns without any column have 0."""
     tables = ([table] if isinstance(table, pd.DataFrame) else list(table.values()) for table in (after, before))
     return next((len(columns[0]) for columns in tables if columns), 0)

@@ -1,7 +1,7 @@
 """The differentiable reading of a rule: a hinge that is 0 where the rule holds with a margin.
 
 Sign convention: a penalty is never negative, and 0 means kept. `and` adds, `or` takes the least, `not` is
-pushed down to the comparisons. Strict comparisons ask for the margin, others for none.
+pushed down to the comparisons. Only strict comparisons need the margin.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def penalty(
         Columns in natural units, as `TableEncoder.columns` makes them: numbers and expected ranks `n`, categories
         `n x levels`.
     margin
-        What a strict comparison must be kept by, in natural units; by default one step of the finest feature in it.
+        Margin of a strict comparison, in natural units; by default one step of its finest feature.
     units
-        What counts as 1 for some or all numbers, so that a rule about dollars does not drown one about years; by
-        default one natural unit does.
+        What counts as 1 for some or all numbers, so that a rule about dollars does not outweigh one about years; by
+        default one natural unit.
     """
     rules = [rules] if isinstance(rules, Rule) else list(rules)
     some_column = next(iter(after.values()))
@@ -115,7 +115,7 @@ class _Reading:
                 return (margin - difference).relu()
 
     def _margin(self, features: Iterable[Feature]) -> float:
-        """What a strict comparison must be kept by."""
+        """The margin of a strict comparison."""
         return self.margin if self.margin is not None else min((float(f.step or 1) for f in features), default=1.0)
 
     def _value(self, affine: Affine) -> Tensor:

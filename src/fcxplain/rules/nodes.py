@@ -29,7 +29,7 @@ class Ref:
         return self.name + "'" * self.primed
 
     def __hash__(self) -> int:
-        # Names are looked up all the time, and one is as good as all that the feature is.
+        # Hashed often, and the name identifies the feature.
         return hash((self.feature.name, self.primed))
 
     @cached_property
@@ -50,7 +50,7 @@ class Affine:
 
     @cached_property
     def _hash(self) -> int:
-        # Expressions are looked up all the time, and may be long.
+        # Hashed often, and expressions may be long.
         return hash((self.terms, self.constant))
 
     @classmethod
@@ -96,7 +96,7 @@ class Abs:
 
     @cached_property
     def primed(self) -> bool:
-        """Whether a counterfactual value stands in it; if not, it is as good as a constant of the present row."""
+        """Whether it contains a counterfactual value; if not, it is constant for a row."""
         return any(ref.primed for ref in refs_of(self.inside))
 
 
@@ -105,12 +105,12 @@ class _Plain:
 
     @cached_property
     def primed(self) -> tuple[Feature, ...]:
-        """The features whose counterfactual value the atom speaks of."""
+        """The features whose counterfactual value the atom mentions."""
         return tuple({r.name: r.feature for r in refs_of(cast("Atom", self)) if r.primed}.values())
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether no box can say it: it speaks of several counterfactual values."""
+        """Whether no box can express it: it mentions several counterfactual values."""
         return len(self.primed) > 1
 
 
@@ -129,7 +129,7 @@ class Compare(_Plain):
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether no box can say it: it speaks of several counterfactual values, or has `abs` of one."""
+        """Whether no box can express it: it mentions several counterfactual values, or `abs` of one."""
         return len(self.primed) > 1 or self.difference.folds > 0
 
 

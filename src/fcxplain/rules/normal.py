@@ -2,7 +2,7 @@
 
 Plain atoms are: a linear comparison without `!=`, membership of a category, and two categories with the same level.
 A comparison with a few `abs` becomes linear ones; with more of them it stays whole, as their number doubles with each.
-A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms speaks of one
+A disjunct is a set of atoms that must hold together; most are boxes, as each of their atoms mentions one
 counterfactual value only.
 """
 
@@ -35,9 +35,9 @@ OPS = {signs: op for op, signs in SIGNS.items()}
 ANY_SIGN = frozenset({-1, 0, 1})
 # A comparison with more `abs` than this, and so with 2 ** 4 signs, is left to the integer program.
 MAX_FOLDS = 4
-# Sets of atoms joined or held against each other before a disjunctive form is given up.
+# Sets of atoms joined or compared before a disjunctive form is given up.
 MAX_WORK = 1_000_000
-# Among more disjuncts than this, those that others cover are not looked for: that takes time squared.
+# With more disjuncts than this, those covered by others are not searched for: that takes quadratic time.
 MANY = 512
 
 
@@ -111,7 +111,7 @@ def _plain_comparison(formula: Compare) -> Formula:
     signed = (rest + fold.inside * (weight * sign) for sign in (1.0, -1.0))
     # The size of e is the larger of e and -e: at most something where both are, at least that where one is.
     join = _and if (weight > 0) == (formula.op in ("<", "<=")) else _or
-    # A sum of them is kept whole beside its signs: where its nearest points are known, no sign need be tried.
+    # A sum of them is kept whole next to its signs: where its nearest points are known, no sign need be tried.
     whole = (formula, *limits) if limits else ()
     return join((*whole, *(_plain_comparison(replace(formula, left=case)) for case in signed)))
 

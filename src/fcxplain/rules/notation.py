@@ -18,13 +18,13 @@ _PART = re.compile(r"""(?:\s*(?:`[^`]*`|"[^"]*"|'[^']*'))?[^,]*""")
 
 
 def name(of: str, schema: Schema) -> str:
-    """A feature's name, in backticks where it is no plain word or could be taken for something else."""
+    """A feature's name, in backticks unless it is a plain, unambiguous word."""
     is_level = any(of in feature.level_of_text for feature in schema)
     return of if _PLAIN.fullmatch(of) and of not in _WORDS and not is_level else f"`{of}`"
 
 
 def level(text: str) -> str | None:
-    """A level in quotes that do not stand in it; None where the language has no way to write it."""
+    """A level in quotes that do not occur in it; None if the language cannot write it."""
     for opening, closing in _QUOTES:
         if closing not in text and opening not in text and "\n" not in text:
             return f"{opening}{text}{closing}"
@@ -32,12 +32,12 @@ def level(text: str) -> str | None:
 
 
 def number(value: float) -> str:
-    """A number that is read back as the very same."""
+    """A number that is read back exactly."""
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def parts(text: str) -> list[str]:
-    """The items of a list with commas, a comma in quotes or backticks excepted; brackets around it are taken off."""
+    """The items of a comma-separated list, except for commas in quotes or backticks, without brackets around it."""
     inner = text.strip()
     if inner[:1] + inner[-1:] in ("{}", "[]"):
         inner = inner[1:-1]
@@ -57,12 +57,12 @@ def bare(part: str) -> str:
 
 
 def items(text: str) -> list[str]:
-    """The items of a list with commas, as they are meant."""
+    """The items of a comma-separated list, without quotes."""
     return [bare(part) for part in parts(text)]
 
 
 def lines(text: str) -> list[str]:
-    """The rules of a text: one a line, or separated by semicolons that stand outside quotes and comments."""
+    """The rules of a text: one per line, or separated by semicolons outside quotes and comments."""
     found: list[list[str]] = [[]]
     for piece in _PIECES.findall(text):
         if piece in (";", "\n"):

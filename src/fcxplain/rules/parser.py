@@ -28,9 +28,9 @@ _HINTS = {
     "&": "Write 'and'.",
     "|": "Write 'or'.",
     "!": "Write 'not', or != for 'differs'.",
-    "[": "Sets stand in braces: {a, b}.",
+    "[": "Write sets in braces: {a, b}.",
     "%": "Write a factor, e.g. 0.5 *.",
-    ";": "One rule a line.",
+    ";": "Write one rule per line.",
     "?": "Quote levels that are not plain words.",
 }
 _EXPECTED = {
@@ -59,9 +59,9 @@ def parse(text: str, schema: Schema) -> Rule:
     Parameters
     ----------
     text
-        The rule, as `docs/rules.md` has them; a prime marks the counterfactual value.
+        The rule, see `docs/rules.md`; a prime marks the counterfactual value.
     schema
-        The features that it speaks of.
+        The features that it mentions.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def parse(text: str, schema: Schema) -> Rule:
     Raises
     ------
     RuleError
-        With line, column, a mark under every mistake and a remedy.
+        With line, column, a marker under every mistake and a remedy.
 
     Examples
     --------
@@ -92,9 +92,9 @@ def parse_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
     Parameters
     ----------
     source
-        Text (one rule a line, `#` starts a comment), lines, or a `Path`. Rules that are read already are bound anew.
+        Text (one rule per line, `#` starts a comment), lines, or a `Path`. Parsed rules are bound again.
     schema
-        The features that they speak of.
+        The features that they mention.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def _lines(source: RuleSource) -> Iterator[tuple[int, str]]:
 
 
 def _bounded(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The lines with something on them, unless there is more than anybody means."""
+    """The lines that are not blank; too many are refused."""
     kept, length = [], 0
     for number, line in lines:
         length += len(line)
@@ -190,7 +190,7 @@ def _tree(text: str, number: int) -> Tree[Token]:
         column = len(text) + 1 if error.token.type == "$END" else error.column
         seen = "the end" if error.token.type == "$END" else _shown(str(error.token))
         wanted = sorted({_EXPECTED.get(t, t) for t in error.accepts or error.expected})
-        problem = f"unexpected {seen}; here could stand {', '.join(wanted)}"
+        problem = f"unexpected {seen}; expected {', '.join(wanted)}"
         raise _error(text, number, column, problem, _token_hint(error, text)) from None
     except UnexpectedInput as error:
         raise _error(text, number, error.column, "cannot be read") from None
@@ -209,14 +209,14 @@ def _token_hint(error: UnexpectedToken, text: str) -> str:
     if slip := mistyped(text, error.column):
         return slip
     if error.token.type in ("NAME", "PRIMED", "NUMBER"):
-        return 'Quote a level that has blanks: "like this"; put such a name in backticks: `like this`.'
+        return 'Quote a level that has blanks: "like this"; put a name with blanks in backticks: `like this`.'
     if error.token.type == "_ARROW":
         return "Put parentheses around the inner 'if ... then'."
     return _wrapped(text)
 
 
 def _is_rule(text: str) -> bool:
-    """Whether text has the form of a rule, whatever its names."""
+    """Whether text has the form of a rule, regardless of names."""
     try:
         _lark().parse(text)
     except UnexpectedInput:
@@ -226,7 +226,7 @@ def _is_rule(text: str) -> bool:
 
 def _wrapped(text: str) -> str:
     stripped = text.strip()
-    return "Take the quotes around the whole rule away." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
+    return "Remove the quotes around the whole rule." if len(stripped) > 1 and stripped[0] in "\"“'‘" else ""
 
 
 def _without_comment(line: str) -> str:
@@ -254,7 +254,7 @@ def _fault(text: str, line: int, mistake: Mistake) -> RuleFault:
 
 
 def _marked(source: str, column: int) -> str:
-    """The line, cut to a window around the column, with a mark under it."""
+    """The line, cut to a window around the column, with a marker below."""
     start = max(0, column - 1 - _WINDOW // 2)
     shown = source[start : start + _WINDOW]
     cut = "…" if start else ""
@@ -264,7 +264,7 @@ def _marked(source: str, column: int) -> str:
 
 
 def _blank(character: str) -> str:
-    """What takes as much room as the character."""
+    """Blanks as wide as the character."""
     if character == "\t":
         return "\t"
     if unicodedata.combining(character):

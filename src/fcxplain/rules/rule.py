@@ -13,12 +13,12 @@ from .wording import in_words
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a rule file: its text, its meaning, and where it stood.
+    """One line of a rule file: its text, its meaning, and its line number.
 
     Parameters
     ----------
     text : str
-        As it was written.
+        The rule as written.
     formula : Formula
         Its meaning in a schema.
     line : int, default=1
@@ -51,10 +51,10 @@ class Rule:
 
     @property
     def freezes(self) -> str | None:
-        """The feature that this rule makes immutable (`f' == f`), if that is all it says."""
+        """The feature that this rule freezes (`f' == f`), if it says nothing else."""
         return frozen_by(self.formula)
 
 
 def rules_grid(rules: Sequence[Rule]) -> Overview:
-    """A table with a line for each rule."""
+    """A table with one line per rule."""
     return grid(("rule", "in words"), [(rule.text, in_words(rule)) for rule in rules], "rule")

@@ -1,7 +1,7 @@
-"""The spoken reading of a rule: "if education increases, age must increase".
+"""A rule in words: "if education increases, age must increase".
 
-A clause is said in one of two moods: as a demand ("must not decrease") or as a condition ("does not
-decrease"). What fits no common turn of phrase is said as a comparison of two expressions.
+A clause is worded in one of two moods: as a demand ("must not decrease") or as a condition ("does not
+decrease"). Everything else is worded as a comparison of two expressions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .rule import Rule
 
 Mood = Literal["must", "if"]
-# Units that lose their last letter where there is one of them.
+# Units with a singular without the last letter.
 COUNTED = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "seconds", "points", "persons", "miles"})
 
 _MOVES: dict[Mood, dict[Op, str]] = {
@@ -50,9 +50,9 @@ def in_words(rule: Rule, schema: Schema | None = None) -> str:
     Parameters
     ----------
     rule
-        The rule, which carries its features, labels and units included.
+        The rule, which carries its features with labels and units.
     schema
-        Features with other labels, if these are to be used.
+        Features with other labels to use instead.
 
     Returns
     -------
@@ -82,7 +82,7 @@ class _Speaker:
                 return self.say(Member(ref, values, not negated), mood)
             case Not(item=item):
                 said = self.say(item, "if")
-                return f"it must not be that {said}" if mood == "must" else f"it is not so that {said}"
+                return f"it must not be that {said}" if mood == "must" else f"it is not the case that {said}"
             case Implies(condition=condition, consequence=consequence):
                 said = f"if {self.say(condition, 'if')}, then {self.say(consequence, mood)}"
             case And(items=items):
@@ -95,7 +95,7 @@ class _Speaker:
         return word.join(self.say(i, mood, inside=not isinstance(i, Compare | Member | Same)) for i in items)
 
     def _between(self, formula: And, mood: Mood) -> str | None:
-        """`18 <= age' <= 70` in one breath."""
+        """`18 <= age' <= 70` as one clause."""
         bounds: dict[str, float] = {}
         refs = set()
         for item in formula.items:
@@ -241,12 +241,12 @@ def _be(mood: Mood, negated: bool = False) -> str:
 
 def _listed(items: list[str]) -> str:
     if not items:
-        return "something that no level is"
+        return "a level that does not exist"
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} or {items[-1]}"
 
 
 def _value(feature: Feature, value: float, *, unit: bool = True) -> str:
-    """What a feature is, where `_amount` is how much."""
+    """A value of a feature, where `_amount` is a difference."""
     if feature.kind == "date" and value == round(value):
         return feature.text(value)
     return _amount(feature, value) if unit else _number(value)

@@ -1,4 +1,4 @@
-"""The table's contract: features, their legal values, and who may change."""
+"""The table's contract: features, their legal values, and which may change."""
 
 from .column import fitting_dtype
 from .column import natural as natural_column

@@ -15,7 +15,7 @@ from . import dates
 from .definition import is_missing
 from .feature import MISSING, Feature
 
-# So few values of a category are looked up one by one.
+# Up to this many values of a category are looked up one by one.
 FEW = 16
 
 
@@ -49,14 +49,14 @@ def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
 
 
 def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
-    """The column as float64 (numbers; missing is NaN) or as level codes (missing: -1, no level: below)."""
+    """The column as float64 (numbers; missing is NaN) or as level codes (missing: -1, not a level: below)."""
     return numbers(feature, column) if feature.is_number else level_codes(feature, column)
 
 
 def column_of(feature: Feature, values: NDArray[Any], index: pd.Index, dtype: Any = None) -> Any:
-    """Natural values as a column of `dtype`, for a table; one that cannot hold every legal value gives way to another.
+    """Natural values as a column of `dtype`, or of a wider one if that cannot hold every legal value.
 
-    An array, which a table takes as it is, unlike a series, whose index it looks at.
+    An array, since a table would align a series by its index.
     """
     fitting = fitting_dtype(feature, dtype)
     # A continuous value off the grid may have a fraction, even where the training rows have none.
@@ -78,7 +78,7 @@ def numbers(feature: Feature, column: pd.Series) -> NDArray[np.float64]:
     short = short_float(column.dtype)
     if short is None or feature.step is None:
         return values
-    # 0.1 in single precision is meant to be the grid's 0.1, not 0.10000000149; and so it is with bounds off the grid.
+    # 0.1 in single precision means the grid's 0.1, not 0.10000000149; the same holds for bounds off the grid.
     for exact in (feature.at(feature.codes(np.nan_to_num(values))), feature.low, feature.high):
         if exact is not None:
             values = np.where(np.asarray(exact, dtype=np.float64).astype(short) == values, exact, values)
@@ -100,7 +100,7 @@ def short_float(dtype: Any) -> np.dtype[Any] | None:
 
 
 def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
-    """The index of each row's level; missing is -1, and a value that is no level has a code below."""
+    """The index of each row's level; missing is -1, and a value that is not a level has a lower code."""
     known = known_levels(feature, column) if len(column) <= FEW else None
     if known is not None:
         return known
@@ -116,14 +116,14 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
     return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
 
 
-# Values that are no levels, by their codes: so rows can keep them. A code is a name for the value and nothing more.
+# Values that are not levels, by their codes, so that rows can keep them. Such a code only identifies the value.
 _OTHERS: dict[tuple[type, Any], int] = {}
 _VALUES: list[Any] = []
 _LOCK = threading.Lock()
 
 
 def _code(feature: Feature, value: Any) -> int:
-    """The code of a value: its place among the levels, or below that of a missing one."""
+    """The code of a value: its index among the levels, or one below that of a missing value."""
     known = feature.code_of_level.get(value)
     if known is not None:
         return known
@@ -143,7 +143,7 @@ def value_of(feature: Feature, code: int) -> Any:
 
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
-    """The codes of a few values, if all are levels: for these, looking them up beats sorting them out."""
+    """The codes of a few values if all are levels: a lookup is quicker for these."""
     is_text = isinstance(column.dtype, pd.StringDtype)
     values = column.array.to_numpy(dtype=object).tolist() if is_text else column.tolist()
     try:
@@ -164,12 +164,12 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
         codes = np.asarray([places[level] for level in feature.levels], dtype=np.int64)
         return pd.Categorical.from_codes(codes[natural], dtype=dtype)
     levels = _levels_as(feature, dtype)
-    # A single one is cut out: taking it costs many times as much.
+    # A slice for a single one: `take` costs many times as much.
     return levels[natural[0] : natural[0] + 1].copy() if len(natural) == 1 else levels.take(natural)
 
 
 def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) -> Any:
-    """Level codes of which some are missing, or of values that are no levels, in the dtype if that can hold them."""
+    """Level codes with missing ones or values that are not levels, in the dtype if it can hold them."""
     codes, back = np.unique(natural, return_inverse=True)
     values = np.empty(len(codes), dtype=object)
     values[:] = [value_of(feature, code) for code in codes.tolist()]
@@ -186,7 +186,7 @@ def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) ->
 
 
 def _is_kept(values: NDArray[Any], column: Any) -> bool:
-    """Whether a dtype holds values as they are: not as text what is none."""
+    """Whether a dtype holds values unchanged, without turning them into text."""
     pairs = zip(values.tolist(), column.tolist(), strict=True)
     return all(is_missing(a) == is_missing(b) and isinstance(a, str) == isinstance(b, str) for a, b in pairs)
 
@@ -231,7 +231,7 @@ def _levels_as(feature: Feature, dtype: Any) -> Any:
 
 
 def own_dtype(feature: Feature, column: pd.Series) -> Any:
-    """What a column of training rows is in, as it can be kept: bare objects may be dates or text."""
+    """The dtype of a training column in a form that can be saved: plain objects may be dates or text."""
     return dates.told_dtype(column) if feature.kind == "date" else column.dtype
 
 
@@ -265,7 +265,7 @@ def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtyp
 
 
 def _survives(feature: Feature, dtype: Any) -> bool:
-    """Whether legal values come back as they were; a number's are told by the ends of its grid."""
+    """Whether legal values survive a round trip; for numbers the ends of the grid are tested."""
     if feature.top is None:
         return True
     ends = {0, min(1, feature.top), max(0, feature.top - 1), feature.top}

@@ -1,4 +1,4 @@
-"""Dates as days: whole numbers since 1970-01-01 to reckon with, and ISO text (2026-12-31) for people and files."""
+"""Dates as days: whole numbers since 1970-01-01 to calculate with, and ISO text (2026-12-31) for people and files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .definition import is_missing
 
 ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# What databases and pandas put behind a date that is a moment to them.
+# What databases and pandas append to a date that they store as a timestamp.
 MIDNIGHT = re.compile(r"[T ]00:00(:00(\.0+)?)?$")
-# What Python's own dates and four digits of a year can say.
+# The range of Python's dates and of four-digit years.
 FIRST, LAST = (int(np.datetime64(text, "D").astype(np.int64)) for text in ("0001-01-01", "9999-12-31"))
 DEFAULT = np.dtype("datetime64[s]")
 _OBJECTS = ("date", "datetime", "datetime64")
@@ -25,7 +25,7 @@ _A_DAY = np.timedelta64(1, "D")
 def day_of(value: Any) -> float:
     """The day of a single date (text, date, timestamp) or of a number of days; NaN for a missing one.
 
-    A time of day is a fraction. What is no date is a `ValueError`.
+    A time of day is a fraction. Anything else is a `ValueError`.
     """
     if is_missing(value):
         return np.nan
@@ -42,7 +42,7 @@ def day_of(value: Any) -> float:
 
 
 def iso(day: float) -> str:
-    """A day as text; NaN is no day."""
+    """A day as text; NaN is not allowed."""
     return str(np.datetime64(round(day), "D"))
 
 
@@ -56,7 +56,7 @@ def is_date_column(column: pd.Series) -> bool:
 
 def is_iso_text(column: pd.Series) -> bool:
     """Whether every text that is there is a date of the calendar, as 2026-12-31."""
-    # Most texts are told from dates by the first.
+    # The first value rules out most text columns.
     present = column.dropna()
     if not len(present) or not ISO.fullmatch(str(present.iloc[0]).strip()):
         return False
@@ -64,12 +64,12 @@ def is_iso_text(column: pd.Series) -> bool:
         _ = [day_of(text) for text in present.unique()]
     except ValueError:
         return False
-    # A model that was trained on text sees dates as they are written here.
+    # A model trained on text gets dates in this form.
     return not any(MIDNIGHT.search(str(text)) for text in present.unique())
 
 
 def days_in(column: pd.Series) -> NDArray[np.float64]:
-    """The days of a column of dates; missing is NaN, and a time of day a fraction. A `ValueError` for what is none."""
+    """The days of a column of dates; missing is NaN, a time of day a fraction, anything else a `ValueError`."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
         return _days(column.to_numpy())
@@ -104,7 +104,7 @@ def written(days: NDArray[np.float64], dtype: Any) -> Any:
 
 
 def told_dtype(column: pd.Series) -> Any:
-    """The dtype that says what a column of dates holds: bare objects may be dates or text."""
+    """The dtype of a column of dates, more exactly: plain objects may be dates or text."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return column.dtype
     kind = pd.api.types.infer_dtype(column, skipna=True)

@@ -1,4 +1,4 @@
-"""Whether a feature's fields make sense together, and how fine its grid may be. Finds every fault at once."""
+"""Check that a feature's fields fit together and that its grid is not too fine. Finds every fault at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..errors import did_you_mean, some
 
-# A continuous feature without a step of its own is cut into at least this many values.
+# A continuous feature without a step is divided into at least this many values.
 DEFAULT_CUTS = 100_000
 # Whole numbers up to here are exact in a double.
 EXACT = 2**53
@@ -23,7 +23,7 @@ FINEST = 2**48
 MAX_DECIMALS = 22
 # Kinds of number of which every value is whole; a date is a number of days.
 WHOLE = ("integer", "date")
-# What of a domain may be guessed, and what may become of a missing value.
+# Parts of a domain that may be guessed, and how missing values may be handled.
 DOMAIN = ("low", "high", "levels")
 MISSING = ("kept", "may_be_filled", "never")
 
@@ -34,12 +34,12 @@ def exact(value: float) -> Decimal:
 
 
 def decimals_of(value: float) -> int:
-    """Number of digits behind the decimal point."""
+    """Number of digits after the decimal point."""
     return max(0, -int(exact(value).normalize().as_tuple().exponent))
 
 
 def default_step(low: float, high: float) -> float:
-    """A power of ten that cuts the range into `DEFAULT_CUTS` values or more, if doubles allow it."""
+    """A power of ten that divides the range into `DEFAULT_CUTS` values or more, if doubles allow it."""
     largest = max(abs(low), abs(high)) or 1.0
     cut = (high / DEFAULT_CUTS - low / DEFAULT_CUTS) or largest / DEFAULT_CUTS
     wanted = math.floor(math.log10(max(cut, sys.float_info.min)))
@@ -48,7 +48,7 @@ def default_step(low: float, high: float) -> float:
 
 
 def is_too_fine(largest: float, step: float) -> bool:
-    """Whether values up to `largest` in this step can no longer be told apart after encoding."""
+    """Whether values up to `largest` in this step can no longer be distinguished after encoding."""
     decimals = decimals_of(step)
     return decimals > MAX_DECIMALS or largest * 10.0**decimals >= EXACT or largest / step >= FINEST
 
@@ -57,13 +57,13 @@ A_DATE = "Write it as 2026-12-31."
 DAYS = ("a date", "Its step is a number of days.")
 
 Fields = Mapping[str, Any]
-"""What was given for a feature, of whatever type, by the name of the field."""
+"""The values given for a feature, of any type, by field name."""
 Problem = tuple[str, str]
 """What is wrong, and what to do about it."""
 
 
 def faults(fields: Fields, kinds: tuple[str, ...]) -> list[Problem]:
-    """Every reason why these fields make no feature."""
+    """Every reason why these fields are not a valid feature."""
     found = [*_name_faults(fields["name"]), *_type_faults(fields)]
     if fields["kind"] not in kinds:
         problem = f"no kind {fields['kind']!r}; choose one of {', '.join(kinds)}"
@@ -104,7 +104,7 @@ def _type_faults(fields: Fields) -> Iterator[Problem]:
         yield f"missing is {fields['missing']!r}", f"Choose one of {', '.join(MISSING)}."
     for field in fields["guessed"] if isinstance(fields["guessed"], tuple) else ():
         if field not in DOMAIN:
-            yield f"guessed names {field!r}, which is none of {', '.join(DOMAIN)}", did_you_mean(field, DOMAIN)
+            yield f"guessed names {field!r}, which is not one of {', '.join(DOMAIN)}", did_you_mean(field, DOMAIN)
     for field in ("levels", "ranks", "guessed"):
         value = fields[field]
         if not isinstance(value, tuple):
@@ -170,7 +170,7 @@ def _level_faults(levels: tuple[Any, ...]) -> Iterator[Problem]:
 
 def _label_faults(labels: Mapping[Any, Any], levels: tuple[Any, ...]) -> Iterator[Problem]:
     for level, label in labels.items():
-        # Levels that are left open come from a table later on.
+        # Levels that are left open are read from a table later.
         if levels and level not in levels:
             known = f"The levels are {some(levels)}."
             yield f"labels names {level!r}, which is not a level", did_you_mean(level, levels) or known
@@ -179,7 +179,7 @@ def _label_faults(labels: Mapping[Any, Any], levels: tuple[Any, ...]) -> Iterato
     shown = Counter(str(labels.get(level, level)) for level in levels if is_text(labels.get(level, "")))
     twice = [label for label, count in shown.items() if count > 1]
     if twice:
-        yield f"several levels would be called {some(twice, 3)}", "Give each level a label of its own."
+        yield f"several levels would be called {some(twice, 3)}", "Give each level its own label."
 
 
 def _rank_faults(fields: Fields) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""One feature: its kind, its grid of legal values, and the way between a column and that grid.
+"""One feature: its kind, its grid of legal values, and conversion between a column and that grid.
 
 Every feature lives on a grid. A number's code is (value - origin) / step, where the origin is the lower bound
 rounded up to the step's decimals; a category's code is the index of its level. Grid values are computed in
@@ -45,11 +45,11 @@ class Feature:
     kind : {"integer", "continuous", "date", "categorical", "ordinal"}
         What it holds. A date is a number of days, written 2026-12-31.
     low, high : float, optional
-        The legal bounds of a number, both included; of a date, days since 1970, or dates (as text too).
+        The bounds of a number, both included; for a date, days since 1970, or dates (also as text).
     step : float, optional
         The distance between legal values; 1 for integers and dates.
     decimals : int, optional
-        In place of `step`: the number of digits behind the point.
+        Instead of `step`: the number of digits after the decimal point.
     levels : tuple
         A category's values.
     ranks : tuple of int
@@ -59,21 +59,21 @@ class Feature:
     label : str
         A readable name.
     unit : str
-        What a number is counted in.
+        The unit of a number.
     labels : mapping
-        What people call a category's levels, by level; those left out are called as they are. Pages, letters and texts
-        use them; tables, files and rules have the levels themselves.
+        Readable names of a category's levels. Pages, letters and texts use them; tables, files and rules use the
+        levels themselves.
     guessed : tuple of {"low", "high", "levels"}
-        What of its domain was taken from a table and confirmed by nobody: it limits what is proposed, not what a row
-        may have. All else is binding. It takes no part in equality.
+        Which parts of the domain were inferred from a table and not confirmed: they limit what is proposed, not what a
+        row may have. All others are binding. Ignored by equality.
     missing : {"kept", "may_be_filled", "never"}, optional
-        What becomes of a missing value: it stays missing, which is no change; an answer may supply it, which is one; or
-        the row cannot be explained. Left open, a `Task` decides by what the training rows and the model show.
+        How a missing value is handled: it stays missing, which is not a change; an answer may fill it, which is a
+        change; or the row cannot be explained. By default, a `Task` decides from the training rows and the model.
 
     Raises
     ------
     SchemaError
-        If this makes no sense; every fault is named.
+        If the fields do not fit together; every fault is listed.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Feature:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a number of which every value is whole: an integer, or a date in days."""
+        """Whether every value is a whole number: an integer, or a date in days."""
         return self.kind in WHOLE
 
     @cached_property
@@ -190,7 +190,7 @@ class Feature:
         Parameters
         ----------
         level : str, int, float or bool
-            A level, or a value that is none.
+            A level, or any other value.
 
         Returns
         -------
@@ -256,9 +256,9 @@ class Feature:
 
     @cached_property
     def by_dtype(self) -> dict[Any, Any]:
-        """What was worked out once for columns of a dtype (see `column`).
+        """Results cached for columns of a dtype (see `column`).
 
-        It is kept here since equal features need not be alike: 1, 1.0 and True are equal levels.
+        They are stored per feature, since equal features need not be identical: 1, 1.0 and True are equal levels.
         """
         return {}
 
@@ -345,7 +345,7 @@ class Feature:
         return np.asarray(np.isnan(natural) if self.is_number else natural == MISSING)
 
     def may_stay(self, natural: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether a row may have each value as it is: guessed bounds and levels do not bind what is given.
+        """Whether a row may keep each value: guessed bounds and levels do not bind present values.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class Feature:
         return np.asarray(np.isfinite(natural) & (natural >= low) & (natural <= high) | (gaps & np.isnan(natural)))
 
     def may_give_way(self, natural: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether a legal value may take the place of each present one: not that of a gap which is kept.
+        """Whether a legal value may replace each present one; a gap that is kept may not be replaced.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Feature:
     def changed(self, now: NDArray[Any], then: NDArray[Any]) -> NDArray[np.bool_]:
         """Whether values changed: by more than half a step, from off the grid to it, or to another level.
 
-        A missing value that is filled is a change; one that stays missing is none.
+        Filling a missing value is a change; leaving it missing is not.
 
         Parameters
         ----------
@@ -413,14 +413,14 @@ class Feature:
             return np.asarray(now != then)
         moved, step = np.abs(then - now), float(self.step or 0)
         near = moved <= step / 2
-        # Few values lie off the grid, and what is not moved need not be looked at.
+        # Few values lie off the grid, and unmoved ones need no check.
         close = np.flatnonzero(near & (moved > ROUNDING * step))
         if len(close):
             near[close] = ~self.on_grid(np.broadcast_to(then, near.shape)[close])
         return np.asarray(~near & ~(np.isnan(now) & np.isnan(then)))
 
     def replace(self, **changes: Any) -> Feature:
-        """A copy with some fields changed. Bounds and levels that are given so are stated, no longer guessed.
+        """A copy with some fields changed. Bounds and levels given here no longer count as guessed.
 
         Parameters
         ----------
@@ -435,7 +435,7 @@ class Feature:
         Raises
         ------
         SchemaError
-            If a field is not known, or the new one makes no sense.
+            If a field does not exist, or the new values do not fit together.
         """
         fields = [f.name for f in dataclasses.fields(self)]
         unknown = [name for name in changes if name not in fields]
@@ -447,10 +447,10 @@ class Feature:
 
 
 def level_named(value: Any, levels: Iterable[Any]) -> Any:
-    """The level (or class) that a value means: an equal one, or the only one that is written so; else None."""
+    """The level (or class) that a value means: an equal one, or the only one written the same; else None."""
     levels = tuple(levels)
     for level in levels:
-        # True is no way to write 1.
+        # True does not mean 1.
         if isinstance(value, bool) == isinstance(level, bool) and value == level:
             return level
     for written in (str, lambda v: str(v).casefold()):
@@ -461,13 +461,13 @@ def level_named(value: Any, levels: Iterable[Any]) -> Any:
 
 
 def _meant(value: Any, levels: Any) -> Any:
-    """The level that a label is for: files write every level as text. What is none stays, to be refused."""
+    """The level that a label is for, as files write every level as text. Unknown ones stay, and are refused later."""
     meant = level_named(value, levels) if isinstance(levels, tuple) else None
     return plain(value) if meant is None else meant
 
 
 def _day(value: Any) -> Any:
-    """A bound as a whole number of days; what is no date stays as it is, to be refused."""
+    """A bound as a whole number of days; anything else stays as it is, and is refused later."""
     if value is None or isinstance(value, bool):
         return value
     try:

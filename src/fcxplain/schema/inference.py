@@ -1,6 +1,6 @@
 """Guessing features from a table: each one from its column, with what was guessed and why.
 
-What a person gave is kept; only what is left open is filled in.
+Values given by the user are kept; only open ones are filled in.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .validation import TIME_OF_DAY, is_of_kind, not_a_table
 MOST_DECIMALS = 12
 # A step that cuts the range finer than this is noise, not precision.
 MAX_CUTS = 10**9
-# With fewer different values, those between them may only not have been seen yet.
+# With fewer distinct values, those in between may just not have occurred yet.
 FEWEST = 10
-# A divisor that so many values would share by chance once in so many columns is taken for meant.
+# A common divisor counts as intended if chance would produce it in fewer than one of this many columns.
 CHANCE = 1e-6
 
 
@@ -65,18 +65,18 @@ def _divisor(parts: NDArray[np.float64]) -> int:
     return divisor if is_meant else 1
 
 
-# A category of more levels than this, such as a postcode or an employer, is nothing that an answer should change.
+# An answer should not change a category with more levels than this, such as a postcode or an employer.
 MANY_LEVELS = 250
-# More levels than this are no category.
+# Columns with more levels than this are not categories.
 MAX_LEVELS = 10_000
-# Of free text, most have so many words or more.
+# Most values of free text have at least this many words.
 PROSE = 4
 # Up to this many different whole numbers written as text are taken for codes of a category.
 MAX_CODES = 20
-# Among so few rows, that no two are equal says nothing.
+# Among fewer rows than this, distinct values say nothing.
 FEW = 20
 
-# What a column is called that tells rows apart; one that only numbers them may be called otherwise.
+# Names of identifier columns; a column that numbers the rows may have another name.
 _IDS = frozenset({"id", "ids", "identifier", "uuid", "guid"})
 _COUNTERS = frozenset({"index", "row", "rownum", "no", "nr", "number", "key", "unnamed"})
 _CODE = re.compile(r"0[0-9]+")
@@ -85,7 +85,7 @@ _NUMBER_TEXT = re.compile(r"\s*[-+]?(\d+([.,]\d+)*|\.\d+)([eE][-+]?\d+)?\s*%?\s*
 
 @dataclass(frozen=True)
 class Guess:
-    """What was guessed of one feature and why, with what to look at."""
+    """A guess about one feature, the reason for it, and what to check."""
 
     feature: str
     guess: str
@@ -97,13 +97,13 @@ class Guess:
 
 
 class NoFeature(SchemaError):
-    """A column of text that nobody could mean as a feature: an identifier, or free text."""
+    """A text column that cannot be meant as a feature: an identifier, or free text."""
 
 
 def guess_feature(name: str, column: pd.Series, *, sure: bool = False) -> tuple[Feature, Guess]:
     """A feature for a column; one that cannot be a feature is an error, and an identifier a `NoFeature`.
 
-    A person may be `sure` that it is a feature.
+    The user may be `sure` that it is a feature.
     """
     dtype = column.dtype
     present = column.dropna()
@@ -128,7 +128,7 @@ def guess_feature(name: str, column: pd.Series, *, sure: bool = False) -> tuple[
 
 
 def tells_rows_apart(name: str, present: pd.Series) -> bool:
-    """Whether a column that is called so is an identifier, or numbers the rows: hardly any two are equal."""
+    """Whether a column with such a name is an identifier or numbers the rows: hardly any two values are equal."""
     words = words_of(name)
     ends = {*words[:1], *words[-1:]}
     if len(present) <= FEW or not ends & (_IDS | _COUNTERS):
@@ -209,7 +209,7 @@ def _distinct_days(name: str, column: pd.Series) -> NDArray[np.float64]:
 
 
 def bounds(feature: Feature) -> str:
-    """From where to where a number goes."""
+    """The bounds of a number as text."""
     shown = feature.text if feature.kind == "date" else str
     return f"{shown(feature.low)} to {shown(feature.high)}"
 
@@ -228,7 +228,7 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
         raise unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
     if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
         remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
-        raise unusable(name, f"holds dates that are not written as ISO has them, e.g. {levels[0]!r}", remedy)
+        raise unusable(name, f"holds dates that are not in ISO format, e.g. {levels[0]!r}", remedy)
     are_codes = any(_CODE.fullmatch(str(v)) for v in levels)
     numeric = [not are_codes and bool(_NUMBER_TEXT.fullmatch(str(v))) for v in levels]
     if all(numeric) and len(levels) > MAX_CODES:
@@ -263,7 +263,7 @@ def _is_prose(levels: tuple[Level, ...]) -> bool:
     return bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
 
 
-FIXED = "So many levels are taken as what an answer must not change; if it may, say mutable = true in the schema."
+FIXED = "With this many levels, answers leave it unchanged; if they may change it, set mutable = true in the schema."
 
 
 def _category(name: str, kind: Any, levels: tuple[Level, ...]) -> Feature:
@@ -278,7 +278,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
         values = [plain(v) for v in column.dropna().unique()]
     except (TypeError, NotImplementedError) as error:
         raise unusable(name, f"holds values that are not levels ({error})", "Convert them to text.") from error
-    # Whole numbers beside missing ones are stored as floats, but nobody writes them so.
+    # Whole numbers with missing values are stored as floats, but not written that way.
     if all(isinstance(v, float) and v.is_integer() for v in values):
         values = [int(v) for v in values]
     try:
@@ -309,7 +309,7 @@ def distinct_values(name: str, column: pd.Series) -> NDArray[np.float64]:
     if not len(distinct):
         raise unusable(name, "has no values at all", "Drop the column.")
     short = short_float(column.dtype)
-    # The 0.1 of a single is written 0.1, though it is stored as 0.10000000149.
+    # A single-precision 0.1 is meant as 0.1, though it is stored as 0.10000000149.
     return distinct if short is None else np.array([float(str(v)) for v in distinct.astype(short)])
 
 
@@ -361,22 +361,22 @@ def infer(
         faults = list(left_out.values())
         _refuse(faults or [Fault("table", "has no feature columns")])
     unusable_ones = [c for c in table.columns if any(f.place == f"column {c!r}" for f in faults)]
-    _refuse(faults, f"; mend these columns, or leave them out with ignore={unusable_ones}")
+    _refuse(faults, f"; fix these columns, or leave them out with ignore={unusable_ones}")
     for name, fault in left_out.items():
         warnings.warn(leaving_out(name, fault), FcxWarning, stacklevel=3)
     for feature in features:
         if not feature.mutable and feature.name not in immutable:
-            told = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
-            warnings.warn(told, FcxWarning, stacklevel=3)
+            message = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
+            warnings.warn(message, FcxWarning, stacklevel=3)
     return tuple(features), tuple(guesses)
 
 
 def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
-    """Which of these columns of a table are identifiers or free text, and what gives them away."""
+    """Which of these columns are identifiers or free text, and why."""
     found: dict[str, Fault] = {}
     for name in names:
         try:
-            # A number is told from an identifier by its name alone.
+            # Only its name distinguishes an identifier from a number.
             if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
                 guess_feature(name, table[name])
         except NoFeature as error:
@@ -387,9 +387,9 @@ def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
 
 
 def leaving_out(name: str, fault: Fault, also: str = "") -> str:
-    """What to say of an identifier that is left out, with the words by which a person agrees; `also` has other ways."""
-    agree = f"If that is right, say so with ignore=[{name!r}]"
-    keep = f"To keep it, as it is in every row: immutable=[{name!r}]."
+    """The message for an identifier that is left out, with the option that confirms it; `also` names alternatives."""
+    agree = f"If that is right, confirm it with ignore=[{name!r}]"
+    keep = f"To keep it unchanged in every row: immutable=[{name!r}]."
     return (
         f"{fault.place} is left out, since it {fault.problem}, as identifiers and free text have. {agree}{also}. {keep}"
     )
@@ -425,7 +425,7 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
     low = float(values[0]) if feature.low is None else feature.low
     high = float(values[-1]) if feature.high is None else feature.high
     step = feature.step or decimal_step(values) or default_step(low, high)
-    # Bounds that the schema gives stand as they are; those of the data are widened to hold every row.
+    # Bounds given by the schema stay as they are; those of the data are widened to hold every row.
     down, up = widened(low, high, 10.0 ** -decimals_of(step))
     guessed = tuple(f for f in ("low", "high") if getattr(feature, f) is None or f in feature.guessed)
     return feature.replace(
@@ -437,7 +437,7 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
 
 
 def _domain(feature: Feature) -> tuple[str, ...]:
-    """What of a feature's domain is a guess where all of it is."""
+    """The guessed parts of a fully guessed domain."""
     return ("low", "high") if feature.is_number else ("levels",)
 
 
@@ -447,7 +447,7 @@ def _table_faults(
     if not isinstance(table, pd.DataFrame):
         return [not_a_table(table)]
     faults = [
-        Fault(f"column {c!r}", "stands in the table more than once", "Rename or drop one.")
+        Fault(f"column {c!r}", "occurs in the table more than once", "Rename or drop one.")
         for c in table.columns[table.columns.duplicated()].unique()
     ]
     faults += [
@@ -462,7 +462,7 @@ def _table_faults(
         if name not in table.columns
     ]
     faults += [
-        Fault(f"column {name!r}", "is to be ignored, but is named as a feature or the label too", "Drop one.")
+        Fault(f"column {name!r}", "is to be ignored, but is also named as a feature or as the label", "Drop one.")
         for name in ignore
         if name in (*immutable, label)
     ]

@@ -1,6 +1,6 @@
-"""Levels that people would put in an order: low < medium < high, "<100" < "100-500", and those that say nothing.
+"""Levels with a natural order: low < medium < high, "<100" < "100-500"; and levels that say nothing.
 
-What is found here is offered, never applied.
+Orders found here are suggested, never applied.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SCALES: tuple[tuple[str, ...], ...] = (
     ("bronze", "silver", "gold", "platinum", "diamond"),
     ("first|1st", "second|2nd", "third|3rd", "fourth|4th", "fifth|5th"),
 )  # fmt: skip
-# Levels that say that nobody knows, or put together what is left: nothing that a person could be advised to become.
+# Levels for unknown or other values: a person cannot be advised to become one of these.
 NOTHING = frozenset(
     {"unknown", "?", "n/a", "na", "nan", "null", "missing", "not known", "not stated", "not specified", "unspecified",
      "not available", "not applicable", "undefined", "undisclosed", "refused", "no answer", "dont know", "don't know",
      "prefer not to say", "other", "others", "misc", "miscellaneous", "-", "--"}
 )  # fmt: skip
-# A longer text is no range.
+# A longer text is not a range.
 LONGEST = 40
 _NUMBER = r"[-+]?\d[\d,']*(?:\.\d+)?\s*(?:k|m|tsd)?"
 _BELOW, _ABOVE = r"<=?|≤|under|less than|below|up to|at most|until|max", r">=?|≥|over|more than|above|at least|from|min"
@@ -50,14 +50,14 @@ _SPAN = re.compile(
 
 
 def says_nothing(level: Level) -> bool:
-    """Whether a level only says that the value is not known, or none of the others."""
+    """Whether a level only says that the value is unknown, or different from the others."""
     return isinstance(level, str) and level.strip().casefold() in NOTHING
 
 
 def likely_order(levels: Iterable[Level]) -> tuple[str, ...]:
-    """The levels in the order that words or numbers in them speak for; those that say nothing come first.
+    """The levels in the order that words or numbers in them suggest; those that say nothing come first.
 
-    Empty where not all others have a place.
+    Empty if some level has no place in the order.
     """
     every = [level for level in levels if isinstance(level, str)]
     known = [level for level in every if not says_nothing(level)]

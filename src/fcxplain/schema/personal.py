@@ -1,4 +1,4 @@
-"""Features that nobody can change, or should be advised to: told by their names and levels."""
+"""Features that nobody can change or should be advised to change, recognised by names and levels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ INBORN = frozenset(
     {"sex", "gender", "male", "female", "race", "ethnicity", "ethnic", "ancestry", "caste", "hispanic", "native",
      "birth", "born", "birthplace", "birthday", "birthdate"}
 )  # fmt: skip
-# What law or decency forbids to advise on, though some of it can change.
+# Protected by law or decency, even where it can change.
 PROTECTED = frozenset(
     {"nationality", "citizen", "citizenship", "religion", "religious", "faith", "disability", "disabled", "handicap",
      "marital", "married", "civil", "foreign", "foreigner", "immigrant", "migrant", "pregnant", "pregnancy"}
 )  # fmt: skip
-# Levels that give away what a column is about, whatever it is called: two of a set, and not many beside them.
+# Levels that reveal what a column is about, whatever its name: two of a set, with few others.
 PERSONAL: dict[str, frozenset[str]] = {
     "a sex": frozenset({"male", "female", "man", "woman", "m", "f", "diverse", "non binary", "nonbinary"}),
     "an ethnicity": frozenset({"white", "black", "asian", "hispanic", "latino", "caucasian", "african american"}),
@@ -27,12 +27,12 @@ PERSONAL: dict[str, frozenset[str]] = {
 
 
 def is_inborn(feature: Feature) -> bool:
-    """Whether the name speaks of something that nobody can change."""
+    """Whether the name suggests something that nobody can change."""
     return bool(INBORN & set(words_of(feature.name)))
 
 
 def is_personal(feature: Feature) -> str:
-    """What speaks for a protected feature, in words: its name, or its levels. Empty where nothing does."""
+    """Why a feature seems protected, in words: its name or its levels. Empty if it does not."""
     if PROTECTED & set(words_of(feature.name)):
         return f"the name {feature.name!r} suggests something personal that nobody should be advised to change"
     levels = {" ".join(words_of(str(level))) for level in feature.levels if not says_nothing(level)}

@@ -1,4 +1,4 @@
-"""What the columns of a user's table are for: one calls the rows by name, some are no features, the rest are."""
+"""Roles of the columns of a user's table: one labels the rows, some are not features, the rest are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .validation import EMPTY
 
 
 def called_by(table: pd.DataFrame, index: str | None, schema: Schema | None, where: str) -> pd.DataFrame:
-    """The table with its rows called by a column, which is no feature then."""
+    """The table with a column as its index, which is then not a feature."""
     if index is None:
         return table
     faults = list(_index_faults(table, index, schema))
@@ -34,17 +34,17 @@ def _index_faults(table: pd.DataFrame, index: str, schema: Schema | None) -> Ite
     if empty.any():
         yield Fault(place, EMPTY, "Fill it in, or choose another column.", int(empty.sum()), empty.idxmax())
     elif again.any():
-        problem = f"calls several rows the same, e.g. {some(table[index][again].tolist()[:1])}"
+        problem = f"has the same value in several rows, e.g. {some(table[index][again].tolist()[:1])}"
         yield Fault(place, problem, "Choose another column.", int(again.sum()), again.idxmax())
 
 
 def without_ignored(
     table: pd.DataFrame, ignore: tuple[str, ...], features: tuple[str, ...], label: str | None, where: str = ""
 ) -> pd.DataFrame:
-    """The table without the columns to ignore; names of no column, of known features or of the label are refused."""
+    """The table without ignored columns; unknown names, known features and the label are refused."""
     faults = [_no_column(f"ignore {n!r}", n, table) for n in ignore if n not in table.columns]
     faults += [
-        Fault(f"ignore {n!r}", "is named as the label or as a feature too", "Drop one of the two.")
+        Fault(f"ignore {n!r}", "is also named as the label or as a feature", "Drop one of the two.")
         for n in ignore
         if n == label or n in features
     ]
@@ -56,15 +56,15 @@ def without_ignored(
 def without_identifiers(
     table: pd.DataFrame, label: str, features: tuple[str, ...]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The table without identifiers, each of them told in a warning, and a note on each; known `features` stay."""
+    """The table without identifiers, with a warning and a note for each; known `features` stay."""
     others = [n for n in table.columns if n != label and n not in features]
     found = identifiers(table, others)
-    # With nothing left there is no schema, and that error says more.
+    # If nothing is left, the error about the schema says more.
     if len(found) == len(others):
         return table, ()
     for name, fault in found.items():
-        told = leaving_out(name, fault, f", or call the rows by it with index={name!r}")
-        warnings.warn(told, FcxWarning, stacklevel=3)
+        message = leaving_out(name, fault, f", or use it as the row labels with index={name!r}")
+        warnings.warn(message, FcxWarning, stacklevel=3)
     notes = tuple(f"Left out {name!r}, which {fault.problem}." for name, fault in found.items())
     return table.drop(columns=list(found)), notes
 

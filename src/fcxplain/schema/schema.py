@@ -1,4 +1,4 @@
-"""Schema: the features of a table, in order. Everything else asks it what a column means."""
+"""Schema: the features of a table, in order. It says what each column means."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .inference import Guess, bounds
 
 HEAD = ("feature", "kind", "values", "unit", "may change")
 FEW = 6
-"""So many levels of a category are named."""
+"""Levels of a category that are listed."""
 
 
 def summary(features: Sequence[Feature]) -> str:
-    """How many features there are of which kind, and how many of them may change."""
+    """The number of features by kind, and how many of them may change."""
     numbers, free = sum(f.is_number for f in features), sum(f.mutable for f in features)
     categories = len(features) - numbers
     kinds = f"{counted(numbers, 'number')}, {categories:,} categor{'y' if categories == 1 else 'ies'}"
@@ -33,7 +33,7 @@ def summary(features: Sequence[Feature]) -> str:
 
 
 def glance(features: Sequence[Feature], guesses: Sequence[Guess]) -> Glance:
-    """A table with a line for each feature."""
+    """A table with one line per feature."""
     guessed = f"{counted(len(guesses), 'feature')} guessed from a table; report() says why" if guesses else ""
     columns = [i for i, title in enumerate(HEAD) if title != "unit" or any(f.unit for f in features)]
     cells = [(f.name, f.kind, values(f), f.unit, "yes" if f.mutable else "no") for f in features]
@@ -52,19 +52,19 @@ def line(feature: Feature) -> str:
 
 
 def _guessed(feature: Feature) -> str:
-    """What of a domain is a guess."""
+    """Which part of a domain is guessed."""
     bounds = [name for name in feature.guessed if name != "levels"]
     what = "levels" if "levels" in feature.guessed else "bounds" if len(bounds) == 2 else "".join(bounds)
     return f" ({what} guessed)" if what else ""
 
 
 def _gaps(feature: Feature) -> str:
-    """What becomes of missing values, where that was said."""
+    """How missing values are handled, where specified."""
     return f", missing: {feature.missing.replace('_', ' ')}" if feature.missing else ""
 
 
 def values(feature: Feature) -> str:
-    """What a feature may be."""
+    """The legal values of a feature, as text."""
     if not feature.is_complete:
         return "not known yet"
     known = (
@@ -98,15 +98,15 @@ class Schema:
     features : tuple of Feature
         The columns.
     guesses : tuple of Guess
-        What inference guessed and why; it takes no part in equality.
+        What inference guessed and why; ignored by equality.
     classes : mapping of str
-        What people call the model's classes, by class. Pages, letters and texts use it; tables and files have the
-        classes themselves.
+        Readable names of the model's classes. Pages, letters and texts use them; tables and files use the classes
+        themselves.
 
     Raises
     ------
     SchemaError
-        If there is no feature, or two have one name.
+        If there is no feature, or two have the same name.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Schema:
         object.__setattr__(self, "classes", {str(name): label for name, label in self.classes.items()})
         odd = [type(f).__name__ for f in self.features if not isinstance(f, Feature)]
         if odd:
-            raise SchemaError(f"a schema is made of Feature objects, not of {some(odd, 3)}")
+            raise SchemaError(f"a schema consists of Feature objects, not of {some(odd, 3)}")
         names = self.names
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
@@ -192,7 +192,7 @@ class Schema:
 
     @property
     def summary(self) -> str:
-        """How many features there are of which kind, e.g. "5 features (2 numbers, 3 categories; 4 may change)"."""
+        """The number of features by kind, e.g. "5 features (2 numbers, 3 categories; 4 may change)"."""
         return summary(self.features)
 
     @classmethod
@@ -206,29 +206,29 @@ class Schema:
     ) -> Schema:
         """Guess a schema from a table; `schema.report()` says what was guessed and why.
 
-        A column of text in which every row differs, such as an identifier, is left out with a warning; any other column
-        that cannot be a feature as it is, such as a date, is an error.
+        A text column in which every row differs, such as an identifier, is left out with a warning; any other column
+        that cannot be a feature is an error.
 
         Parameters
         ----------
         table : DataFrame
             The rows.
         label : str, optional
-            The column with the true classes; it is no feature.
+            The column with the true classes; it is not a feature.
         immutable : iterable of str
             Features that may not change.
         ignore : iterable of str
-            Columns that are no features.
+            Columns that are not features.
 
         Returns
         -------
         Schema
-            With its guesses.
+            The features, with what was guessed.
 
         Raises
         ------
         SchemaError
-            If a column cannot be a feature, or a name is no column.
+            If a column cannot be a feature, or a name is not a column.
         """
         kept, left = named(immutable), named(ignore)
         return cls(*inference.infer(table, label=label, immutable=kept, ignore=left))
@@ -250,7 +250,7 @@ class Schema:
         Raises
         ------
         SchemaError
-            If it cannot be read or makes no sense; a `FileNotFoundError` too, where there is no file.
+            If it cannot be read or is not valid; also a `FileNotFoundError` if there is no file.
         """
         features, classes = toml.read(source)
         return cls(features, classes=classes)
@@ -261,7 +261,7 @@ class Schema:
         Parameters
         ----------
         path : str or Path, optional
-            Where to write it, whole or not at all.
+            The file to write, as a whole or not at all.
 
         Returns
         -------
@@ -299,7 +299,7 @@ class Schema:
         return features | ({"classes": dict(self.classes)} if self.classes else {})
 
     def class_title(self, name: Any) -> str:
-        """A class of the model as people call it.
+        """The readable name of a class.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Schema:
         Returns
         -------
         str
-            Its label, else the class itself as text.
+            Its label, or the class itself as text.
         """
         whole = self.classes.get(str(name))
         return whole or " or ".join(self.classes.get(part, part) for part in str(name).split(" or "))
@@ -388,7 +388,7 @@ class Schema:
         return replace(self, features=inference.complete(self.features, table))
 
     def validate(self, table: pd.DataFrame) -> None:
-        """Refuse a table that does not fit, and warn of columns that the schema does not know.
+        """Refuse a table that does not fit, and warn about unknown columns.
 
         Parameters
         ----------
@@ -398,7 +398,7 @@ class Schema:
         Raises
         ------
         SchemaError
-            That lists every fault of the table.
+            With every fault of the table.
         """
         self.checked(table)
         extra = [c for c in table.columns if c not in self]
@@ -406,7 +406,7 @@ class Schema:
             warnings.warn(f"columns not in the schema are ignored: {some(extra)}", FcxWarning, stacklevel=2)
 
     def checked(self, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
-        """What `natural` returns, after the same check as `validate`, for the price of one reading.
+        """The result of `natural` after the check of `validate`, in a single pass.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class Schema:
         natural : mapping of arrays
             Natural columns.
         index : Index, optional
-            What the rows are called.
+            Labels of the rows.
         dtypes : mapping, optional
             Dtypes by name, kept where they fit.
 
@@ -500,7 +500,7 @@ class Schema:
         return pd.DataFrame(columns, index=index, copy=False)
 
     def units(self, table: pd.DataFrame) -> dict[str, float]:
-        """What one unit of cost is for each number: its median absolute deviation in the table.
+        """The unit of cost for each number: its median absolute deviation in the table.
 
         A MAD of 0 falls back to the standard deviation, and that to the step.
 
@@ -518,7 +518,7 @@ class Schema:
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of columns; a single one may stand alone."""
+    """Names of columns; a single name may be given as text."""
     return (names,) if isinstance(names, str) else tuple(names)
 
 

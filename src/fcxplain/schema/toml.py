@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,39 +18,25 @@ from .inference import Guess
 
 SECTIONS = ("features", "classes")
 Content = tuple[tuple[Feature, ...], Mapping[str, str]]
-"""What a schema file says: its features, and what people call the classes."""
-FIELDS = (
-    "kind",
-    "low",
-    "high",
-    "step",
-    "decimals",
-    "levels",
-    "ranks",
-    "mutable",
-    "label",
-    "unit",
-    "guessed",
-    "missing",
-    "labels",
-)
+"""The content of a schema file: its features, and readable names of classes."""
+FIELDS = tuple(field.name for field in dataclasses.fields(Feature) if field.name != "name")
 _HEADER = (
     "The table's schema: a section for each feature. A column without a section is left out.",
     "Correct what was guessed, and read it back with --schema, or with Schema.from_toml.",
     "",
     "kind      integer, continuous, date, categorical (levels without an order) or ordinal (levels from low to high)",
-    'low, high the least and the most that an answer may say; of a date, "2026-12-31"',
-    "step      the distance between values of a number; decimals = 2 does as well",
-    "levels    every value that a category may have; of an ordinal one, in order",
-    "ranks     of an ordinal one, a whole number for each level; equal ones are ties",
-    "mutable   false: an answer must leave it as it is, as what nobody can change",
-    "label     what people call it;   unit: what it is measured in, such as years",
-    "guessed   which of low, high and levels were only seen in a table: answers keep to them, rows need not.",
-    "          Delete what you confirm: a row beyond it is then refused",
+    'low, high the least and the greatest value of an answer; for a date, "2026-12-31"',
+    "step      the distance between values of a number; or give decimals = 2",
+    "levels    every value of a category; for an ordinal one, in order",
+    "ranks     for an ordinal one, a whole number for each level; equal numbers are ties",
+    "mutable   false: answers leave it as it is, for instance because nobody can change it",
+    "label     a readable name;   unit: what it is measured in, such as years",
+    "guessed   which of low, high and levels were inferred from a table: answers respect them, rows need not.",
+    "          Delete what you confirm: rows beyond it are then refused",
     "missing   kept (a gap stays), may_be_filled (an answer may fill it) or never (such a row is refused)",
-    'labels    what people call the levels: labels = {HS-grad = "high school diploma"}; others stay',
+    'labels    readable names of levels: labels = {HS-grad = "high school diploma"}; others stay',
     "",
-    'What people call the classes of the model goes into a section of its own: [classes], then e.g. 1 = "approved".',
+    'Readable names of classes go into a separate section: [classes], then e.g. 1 = "approved".',
 )
 
 
@@ -77,7 +64,7 @@ def fields_of(feature: Feature) -> dict[str, Any]:
 
 
 def content_from(data: Mapping[str, Any]) -> Content:
-    """Features and labels of classes from parsed TOML or JSON; every fault is listed."""
+    """Features and class labels from parsed TOML or JSON; every fault is listed."""
     unknown = [key for key in data if key not in SECTIONS]
     faults = [Fault(f"[{k}]", "is not known", did_you_mean(k, SECTIONS)) for k in unknown]
     classes = data.get("classes", {})
@@ -118,7 +105,7 @@ def _feature(name: str, fields: Any) -> Feature:
         faults.append(Fault(place, "has no kind", f'Write e.g. kind = "{_likely_kind(fields)}".'))
     known = {k: v for k, v in fields.items() if k in FIELDS}
     try:
-        # With a kind that fits, a missing one does not hide what else is wrong.
+        # A placeholder kind, so that a missing one does not hide other faults.
         feature = Feature(name, **{"kind": _likely_kind(fields), **known})
     except SchemaError as error:
         faults += error.faults

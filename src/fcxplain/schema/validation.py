@@ -1,4 +1,4 @@
-"""Holding a table against its features. Finds every fault first; raising is the caller's last act."""
+"""Check a table against its features. All faults are collected first and raised together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .feature import MISSING, Feature, plain
 
 MAX_FLOAT = np.finfo(np.float64).max
 EMPTY = "is empty or marked as missing, e.g. n/a"
-"""What is wrong with a column in which a value is missing."""
+"""The problem of a column with a missing value."""
 GAPS = "Fill it in or leave the row out, or give the model an imputer and fit it on rows with gaps."
-"""What to do about it."""
+"""The remedy."""
 
 
 FRACTION = ("is not a whole number", "Round it, or make the feature continuous.")
@@ -37,7 +37,7 @@ def raise_on_faults(faults: Iterable[Fault]) -> None:
 
 
 def not_a_table(given: object) -> Fault:
-    """The fault of what stands where a table should, with the way to make one of it."""
+    """The fault for a value that is not a table, with how to make one."""
     ways = {
         pd.Series: "A single row as a table is rows.iloc[[0]], or rows.loc[[label]].",
         np.ndarray: "Give the rows with their names: pd.DataFrame(rows, columns=task.schema.names).",
@@ -48,12 +48,12 @@ def not_a_table(given: object) -> Fault:
 
 
 def faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
-    """Every fault of the table: absent, doubled or mistyped columns, missing and illegal values."""
+    """Every fault of the table: absent, duplicate or mistyped columns, missing and illegal values."""
     return read(features, table)[1]
 
 
 def read(features: tuple[Feature, ...], table: pd.DataFrame) -> tuple[dict[str, NDArray[Any]], list[Fault]]:
-    """Natural columns and every fault, in one go: reading text is most of the work of checking it."""
+    """Natural columns and every fault in one pass: reading text is most of the work."""
     natural: dict[str, NDArray[Any]] = {}
     found = column_faults(features, table)
     count = Counter(table.columns) if found and isinstance(table, pd.DataFrame) else Counter()
@@ -70,7 +70,7 @@ def salvaged(
 ) -> tuple[dict[str, NDArray[Any]], dict[int, tuple[str, ...]]]:
     """Natural columns, missing where a value cannot be read, and every reason why single rows cannot, by position.
 
-    A column that is not there is an error: that is no single row's fault.
+    An absent column is an error, since it is not the fault of a single row.
     """
     raise_on_faults(column_faults(features, table))
     natural: dict[str, NDArray[Any]] = {}
@@ -86,7 +86,7 @@ def salvaged(
 
 
 def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fault]:
-    """Columns that are absent or stand twice."""
+    """Columns that are absent or duplicate."""
     if not isinstance(table, pd.DataFrame):
         return [not_a_table(table)]
     found, names, given = [], [f.name for f in features], table.columns.tolist()
@@ -99,13 +99,13 @@ def column_faults(features: tuple[Feature, ...], table: pd.DataFrame) -> list[Fa
             remedy = did_you_mean(name, spare) or f"The table has {some(table.columns)}."
             found.append(Fault(f"column {name!r}", "is not in the table", remedy))
         elif count[name] > 1:
-            found.append(Fault(f"column {name!r}", f"stands in the table {count[name]} times", "Rename or drop one."))
+            found.append(Fault(f"column {name!r}", f"occurs in the table {count[name]} times", "Rename or drop one."))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnFault:
-    """What is wrong with a column in some rows, and what is said of each of them: `{}` stands for its value."""
+    """A fault of a column in some rows, and the message for each of them: `{}` stands for its value."""
 
     column: pd.Series
     rows: NDArray[np.bool_]
@@ -131,7 +131,7 @@ def read_column(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list
 
 
 def read_cells(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
-    """The natural column and what is wrong with which rows. A column without faults is told by its extremes."""
+    """The natural column and its faults by row. Extremes alone show that a column has none."""
     if feature.is_number and not is_of_kind(feature, column):
         return _mixed(feature, column)
     try:
@@ -152,7 +152,7 @@ def read_cells(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[
 
 
 def is_of_kind(feature: Feature, column: pd.Series) -> bool:
-    """Whether a number's column can be read as such at all."""
+    """Whether a column can be read as numbers at all."""
     if feature.kind == "date":
         return is_date_column(column) or not column.notna().any()
     return is_numeric(column) or bool(is_bool_dtype(column.dtype))
@@ -163,7 +163,7 @@ def _all_whole(values: NDArray[np.float64]) -> bool:
 
 
 def _mixed(feature: Feature, column: pd.Series) -> tuple[NDArray[Any], list[ColumnFault]]:
-    """A column that should hold numbers and holds other things: cell by cell."""
+    """Read a column of numbers that holds other things, cell by cell."""
     missing = column.isna().to_numpy(dtype=bool)
     values, odd = np.full(len(column), np.nan), np.zeros(len(column), dtype=bool)
     cells = column.tolist()
@@ -219,13 +219,13 @@ def _level_faults(feature: Feature, column: pd.Series, codes: NDArray[np.int64])
     if not unknown.any() or not feature.levels:
         return
     values = [plain(v) for v in column[unknown].unique().tolist()]
-    one = f"is {some(values)}, no known level"
+    one = f"is {some(values)}, which is not a known level"
     what = one if len(values) == 1 else f"has unknown levels {some(values, 4)}"
-    yield ColumnFault(column, unknown, what, _level_remedy(feature, values[0]), "is {}, no known level")
+    yield ColumnFault(column, unknown, what, _level_remedy(feature, values[0]), "is {}, which is not a known level")
 
 
 def _alike(feature: Feature, column: pd.Series) -> NDArray[np.bool_]:
-    """Which values are of the kind that the levels are: only such a one could be one more of them."""
+    """Which values have the type of the levels: only those could be new levels."""
     kinds = {float if isinstance(v, float) else type(v) for v in feature.levels}
     if len(kinds) != 1:
         return np.ones(len(column), dtype=bool)

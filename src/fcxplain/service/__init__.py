@@ -1,7 +1,7 @@
-"""The page that answers: `fcxplain serve`, for a case worker with a person in front of them, and for that person.
+"""The web service: `fcxplain serve`, for a case worker together with an applicant.
 
-In the order in which a question meets them: `app` puts the rest together; `trust` lets a request in or not;
-`sessions` knows who asks; `people` and `wishes` say about whom and within which limits; `answers` hands the question to
-a `worker`, a process of its own that holds the explainer; `pages` and `api` show what comes back; `receipts` signs and
-`store` keeps it. `load` measures all that with many people at once.
+In the order of a request: `app` assembles everything; `trust` admits or refuses the request; `sessions` identifies
+the browser; `people` and `wishes` hold who it is about and within which limits; `answers` passes the question to a
+`worker`, a separate process with the explainer; `pages` and `api` show the result; `receipts` signs it and `store`
+saves it. `load` measures all of this with many people at once.
 """

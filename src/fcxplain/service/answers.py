@@ -1,4 +1,4 @@
-"""The engine: questions wait in line, workers answer them, and whoever waits can see how far it is, or stop it.
+"""The engine: questions wait in a queue, workers answer them, and callers can watch progress or cancel.
 
 Nothing here blocks the event loop: a worker is a process (see `worker`), and a model that hangs is killed with it.
 """
@@ -26,28 +26,28 @@ from .trust import Limits
 logger = logging.getLogger(__name__)
 
 Data = dict[str, Any]
-"""What goes to a worker and comes from it: JSON, behind its length in bytes."""
+"""A message to or from a worker: JSON, preceded by its length in bytes."""
 HEAD = struct.Struct(">I")
 
-# Seconds that a worker has to load the model, and to stop by itself when asked to.
+# Seconds that a worker has to load the model, and to stop when cancelled.
 LOADING, GRACE = 600.0, 1.0
-# Seconds between two looks for a question that is not slow.
+# Seconds between checks for a question that is not slow.
 LOOKING = 0.01
-# Questions of which the answer is remembered.
+# Answers that are cached.
 REMEMBERED = 1_000
-# What is said where there is no answer; what a model said is shown to case workers only.
+# Messages for questions without an answer; a model's own message is shown to case workers only.
 WORDS = {
-    "time": "The model took too long, and was stopped.",
-    "crash": "The model ended unexpectedly, and was started again.",
-    "busy": "Very many questions are waiting. Please try again in a moment.",
+    "time": "The model took too long and was stopped.",
+    "crash": "The model stopped unexpectedly and was restarted.",
+    "busy": "Too many requests are waiting. Please try again in a moment.",
     "cancelled": "Stopped.",
     "model": "The model gave no usable answer.",
-    "fault": "Something went wrong here. It was not your fault.",
+    "fault": "Something went wrong on our side. It was not your fault.",
 }
 
 
 class Unanswered(Exception):
-    """A question without an answer: `kind` says why, `words` say it to people, `detail` to who runs the server."""
+    """A question without an answer: `kind` says why, `words` are for users, `detail` for administrators."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
@@ -57,7 +57,7 @@ class Unanswered(Exception):
 
 @dataclass(eq=False)
 class Pending:
-    """A question, and how far it is."""
+    """A question and its progress."""
 
     key: str
     do: str
@@ -71,27 +71,27 @@ class Pending:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, result: Data | None = None, failure: Unanswered | None = None) -> None:
-        """It has an answer, or never will; the first word counts."""
+        """Set the answer or the failure; only the first call counts."""
         if not self.ended.is_set():
             self.result, self.failure = result, failure
             self.ended.set()
 
     def tell(self, event: Data) -> None:
-        """How far the worker says it is."""
+        """Record the worker's progress."""
         self.progress |= event
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it ended within so many seconds."""
+        """Wait, and return whether it ended in time."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.ended.wait(), seconds)
         return self.ended.is_set()
 
     @property
     def words(self) -> str:
-        """How far it is."""
+        """The progress in words."""
         p, passed = self.progress, int(time.monotonic() - self.begun)
         if self.worker is None:
-            return "Waiting: others asked before."
+            return "Waiting: other requests come first."
         if p.get("total"):
             far = (
                 f"{p['done'] / p['total']:.0%} of {p['total']:,} people"
@@ -100,7 +100,7 @@ class Pending:
             )
             return f"{str(p['stage']).replace('rows', 'people').capitalize()}: {far}, {passed} seconds."
         tried = f"{p['tried']:,} possibilities tried, " if p.get("tried") else ""
-        return f"Looking for ways: {tried}{passed} seconds."
+        return f"Looking for options: {tried}{passed} seconds."
 
 
 class Worker:
@@ -112,11 +112,11 @@ class Worker:
         self.ending: set[asyncio.Task[int]] = set()
 
     async def start(self) -> None:
-        """Begin anew, and wait until the model is loaded."""
+        """Start the process, and wait until the model is loaded."""
         paths = os.pathsep.join(p for p in sys.path if p)
         # Workers share the cores: threads of one would wait for those of another.
         env = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | {"PYTHONPATH": paths}
-        # What a model prints may be about people.
+        # A model's output may contain personal details.
         self.process = await asyncio.create_subprocess_exec(
             *self.command, stdin=PIPE, stdout=PIPE, stderr=None if self.loud else DEVNULL, env=env
         )
@@ -128,14 +128,14 @@ class Worker:
         return self.process is not None and self.process.returncode is None
 
     async def answer(self, do: str, asked: Mapping[str, Any], seconds: float, tell: Callable[[Data], None]) -> Data:
-        """Ask, and wait at most so long."""
+        """Send a question, and wait for the answer up to a limit."""
         if not self.is_ready:
             await self.start()
         self.say({"do": do, "with": asked})
         return await self._reply(seconds, tell)
 
     def say(self, message: Data) -> None:
-        """Send a frame; a process that has ended hears nothing."""
+        """Send a frame, unless the process has ended."""
         raw = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         if self.process is not None and self.process.stdin is not None and not self.process.stdin.is_closing():
             self.process.stdin.write(HEAD.pack(len(raw)) + raw)
@@ -167,7 +167,7 @@ class Worker:
         return found
 
     def kill(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -195,9 +195,9 @@ class Engine:
         command = [sys.executable, "-m", __package__ + ".worker", model, *([classifier] if classifier else [])]
         self.limits = limits or Limits()
         self.workers = [Worker(command, loud=loud) for _ in range(workers)]
-        # Tables get a process of their own, which ends with them, so that nobody waits for one.
+        # Each table gets its own process, so that other questions do not wait for it.
         self._command, self._loud, self._one_table = command, loud, asyncio.Semaphore(1)
-        # What stands in the way takes long to find: such questions come last, and never have all workers.
+        # Finding obstacles takes long: these questions come last and never occupy all workers.
         self._line: asyncio.PriorityQueue[tuple[bool, int, Pending]] = asyncio.PriorityQueue()
         self._count, self._slow = 0, asyncio.Semaphore(max(1, workers - 1))
         self._jobs: OrderedDict[str, Pending] = OrderedDict()
@@ -205,7 +205,7 @@ class Engine:
         self.about: Data = {}
 
     async def start(self) -> None:
-        """Load the model; what is wrong with it is told here."""
+        """Load the model; raises an error if that fails."""
         try:
             await asyncio.gather(*(worker.start() for worker in self.workers))
             self.about = await self.workers[0].answer("about", {}, LOADING, lambda _: None)
@@ -227,11 +227,11 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """Questions that no worker has begun with."""
+        """Questions that no worker has started."""
         return self._line.qsize()
 
     def job(self, do: str, asked: Data, *, again: bool = False) -> Pending:
-        """A question, begun if nobody asks it now and nobody has; `again` also if it was stopped."""
+        """The job of a question, new unless it is running or cached; `again` restarts a cancelled one."""
         key, known = _key(do, asked), self.asked(do, asked)
         if known is not None and not (known.failure is not None and (again or known.failure.kind != "cancelled")):
             self._jobs.move_to_end(key)
@@ -249,11 +249,11 @@ class Engine:
         return job
 
     def asked(self, do: str, asked: Data) -> Pending | None:
-        """A question that was asked, as long as it is remembered."""
+        """The job of an earlier question, as long as it is cached."""
         return self._jobs.get(_key(do, asked))
 
     async def answer(self, do: str, asked: Data) -> Data:
-        """Ask, and wait for the answer, however long that takes."""
+        """Ask, and wait for the answer without a limit."""
         return answered(await self._ended(self.job(do, asked)))
 
     async def _ended(self, job: Pending) -> Pending:
@@ -261,7 +261,7 @@ class Engine:
         return job
 
     def cancel(self, job: Pending, *, kill: bool = True) -> None:
-        """Stop a question: at once if it waits, else when the worker hears it, else with the worker."""
+        """Cancel a question: at once if it waits, else through the worker, or by killing the worker."""
         worker = job.worker
         if worker is not None and not job.ended.is_set():
             worker.say({"do": "cancel"})
@@ -270,7 +270,7 @@ class Engine:
         job.end(failure=Unanswered("cancelled"))
 
     def forget(self, key: str) -> None:
-        """Remember a question no longer."""
+        """Remove a question from the cache."""
         self._jobs.pop(key, None)
 
     def _forget(self) -> None:
@@ -291,7 +291,7 @@ class Engine:
             if not _is_slow(job):
                 await self._run(job, worker)
             elif self._slow.locked():
-                # Another worker is at such a question: this one is for the others.
+                # Another worker is busy with such a question: leave this one to the others.
                 self._line.put_nowait(entry)
                 await asyncio.sleep(LOOKING)
             else:
@@ -330,7 +330,7 @@ def _key(do: str, asked: Data) -> str:
 
 
 def answered(job: Pending) -> Data:
-    """The answer of a question that has ended."""
+    """The answer of a finished question."""
     if job.failure is not None:
         raise job.failure
     assert job.result is not None
@@ -338,6 +338,6 @@ def answered(job: Pending) -> Data:
 
 
 def _kill_if_deaf(job: Pending, worker: Worker) -> None:
-    """A worker that is still at a question that was stopped will not hear of it: the model hangs."""
+    """Kill a worker that still works on a cancelled question: its model hangs."""
     if job.worker is worker:
         worker.kill()

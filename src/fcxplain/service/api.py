@@ -25,7 +25,7 @@ Value = str | int | float | bool | None
 
 
 class Asked(BaseModel):
-    """Strict about names, so that a slip of the pen is no silent default."""
+    """Strict about names, so that a typo does not silently become a default."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,20 +34,20 @@ class WishRequest(Asked):
     """What is possible in one feature."""
 
     effort: str = Field("usual", description="fixed, easy, usual, hard or very_hard")
-    low: Value = Field(None, description="The least that will do, for numbers and dates.")
-    high: Value = Field(None, description="The most that will do.")
-    levels: list[Value] | None = Field(None, description="The values that will do, for categories; null: any.")
+    low: Value = Field(None, description="The lowest acceptable value, for numbers and dates.")
+    high: Value = Field(None, description="The highest acceptable value.")
+    levels: list[Value] | None = Field(None, description="The acceptable values, for categories; null: any.")
 
 
 class ExplainRequest(Asked):
     """A person, by their values or by their key in the list of people, and what is possible for them."""
 
-    label: str = Field("", max_length=LONGEST, description="What the person is called, on receipts too.")
+    label: str = Field("", max_length=LONGEST, description="The name of the person, also on receipts.")
     values: dict[str, Value] | None = Field(None, description="A value for every feature; see /schema.")
-    person: str | None = Field(None, description="In place of values: a key such as p0.")
+    person: str | None = Field(None, description="Instead of values: a key such as p0.")
     wishes: dict[str, WishRequest] = Field(default_factory=dict)
-    k: int = Field(3, ge=1, le=10, description="How many ways at most.")
-    receipt: bool = Field(False, description="Keep the ways and give a signed receipt of each.")
+    k: int = Field(3, ge=1, le=10, description="The maximum number of options.")
+    receipt: bool = Field(False, description="Store the options and return a signed receipt for each.")
 
 
 class WhatIfRequest(ExplainRequest):
@@ -76,7 +76,7 @@ class RuleReply(BaseModel):
 
 
 class WayReply(BaseModel):
-    """One verified way."""
+    """One verified option."""
 
     rank: int
     status: str
@@ -88,7 +88,7 @@ class WayReply(BaseModel):
 
 
 class ExplainReply(BaseModel):
-    """What the model says of a person, what they could do, or what stands in the way."""
+    """The model's result for a person, what they could do, or what stands in the way."""
 
     status: str = Field(description="verified, already, impossible, not_found, timed_out or unreadable")
     wanted: str
@@ -100,7 +100,7 @@ class ExplainReply(BaseModel):
 
 
 class WhatIfReply(BaseModel):
-    """What the model says of other values, and each rule's verdict."""
+    """The model's result for other values, and whether each rule is kept."""
 
     valid: bool
     passed: bool
@@ -108,11 +108,11 @@ class WhatIfReply(BaseModel):
     needed: float | None
     score: float | None
     rules: list[RuleReply]
-    outside: list[str] = Field(description="Features with values that cannot be.")
+    outside: list[str] = Field(description="Features with values outside their domain.")
 
 
 class CheckReply(BaseModel):
-    """What still holds of a receipt."""
+    """What still holds for a receipt."""
 
     holds: bool
     signature: bool
@@ -124,7 +124,7 @@ class CheckReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether it is well."""
+    """The state of the server."""
 
     status: str
     version: str
@@ -132,7 +132,7 @@ class HealthReply(BaseModel):
 
 
 def _json_only(request: Request) -> None:
-    """What a form of another page can send is no question of a program."""
+    """Refuse anything but JSON, so that forms of other sites cannot call the API."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "Send JSON: Content-Type: application/json.")
 
@@ -143,7 +143,7 @@ def _refuse(faults: list[Fault]) -> None:
 
 
 def _question(request: Request, body: ExplainRequest) -> dict[str, Any]:
-    """The question as the worker takes it; everything that is wrong with it at once."""
+    """The question in the worker's format; all faults are reported at once."""
     service = service_of(request)
     wishes, faults = read_wishes(
         {name: wish.model_dump(exclude_none=True) for name, wish in body.wishes.items()}, service.schema, service.fixed
@@ -153,7 +153,7 @@ def _question(request: Request, body: ExplainRequest) -> dict[str, Any]:
     if body.person is not None:
         who = service.people.by_key.get(body.person)
         if who is None:
-            raise HTTPException(404, "There is nobody of that key.")
+            raise HTTPException(404, "There is no person with that key.")
         label, values = who.label, dict(who.values)
     else:
         values, wrong = read_values(body.values or {}, service.schema)
@@ -164,7 +164,7 @@ def _question(request: Request, body: ExplainRequest) -> dict[str, Any]:
 
 @router.post("/explain", response_model=ExplainReply)
 async def explain(request: Request, body: ExplainRequest) -> Any:
-    """Ways for a person within their wishes, or what stands in the way. It waits for the answer."""
+    """Options for a person within their wishes, or what stands in the way. Waits for the answer."""
     _json_only(request)
     service, question = service_of(request), _question(request, body)
     answer = await service.engine.answer("ask", question)
@@ -180,7 +180,7 @@ async def explain(request: Request, body: ExplainRequest) -> Any:
 
 @router.post("/what-if", response_model=WhatIfReply)
 async def what_if(request: Request, body: WhatIfRequest) -> Any:
-    """What the model says of other values, and each rule's verdict. Nothing is kept."""
+    """The model's result for other values, and whether each rule is kept. Nothing is stored."""
     _json_only(request)
     service, question = service_of(request), _question(request, body)
     then, faults = read_values(question["values"] | body.then, service.schema)
@@ -191,7 +191,7 @@ async def what_if(request: Request, body: WhatIfRequest) -> Any:
 
 @router.post("/verify", response_model=CheckReply)
 async def verify(request: Request, body: dict[str, Any]) -> Any:
-    """What still holds of a receipt: signature, model, rules and answer."""
+    """What still holds for a receipt: signature, model, rules and answer."""
     _json_only(request)
     service = service_of(request)
     try:
@@ -205,18 +205,18 @@ async def verify(request: Request, body: dict[str, Any]) -> Any:
 
 @router.get("/schema")
 async def schema(request: Request) -> dict[str, Any]:
-    """Features, rules and what is wanted; how features are spread, as bars, and no single person."""
+    """Features, rules and target, and the distributions of features as bars, without data about single people."""
     return service_of(request).engine.about
 
 
 @router.get("/health", response_model=HealthReply)
 async def health(request: Request) -> Any:
-    """Whether it is well; needs no token."""
+    """The state of the server; needs no token."""
     return {"status": "ok", "version": __version__, "waiting": service_of(request).engine.waiting}
 
 
 async def not_valid(request: Request, error: RequestValidationError) -> Response:
-    """All that is wrong with a request, without repeating its values."""
+    """All faults of a request, without repeating its values."""
     said = [
         f"{'.'.join(str(part) for part in fault['loc'] if part != 'body')}: {fault['msg']}" for fault in error.errors()
     ]

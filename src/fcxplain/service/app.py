@@ -1,4 +1,4 @@
-"""The application: everything put together, and run."""
+"""The application: assemble everything and run it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .sessions import Sessions
 from .store import Store, StoreFault
 from .trust import LOCAL, SHORTEST, Gate, Limits, Refused, Token
 
-ABOUT = "The same answers as the pages, as JSON. Every way was checked with the model itself and all rules."
+ABOUT = "The same answers as the pages, as JSON. Every option was checked with the model itself and all rules."
 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """What a server is started with.
+    """Settings of a server.
 
-    rows: a file of people, and `index` the column that they are called by. origin: the address under which a proxy
-    makes it known. loud: what the model prints goes to standard error, though it may be about people.
+    rows: a file of people; index: the column with their names. origin: the public address behind a proxy. loud: let the
+    model print to standard error, although that may contain personal details.
     """
 
     model: str
@@ -53,13 +53,13 @@ class ServeSettings:
         faults = []
         if self.token is None and self.host not in LOCAL:
             remedy = "Give one (--token, or FCXPLAIN_TOKEN), or leave --host out."
-            faults.append(Fault(f"host {self.host}", "others can reach it, so that it needs a token", remedy))
+            faults.append(Fault(f"host {self.host}", "others can reach it, so it needs a token", remedy))
         if self.token is not None and len(self.token) < SHORTEST:
-            faults.append(
-                Fault("token", f"is too short to keep anybody out: {SHORTEST} letters at least", "Choose another.")
-            )
+            faults.append(Fault("token", f"is too short to be safe: {SHORTEST} letters at least", "Choose another."))
         if self.origin is not None and not self.origin.startswith(("http://", "https://")):
-            faults.append(Fault(f"origin {self.origin}", "is no address", "Write e.g. https://answers.example.org."))
+            faults.append(
+                Fault(f"origin {self.origin}", "is not an address", "Write e.g. https://answers.example.org.")
+            )
         if faults:
             raise DataError("serve", faults)
 
@@ -87,7 +87,7 @@ def application(settings: ServeSettings, *, on_ready: Callable[[Service], None] 
                 if store is not None:
                     store.close()
 
-    # No documents from elsewhere: /about has ours.
+    # No external documentation pages: /about has ours.
     app = FastAPI(
         title="fcxplain", version=__version__, description=ABOUT, lifespan=running, docs_url=None, redoc_url=None,
         openapi_url="/api/v1/openapi.json", redirect_slashes=False,
@@ -113,7 +113,7 @@ async def _people(engine: Engine, settings: ServeSettings) -> People:
 
 
 def run(settings: ServeSettings, *, on_ready: Callable[[Service, str], None]) -> None:
-    """Serve until it is stopped; `on_ready` hears under which address, when it can be opened."""
+    """Serve until stopped; `on_ready` is called with the address once it can be opened."""
     import uvicorn
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
@@ -139,11 +139,11 @@ def run(settings: ServeSettings, *, on_ready: Callable[[Service, str], None]) ->
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket there, or a word about who has it."""
+    """A bound socket, or an error that says why not."""
     try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=256
         )
     except OSError as error:
-        problem = f"cannot listen there ({error.strerror or error})"
+        problem = f"cannot listen on this address ({error.strerror or error})"
         raise DataError("", [Fault(f"{host}:{port}", problem, "Choose another --port, or 0 for any.")]) from error

@@ -1,6 +1,6 @@
-"""How quick the page is with many people at once: a server of this machine, and people who change wishes and read.
+"""Load test: a local server, and simulated people who change wishes and read the answers.
 
-Bounded on purpose, and only ever against a server that it starts itself.
+Limited on purpose, and only against a server that it starts itself.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class LoadFigures:
     p95: float
     longest: float
     reasons: float
-    """Milliseconds, in the median, until it was also known what stands in the way of those without one."""
+    """Median milliseconds until the reasons were known for people without an option."""
     first_paint: int
-    """Bytes of a person's page with everything that it needs."""
+    """Bytes of a person's page with all its resources."""
 
 
 @dataclass(eq=False)
 class _Visitor:
-    """Somebody who opens a person's page, changes a wish, reads, and changes another."""
+    """A visitor who opens a person's page, changes a wish, reads, and changes another."""
 
     host: str
     port: int
@@ -61,7 +61,7 @@ class _Visitor:
         headers = {"cookie": self.cookie} | ({"x-part": "1"} if part else {})
         body = None if form is None else urlencode(form)
         headers |= {} if form is None else {"content-type": "application/x-www-form-urlencoded"}
-        # A line for each request, so that one which the server has closed is nobody's failure.
+        # One connection per request, so that a connection closed by the server is not a failure.
         line = http.client.HTTPConnection(self.host, self.port, timeout=60)
         line.request(method, path, body, headers)
         answer = line.getresponse()
@@ -70,7 +70,7 @@ class _Visitor:
         return answer.read().decode()
 
     def work(self, until: float, pause: float) -> None:
-        """Change wishes until it is time to go home."""
+        """Change wishes until the time is up."""
         chance = random.Random(self.number)
         path = f"/person/p{self.number}"
         page = self.ask("GET", path)
@@ -91,7 +91,7 @@ class _Visitor:
 
 
 def _wishes(fields: list[tuple[str, str, str]], chance: random.Random) -> Iterator[tuple[str, str]]:
-    """A form in which some features are hard to change or fixed, and some levels will not do."""
+    """A form in which some features are hard to change or fixed, and some levels are excluded."""
     for kind, number, value in fields:
         if kind == "effort":
             yield f"effort.{number}", chance.choice(["easy", "usual", "usual", "hard", "very_hard", "fixed"])
@@ -102,7 +102,7 @@ def _wishes(fields: list[tuple[str, str, str]], chance: random.Random) -> Iterat
 def measured(model: str, rows: str, *, people: int = 20, seconds: float = 20.0, pause: float = 1.0) -> LoadFigures:
     """Start a server for a model, let people work with it for a while, and stop it."""
     if not (1 <= people <= MOST_PEOPLE and 0 < seconds <= MOST_SECONDS):
-        raise DataError(f"at most {MOST_PEOPLE} people for {MOST_SECONDS:.0f} seconds, since this is no attack")
+        raise DataError(f"at most {MOST_PEOPLE} people for {MOST_SECONDS:.0f} seconds, more would be an attack")
     with _served(model, rows) as address:
         where = urlsplit(address)
         visitors = [_Visitor(str(where.hostname), int(where.port or 80), i) for i in range(people)]
@@ -140,7 +140,7 @@ def _first_paint(visitor: _Visitor) -> int:
 
 @contextmanager
 def _served(model: str, rows: str) -> Iterator[str]:
-    """The address of a server that runs as long as it is needed."""
+    """Run a server, and yield its address."""
     command = [sys.executable, "-m", "fcxplain", "serve", model, "--rows", rows, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

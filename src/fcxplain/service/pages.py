@@ -1,4 +1,4 @@
-"""The pages: real forms that work without a script, and the same parts alone for the script that makes them quicker."""
+"""The pages: forms that work without a script, and single parts for the script that makes them quicker."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .wishes import Wish, lifted, read_wishes
 
 router = APIRouter(include_in_schema=False)
 
-# Ways that are shown, and people on a page of the list.
+# Options shown, and people per page of the list.
 WAYS, ON_PAGE = 3, 25
 PART = "x-part"
-# Statuses that make one ask why.
+# Statuses that need a reason.
 UNEXPLAINED = ("impossible", "not_found")
-# Pages of which the script may ask for a part alone; of others it takes what it needs.
+# Pages of which the script may request a part.
 PARTED = ("person.html", "what_if.html", "table.html", "fault.html")
-# What the report says that a browser may do with it.
+# The content security policy that a report states.
 OWN_POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]+)"')
 FAILED = {"question": 422, "busy": 503, "time": 504, "cancelled": 409, "model": 502, "crash": 502}
 
@@ -50,13 +50,13 @@ def service_of(request: Request) -> Service:
 
 
 def session_of(request: Request) -> Session:
-    """The browser that asks."""
+    """The session of the browser."""
     found: Session = request.state.session
     return found
 
 
 def page(request: Request, name: str, code: int = 200, /, **shown: Any) -> HTMLResponse:
-    """A page, or the part of it that the script asked for."""
+    """A page, or the part of it that the script requested."""
     service = service_of(request)
     is_part = PART in request.headers and name in PARTED
     template = service.templates.get_template(f"part_{name}" if is_part else name)
@@ -65,7 +65,7 @@ def page(request: Request, name: str, code: int = 200, /, **shown: Any) -> HTMLR
 
 
 async def form_of(request: Request) -> FormData:
-    """What was sent, from a form of ours."""
+    """The fields of a form, after the CSRF check."""
     form = await request.form(max_files=1, max_fields=2_000)
     sent = form.get("csrf")
     if not isinstance(sent, str) or not secrets.compare_digest(sent.encode(), session_of(request).csrf.encode()):
@@ -74,24 +74,24 @@ async def form_of(request: Request) -> FormData:
 
 
 def text_of(form: FormData, name: str, longest: int = LONGEST) -> str:
-    """A field as text; what is too long is cut."""
+    """A field as text, truncated."""
     value = form.get(name)
     return value[:longest] if isinstance(value, str) else ""
 
 
 def seen(path: str) -> RedirectResponse:
-    """Where to look after a form was sent."""
+    """Redirect after a form was sent."""
     return RedirectResponse(path, 303)
 
 
 def person_of(request: Request, key: str) -> Person:
-    """Whom a page is about."""
+    """The person that a page is about."""
     service, session = service_of(request), session_of(request)
     found = session.people.get(key) or service.people.by_key.get(key)
     for table in session.tables.values():
         found = found or table.people.by_key.get(key)
     if found is None:
-        raise HTTPException(404, "There is nobody here of that name.")
+        raise HTTPException(404, "There is no such person here.")
     return found
 
 
@@ -99,15 +99,15 @@ def person_of(request: Request, key: str) -> Person:
 
 
 def asked_of(session: Session, person: Person) -> dict[str, Any]:
-    """The question about a person, within their wishes."""
+    """The question about a person, with their wishes."""
     wishes = {name: wish.to_dict() for name, wish in session.wishes.get(person.key, {}).items()}
     return {"label": person.label, "values": dict(person.values), "wishes": wishes, "k": WAYS}
 
 
 async def asked(request: Request, person: Person) -> tuple[Pending, Pending | None]:
-    """The question about a person, ended or not, and the one why they have no way; a page waits a moment for both.
+    """The question about a person, and the one about the reasons if there is no option; waits a moment for both.
 
-    What stands in the way takes longer to find than that there is no way, which is shown first.
+    Reasons take longer to find, so the page first shows that there is no option.
     """
     service, asking = service_of(request), asked_of(session_of(request), person)
     begun = time.monotonic()
@@ -121,7 +121,7 @@ async def asked(request: Request, person: Person) -> tuple[Pending, Pending | No
 
 
 async def person_page(request: Request, name: str, person: Person, **shown: Any) -> HTMLResponse:
-    """A page about a person and their ways."""
+    """A page about a person and their options."""
     failure, job, reasons = None, None, None
     try:
         job, reasons = await asked(request, person)
@@ -129,26 +129,38 @@ async def person_page(request: Request, name: str, person: Person, **shown: Any)
     except Unanswered as busy:
         failure = busy
     found = reasons.result if reasons is not None and reasons.result is not None else job.result if job else None
-    status = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
+    status = code_of(failure)
     shown |= {"wishes": session_of(request).wishes.get(person.key, {}), "reasons": reasons, "failure": failure}
     return page(request, name, status, person=person, answer=found, job=job, **shown)
 
 
+def code_of(failure: Unanswered | None) -> int:
+    """The HTTP status of a page about a question that may have failed."""
+    return 200 if failure is None or failure.kind == "cancelled" else FAILED.get(failure.kind, 500)
+
+
+async def changed(request: Request, person: Person) -> Response:
+    """The page of a person after a form: its new part for the script, else a redirect."""
+    if PART in request.headers:
+        return await person_page(request, "person.html", person)
+    return seen(f"/person/{person.key}")
+
+
 def unfinished(request: Request, person: Person) -> list[Pending]:
-    """The questions about a person that nobody has answered yet."""
+    """The cached questions about a person."""
     engine, asking = service_of(request).engine, asked_of(session_of(request), person)
     return [job for why in (False, True) if (job := engine.asked("ask", asking | {"why": why})) is not None]
 
 
 @router.get("/person/{key}")
 async def person(request: Request, key: str) -> Response:
-    """What the model says of a person, and three ways."""
+    """The model's result for a person, and up to three options."""
     return await person_page(request, "person.html", person_of(request, key))
 
 
 @router.post("/person/{key}/wishes")
 async def wish(request: Request, key: str) -> Response:
-    """What is possible for a person has changed."""
+    """Change the wishes of a person."""
     service, session, who = service_of(request), session_of(request), person_of(request, key)
     form = await form_of(request)
     given = {} if form.get("reset") else _wishes_in(form, service.features)
@@ -156,17 +168,15 @@ async def wish(request: Request, key: str) -> Response:
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
     for job in unfinished(request, who):
-        # Nobody waits for what stood in the way of former wishes.
+        # The reasons for former wishes are no longer needed.
         if job.asked["why"] and wishes != session.wishes.get(key, {}):
             service.engine.cancel(job, kill=False)
     session.wishes[key] = wishes
-    if PART in request.headers:
-        return await person_page(request, "person.html", who)
-    return seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 def _wishes_in(form: FormData, features: Mapping[int, Feature]) -> dict[str, Any]:
-    """Wishes as plain data; fields are called by the number of their feature."""
+    """Wishes as plain data; field names end in the number of the feature."""
     given: dict[str, Any] = {}
     for number, feature in features.items():
         if f"effort.{number}" not in form:
@@ -182,7 +192,7 @@ def _wishes_in(form: FormData, features: Mapping[int, Feature]) -> dict[str, Any
 
 @router.post("/person/{key}/lift")
 async def lift(request: Request, key: str) -> Response:
-    """A wish gives way: the button below what stands in the way."""
+    """Lift a wish: the button below an obstacle."""
     service, session, who = service_of(request), session_of(request), person_of(request, key)
     form = await form_of(request)
     wishes: Mapping[str, Wish] = session.wishes.get(key, {})
@@ -194,45 +204,42 @@ async def lift(request: Request, key: str) -> Response:
     if faults:
         return await person_page(request, "person.html", who, faults=faults)
     session.wishes[key] = data
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 def _lifting(item: object) -> tuple[str, Any, str | None]:
-    """A feature, the value that is needed and on which side, as the button says it."""
+    """The feature, the needed value and its side, from the button."""
     try:
         name, needed, side = json.loads(str(item))
     except (ValueError, TypeError, RecursionError):
         raise Refused(400, "This cannot be read.") from None
-    return (
-        str(name),
-        needed if isinstance(needed, str | int | float) else None,
-        side if side in ("low", "high") else None,
-    )
+    is_value = isinstance(needed, str | int | float)
+    return str(name), needed if is_value else None, side if side in ("low", "high") else None
 
 
 @router.post("/person/{key}/stop")
 async def stop(request: Request, key: str) -> Response:
-    """Nobody wants to wait any longer."""
+    """Cancel the questions about a person."""
     service, who = service_of(request), person_of(request, key)
     await form_of(request)
     for job in unfinished(request, who):
         service.engine.cancel(job)
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 @router.post("/person/{key}/again")
 async def again(request: Request, key: str) -> Response:
-    """Ask once more what was stopped, or has failed."""
+    """Repeat questions that were cancelled or have failed."""
     service, who = service_of(request), person_of(request, key)
     await form_of(request)
     for job in unfinished(request, who):
         service.engine.job(job.do, job.asked, again=True)
-    return await person_page(request, "person.html", who) if PART in request.headers else seen(f"/person/{key}")
+    return await changed(request, who)
 
 
 @router.get("/person/{key}/compare")
 async def compare(request: Request, key: str) -> Response:
-    """The ways beside each other."""
+    """The options side by side."""
     return await person_page(request, "compare.html", person_of(request, key))
 
 
@@ -247,7 +254,7 @@ async def applicant(request: Request, key: str) -> Response:
 
 @router.get("/person/{key}/what-if")
 async def what_if(request: Request, key: str, way: int = 0) -> Response:
-    """Values to be tried; those of a way to begin with, if one is named."""
+    """Values to try, starting from those of an option if one is named."""
     who = person_of(request, key)
     values, question = dict(who.values), asked_of(session_of(request), who) | {"why": False}
     if way:
@@ -257,7 +264,7 @@ async def what_if(request: Request, key: str, way: int = 0) -> Response:
 
 @router.post("/person/{key}/what-if")
 async def try_values(request: Request, key: str) -> Response:
-    """What the model says of other values. Nothing is kept."""
+    """The model's result for other values. Nothing is stored."""
     service, who = service_of(request), person_of(request, key)
     form = await form_of(request)
     given = {f.name: text_of(form, f"value.{number}") for number, f in service.features.items()}
@@ -287,12 +294,12 @@ def _way(answer: Mapping[str, Any], rank: int) -> dict[str, Any]:
         if way["rank"] == rank:
             found: dict[str, Any] = way
             return found
-    raise HTTPException(404, "There is no such way any more.")
+    raise HTTPException(404, "This option no longer exists.")
 
 
 @router.get("/person/{key}/letter/{rank}")
 async def letter(request: Request, key: str, rank: int, language: str = "en") -> Response:
-    """A way as a letter to print; 0 for all of them."""
+    """An option as a letter to print; 0 for all of them."""
     service, who = service_of(request), person_of(request, key)
     if language not in languages():
         raise HTTPException(404, f"There are letters in {', '.join(languages())}.")
@@ -301,7 +308,7 @@ async def letter(request: Request, key: str, rank: int, language: str = "en") ->
 
 
 def stating_policy(text: str) -> HTMLResponse:
-    """A page of the library's, under the policy that it states itself."""
+    """A page of the library, under the policy that it states itself."""
     own = OWN_POLICY.search(text)
     policy = f"{own[1] if own else POLICY}; frame-ancestors 'none'; sandbox allow-scripts allow-modals"
     return HTMLResponse(text, headers={"content-security-policy": policy})
@@ -323,14 +330,14 @@ async def keep(request: Request, key: str, rank: int) -> Response:
 
 @router.get("/kept")
 async def kept(request: Request, person: str = "") -> Response:
-    """Receipts, of everybody or of one person."""
+    """Receipts, all or of one person."""
     store = service_of(request).store
     entries = [] if store is None else await asyncio.to_thread(store.entries, person[:LONGEST] or None)
     return page(request, "kept.html", entries=entries, person=person[:LONGEST])
 
 
 async def receipt_of(request: Request, key: str) -> dict[str, Any]:
-    """A receipt that is kept."""
+    """A stored receipt."""
     store = service_of(request).store
     found = None if store is None else await asyncio.to_thread(store.receipt, key)
     if found is None:
@@ -348,7 +355,7 @@ async def kept_receipt(request: Request, key: str) -> Response:
 
 @router.get("/kept/{key}/receipt.json")
 async def receipt_file(request: Request, key: str) -> Response:
-    """A receipt to take away."""
+    """A receipt as a file."""
     text = json.dumps(await receipt_of(request, key), ensure_ascii=False, indent=2)
     headers = {"content-disposition": 'attachment; filename="receipt.json"'}
     return Response(text, media_type="application/json", headers=headers)
@@ -366,13 +373,13 @@ async def delete(request: Request) -> Response:
 
 @router.get("/verify")
 async def verify_form(request: Request) -> Response:
-    """A receipt to be held against model and rules."""
+    """The form for checking a receipt."""
     return page(request, "verify.html", check=None, fault="", receipt=None)
 
 
 @router.post("/verify")
 async def verify(request: Request) -> Response:
-    """What still holds of a receipt that somebody brought."""
+    """Check an uploaded receipt."""
     form = await form_of(request)
     given = form.get("receipt")
     text = await given.read() if isinstance(given, UploadFile) else str(given or "").encode()
@@ -384,31 +391,35 @@ async def verify(request: Request) -> Response:
     return page(request, "verify.html", check=check, fault="", receipt=receipt)
 
 
-# Everybody, somebody new, and many
+# Everyone, a new person, and many people
 
 
 @router.get("/")
 async def everybody(request: Request, find: str = "", status: str = "", at: int = 0) -> Response:
-    """The people whom this server knows."""
+    """The people of this server."""
     service = service_of(request)
     found = service.people.found(find[:LONGEST], status if status in ("accepted", "refused", "unreadable") else "")
+    return page(request, "people.html", find=find, status=status, **_listed(found, at))
+
+
+def _listed(found: list[Any], at: int) -> dict[str, Any]:
+    """One page of a list, for its template."""
     at = max(0, min(at, (len(found) - 1) // ON_PAGE))
-    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
-    return page(request, "people.html", shown=shown, found=found, find=find, status=status, at=at, size=ON_PAGE)
+    return {"shown": found[at * ON_PAGE : (at + 1) * ON_PAGE], "found": found, "at": at, "size": ON_PAGE}
 
 
 @router.get("/new")
 async def new_form(request: Request) -> Response:
-    """Somebody who is not in the table."""
+    """The form for a new person."""
     return page(request, "new.html", values={}, label="", faults=[])
 
 
 @router.post("/new")
 async def new(request: Request) -> Response:
-    """Describe somebody."""
+    """Add a new person."""
     service, form = service_of(request), await form_of(request)
     given = {f.name: text_of(form, f"value.{number}") for number, f in enumerate(service.schema)}
-    label = text_of(form, "label").strip() or "Somebody new"
+    label = text_of(form, "label").strip() or "New person"
     values, faults = read_values(given, service.schema)
     if faults:
         return page(request, "new.html", 422, values=given, label=label, faults=faults)
@@ -417,21 +428,21 @@ async def new(request: Request) -> Response:
 
 @router.get("/many")
 async def many_form(request: Request) -> Response:
-    """A table of people to send."""
+    """The form for a table of people."""
     return page(request, "many.html", fault="")
 
 
 @router.post("/many")
 async def many(request: Request) -> Response:
-    """Explain everybody in a table."""
+    """Explain everyone in a table."""
     service, session, form = service_of(request), session_of(request), await form_of(request)
     given = form.get("table")
     content = await given.read() if isinstance(given, UploadFile) else b""
     if not content:
-        return page(request, "many.html", 422, fault="Choose a file first: CSV or parquet.")
+        return page(request, "many.html", 422, fault="Choose a file first, CSV or parquet.")
     key = f"t{secrets.token_hex(6)}"
     folder = service.folder / key
-    # The name that the file had is nothing to us.
+    # The file's own name is never used.
     path = folder / ("people.parquet" if content[:4] == b"PAR1" else "people.csv")
     folder.mkdir()
     await asyncio.to_thread(path.write_bytes, content)
@@ -444,7 +455,7 @@ async def many(request: Request) -> Response:
 
 
 class Table:
-    """A table that was sent, and what became of it."""
+    """An uploaded table and its results."""
 
     def __init__(self, key: str, folder: Path, job: Pending) -> None:
         self.key, self.folder, self.job = key, folder, job
@@ -452,7 +463,7 @@ class Table:
 
     @property
     def people(self) -> People:
-        """The people of the table, when all are explained."""
+        """The people of the table, once all are explained."""
         if self._people is None and self.job.result is not None:
             lines = self.job.result["people"]
             parts = {name: [line[name] for line in lines] for name in ("label", "status", "score_now")}
@@ -468,29 +479,24 @@ def _drop(service: Service, table: Table) -> None:
 
 
 def table_of(request: Request, key: str) -> Table:
-    """A table that was sent from this browser."""
+    """A table uploaded from this browser."""
     found: Table | None = session_of(request).tables.get(key)
     if found is None:
-        raise HTTPException(404, "There is no such table any more.")
+        raise HTTPException(404, "This table no longer exists.")
     return found
 
 
 @router.get("/many/{key}")
 async def many_found(request: Request, key: str, status: str = "", at: int = 0) -> Response:
-    """How far it is; then who fared how, and what stands in whose way."""
+    """Progress; then the results and obstacles."""
     table = table_of(request, key)
     await table.job.wait(service_of(request).limits.patience)
     result = table.job.result
     lines = [] if result is None else list(zip(table.people.everybody, result["people"], strict=True))
     found = [(who, line) for who, line in lines if status in ("", line["status"])]
-    at = max(0, min(at, (len(found) - 1) // ON_PAGE))
-    shown = found[at * ON_PAGE : (at + 1) * ON_PAGE]
     failure = table.job.failure
-    code = FAILED.get(failure.kind, 500) if failure is not None and failure.kind != "cancelled" else 200
-    return page(
-        request, "table.html", code, table=table, job=table.job, result=result, shown=shown, found=found,
-        status=status, at=at, size=ON_PAGE, failure=failure,
-    )  # fmt: skip
+    shown = {"table": table, "job": table.job, "result": result, "status": status, "failure": failure}
+    return page(request, "table.html", code_of(failure), **shown, **_listed(found, at))
 
 
 @router.post("/many/{key}/stop")
@@ -504,7 +510,7 @@ async def many_stop(request: Request, key: str) -> Response:
 
 @router.post("/many/{key}/forget")
 async def many_forget(request: Request, key: str) -> Response:
-    """Delete a table and everything that was made of it."""
+    """Delete a table and its results."""
     table = table_of(request, key)
     await form_of(request)
     del session_of(request).tables[key]
@@ -541,7 +547,7 @@ async def about(request: Request) -> Response:
 
 @router.get("/enter")
 async def enter_form(request: Request) -> Response:
-    """Where the token is asked for."""
+    """The form for the token."""
     return page(request, "enter.html", wrong=False)
 
 
@@ -558,7 +564,7 @@ async def enter(request: Request) -> Response:
 
 @router.post("/leave")
 async def leave(request: Request) -> Response:
-    """End the session, and forget what was typed in it."""
+    """End the session, and delete what was entered in it."""
     service, session = service_of(request), session_of(request)
     await form_of(request)
     for table in session.tables.values():
@@ -578,7 +584,7 @@ async def static(request: Request, name: str) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """A page, or JSON for programs, in place of whatever went wrong."""
+    """An error page, or JSON for programs."""
     if isinstance(error, Refused):
         status, words = error.status, error.words
     elif isinstance(error, Unanswered):
@@ -586,12 +592,9 @@ async def failed(request: Request, error: Exception) -> Response:
     elif isinstance(error, StoreFault):
         status, words = 507, f"{error} The disk may be full. Nothing was half written."
     elif isinstance(error, AnyHTTPException):
-        status, words = (
-            error.status_code,
-            "There is no such page." if error.detail == "Not Found" else str(error.detail),
-        )
+        status, words = error.status_code, str(error.detail).replace("Not Found", "There is no such page.")
     else:
-        status, words = 500, "Something went wrong here. It was not your fault."
+        status, words = 500, "Something went wrong on our side. It was not your fault."
     if request.url.path.startswith(API):
         return Response(json.dumps({"error": words}), status, media_type="application/json")
     return page(request, "fault.html", status, words=words)

@@ -1,4 +1,4 @@
-"""People: whom the page is about. Their values as plain data, read from what a file, a form or a program gives."""
+"""People: their details as plain data, read from a file, a form or a program."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..schema.dates import day_of, iso
 Values = Mapping[str, Any]
 """A person's values by feature, as JSON has them: numbers, texts, dates in ISO, None where one is missing."""
 
-# Letters of a name, or of a value, that anybody may give.
+# The longest name or value accepted, in letters.
 LONGEST = 200
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody: `key` stands in addresses and says nothing about them, `label` is what they are called."""
+    """A person: `key` appears in URLs and says nothing about them, `label` is their name."""
 
     key: str
     label: str
     values: Values
     status: str = ""
-    """What the model says of them as they are, where that is known: accepted, refused or unreadable."""
+    """The model's present result, if known: accepted, refused or unreadable."""
     score: float | None = None
 
 
@@ -39,7 +39,7 @@ class People:
 
     @classmethod
     def of(cls, table: Mapping[str, Any], prefix: str = "p") -> People:
-        """From what the worker read: labels, columns, and what the model says of each."""
+        """From the worker's data: labels, columns, and the model's result for each."""
         names, columns = list(table["columns"]), list(table["columns"].values())
         named = [f"Person {label}" if str(label).isdigit() else str(label) for label in table["labels"]]
         lines = zip(named, zip(*columns, strict=True), table["status"], table["score"], strict=True)
@@ -59,9 +59,9 @@ class People:
 
 
 def read_values(given: Mapping[str, Any], schema: Schema) -> tuple[dict[str, Any], list[Fault]]:
-    """A person's values, and everything that is wrong with them. A value that is empty is missing."""
+    """A person's values, and all faults. Empty values are missing."""
     faults = [
-        Fault(f"value {n!r}", "is of no feature", did_you_mean(n, schema.names)) for n in given if n not in schema
+        Fault(f"value {n!r}", "is not a feature", did_you_mean(n, schema.names)) for n in given if n not in schema
     ]
     absent = [f.name for f in schema if f.name not in given]
     if absent:
@@ -74,7 +74,7 @@ def read_values(given: Mapping[str, Any], schema: Schema) -> tuple[dict[str, Any
 
 
 def read_value(feature: Feature, given: Any, *, present: bool = False) -> tuple[Any, Fault | None]:
-    """One value as plain data; one that is `present` need not be legal, only readable."""
+    """One value as plain data; a `present` value need not be legal, only readable."""
     if given is None or (isinstance(given, str) and not given.strip()):
         return None, None
     if not isinstance(given, str | int | float) or len(str(given)) > LONGEST:
@@ -85,7 +85,7 @@ def read_value(feature: Feature, given: Any, *, present: bool = False) -> tuple[
         return _number(feature, given)
     except (ValueError, OverflowError):
         what, example = ("date", "2026-12-31") if feature.kind == "date" else ("number", "40")
-        return None, Fault(feature.title, f"{str(given)!r} is no {what}", f"Write e.g. {example}.")
+        return None, Fault(feature.title, f"{str(given)!r} is not a {what}", f"Write e.g. {example}.")
 
 
 def _level(feature: Feature, given: Any, present: bool) -> tuple[Any, Fault | None]:

@@ -1,7 +1,7 @@
-"""Receipts: an answer that was shown, signed with the server's key (Ed25519), to be held against model and rules later.
+"""Receipts: an answer that was shown, signed with the server's key (Ed25519), to be checked with model and rules later.
 
-The signature says that the server gave this answer and nobody altered it; holding it against the model says whether it
-is still true. It covers everything in the receipt but itself, as JSON with sorted keys.
+The signature proves that the server gave this answer and that it was not altered; checking it with the model shows
+whether it still holds. The signature covers everything else in the receipt, as JSON with sorted keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..overrides import Overrides
 from ..task import Task
 
 KIND, FORMAT = "fcxplain receipt", 1
-# What a certificate says of the answer itself; how it was found is the search's own affair.
+# The fields of a certificate about the answer itself, not about how it was found.
 ABOUT = ("predicted", "probability", "output", "valid", "feasible", "in_domain", "immutables_kept", "changes", "rules")
 
 
@@ -40,11 +40,11 @@ class Signer:
 
     @staticmethod
     def new_key() -> bytes:
-        """A private key that nobody else has."""
+        """A new private key."""
         return Ed25519PrivateKey.generate().private_bytes_raw()
 
     def receipt(self, asked: Mapping[str, Any], answer: Mapping[str, Any], way: Mapping[str, Any]) -> dict[str, Any]:
-        """A signed receipt of one way: whom it was for, what they wished, what was found and checked."""
+        """A signed receipt of one option: the person, their wishes, and what was found and checked."""
         content = {
             "kind": KIND,
             "format": FORMAT,
@@ -69,24 +69,24 @@ def read_receipt(text: str | bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"this is no receipt: {error}") from error
+        raise FormatError(f"this is not a receipt: {error}") from error
     parts = {"id": str, "values": dict, "counterfactual": dict, "certificate": dict, "own_rules": list, "key": str}
     parts |= {"signature": str, "rules_id": str}
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise FormatError(f"this is no receipt: it does not say that its kind is {KIND!r}")
+        raise FormatError(f"this is not a receipt: it does not say that its kind is {KIND!r}")
     if found.get("format") != FORMAT:
         raise FormatError(f"this receipt has format {found.get('format')!r}; this version reads {FORMAT}")
     odd = [name for name, kind in parts.items() if not isinstance(found.get(name), kind)]
     if odd:
         raise FormatError(
-            f"this receipt cannot be read: {', '.join(odd)} {'is' if len(odd) == 1 else 'are'} not as written"
+            f"this receipt cannot be read: {', '.join(odd)} {'is' if len(odd) == 1 else 'are'} not in the expected form"
         )
     return found
 
 
 @dataclass(frozen=True)
 class ReceiptCheck:
-    """What still holds of a receipt; `differences` says what does not, for people."""
+    """What still holds for a receipt; `differences` says in words what does not."""
 
     signature: bool
     key: str
@@ -106,7 +106,7 @@ class ReceiptCheck:
 
 
 def is_signed(receipt: Mapping[str, Any]) -> bool:
-    """Whether the signature is that of the key which the receipt names, over all that it says."""
+    """Whether the signature is valid for the receipt's key and content."""
     content = {name: value for name, value in receipt.items() if name != "signature"}
     try:
         key = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(receipt["key"]))
@@ -117,7 +117,7 @@ def is_signed(receipt: Mapping[str, Any]) -> bool:
 
 
 def held_against(task: Task, receipt: Mapping[str, Any]) -> ReceiptCheck:
-    """What holds of a receipt by its signature, and by the model and the rules at hand: the answer is checked anew."""
+    """Check a receipt: its signature, and its answer again with the present model and rules."""
     said = receipt["certificate"]
     same_model = receipt.get("model") == model_id(task)
     texts = [rule.text for rule in task.rules] + [str(text) for text in receipt["own_rules"]]
@@ -125,7 +125,7 @@ def held_against(task: Task, receipt: Mapping[str, Any]) -> ReceiptCheck:
     try:
         found = _certificate_now(task, receipt)
         wrong = [
-            f"{name}: {stored!r} in the receipt, {now!r} by the model and rules at hand"
+            f"{name}: {stored!r} in the receipt, {now!r} with the present model and rules"
             for name, stored, now in certificate_differences(json.dumps(said), json.dumps(found))
             if name in ABOUT
         ]
@@ -136,7 +136,7 @@ def held_against(task: Task, receipt: Mapping[str, Any]) -> ReceiptCheck:
 
 
 def _certificate_now(task: Task, receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """The certificate that the model and the rules at hand would issue for the receipt's answer."""
+    """The certificate that the present model and rules would issue for the receipt's answer."""
     label = receipt["person"]
     before = pd.DataFrame([receipt["values"]], index=[label])[list(task.schema.names)]
     after = pd.DataFrame([receipt["counterfactual"]], index=[label])[list(task.schema.names)]

@@ -1,4 +1,4 @@
-"""Service: what all pages share. Engine, people, store and sessions, and how things are worded and drawn."""
+"""Service: what all pages share. Engine, people, store and sessions, and how values are worded and drawn."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
-from .. import __version__
 from ..explanation import page as report
-from ..explanation.page.page import STATUSES
-from ..explanation.wording import amount, as_number, chance, difference, is_missing, number, short
+from ..explanation.page.page import templates
+from ..explanation.wording import amount, as_number, chance, is_missing, number
 from ..schema import Feature, Schema
-from ..text import counted
 from .answers import Engine
 from .people import People
 from .sessions import Sessions
@@ -25,15 +23,15 @@ from .trust import Limits, Token
 from .wishes import EFFORTS, in_words
 
 WIDE, TALL, EYE = 240, 44, 6
-# How an effort is called where it is chosen.
+# Names of efforts in the form.
 EFFORT_WORDS = {"easy": "easy", "usual": "possible", "hard": "hard", "very_hard": "very hard", "fixed": "cannot change"}
 assert set(EFFORT_WORDS) == set(EFFORTS)
-# A status in words for everybody.
+# Statuses in plain words.
 PLAIN = {
-    "verified": "has a way",
+    "verified": "has an option",
     "already": "nothing to change",
-    "impossible": "no way, proved",
-    "not_found": "no way found",
+    "impossible": "impossible, proved",
+    "not_found": "no option found",
     "timed_out": "not finished",
     "best_effort": "fails a check",
     "unreadable": "cannot be read",
@@ -48,7 +46,7 @@ class Service:
     sessions: Sessions
     limits: Limits
     folder: Path
-    """For tables that are sent; gone with the server."""
+    """For uploaded tables; deleted with the server."""
     store: Store | None = None
     token: Token | None = None
     people: People = field(default_factory=People)
@@ -61,7 +59,7 @@ class Service:
 
     @property
     def fixed(self) -> frozenset[str]:
-        """Features that nobody is advised to change."""
+        """Features that never change."""
         return frozenset(self.engine.about["fixed"])
 
     @cached_property
@@ -71,7 +69,7 @@ class Service:
 
     @cached_property
     def kept(self) -> list[Feature]:
-        """Features that are as they are."""
+        """Features that stay as they are."""
         return [f for f in self.schema if f.name in self.fixed]
 
     @cached_property
@@ -87,23 +85,19 @@ class Service:
 
     @cached_property
     def templates(self) -> Environment:
-        """The templates, in which whatever is not ours is escaped."""
-        found = Environment(
-            loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True,
-        )  # fmt: skip
-        found.filters |= {"counted": counted, "short": short, "score": score, "listed": listed}
-        found.filters |= {"plain_status": lambda status: PLAIN.get(status, status)}
+        """The templates, with autoescaping."""
+        found = templates(__package__)
+        found.filters |= {"score": score, "listed": listed, "plain_status": lambda status: PLAIN.get(status, status)}
         found.globals |= {
-            "amount": amount, "bars": bars, "difference": difference, "efforts": EFFORT_WORDS, "in_words": in_words,
-            "statuses": STATUSES, "version": __version__, "stamp": self.stamp, "gauge": gauge, "whole": whole,
-            "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None, "reasons": None,
+            "amount": amount, "bars": bars, "efforts": EFFORT_WORDS, "in_words": in_words, "stamp": self.stamp,
+            "gauge": gauge, "whole": whole, "WIDE": WIDE, "TALL": TALL, "EYE": EYE, "faults": (), "job": None,
+            "reasons": None,
         }  # fmt: skip
         return found
 
     @cached_property
     def stamp(self) -> str:
-        """Changes whenever a style sheet or the script does, so that browsers keep them no longer than that."""
+        """A hash of style sheets and script, so that browsers reload them when they change."""
         return hashlib.sha256(b"".join(content for content, _ in self.static.values())).hexdigest()[:12]
 
     def spread(self, feature: Feature) -> dict[str, Any]:
@@ -112,7 +106,7 @@ class Service:
         return found
 
     def at(self, feature: Feature, value: Any) -> float | None:
-        """Where a value stands along the bars of its feature, from 0 to 1."""
+        """The position of a value along the bars of its feature, from 0 to 1."""
         places = self.spread(feature)["places"]
         if feature.is_category or is_missing(value):
             found: float | None = None if is_missing(value) else places.get(str(value))
@@ -126,7 +120,7 @@ def _part(package: str, name: str) -> bytes:
 
 
 def score(value: float | None, is_number: bool = False, needed: float | None = None) -> str:
-    """A score as it is shown: not as the one that is `needed` where it differs, and unknown if it is."""
+    """A score as shown, with enough digits to differ from the `needed` one."""
     if value is None or value != value:
         return "unknown"
     if is_number:
@@ -153,7 +147,7 @@ def bars(heights: list[int]) -> str:
 
 
 def gauge(value: float | None) -> float | None:
-    """Where a probability stands along a line of `WIDE`."""
+    """The position of a probability along a line of `WIDE`."""
     return None if value is None or value != value else round(4 + min(max(value, 0.0), 1.0) * (WIDE - 8), 1)
 
 

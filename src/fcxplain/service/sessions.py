@@ -1,4 +1,4 @@
-"""Sessions: what the server knows of one browser. In memory alone, forgotten when idle, never more than a few."""
+"""Sessions: what the server knows about one browser. Held in memory only, dropped when idle, limited in number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from .people import Person
 from .wishes import Wish
 
-# Sessions that are remembered, for how many seconds without a word, and people and tables in each.
+# Sessions that are kept, seconds until an idle one ends, and people and tables in each.
 MOST, IDLE, PEOPLE, TABLES = 500, 8 * 3600.0, 50, 5
 
 
 @dataclass(eq=False)
 class Session:
-    """One browser: the wishes that were made in it, people that were typed in, and tables that were sent."""
+    """One browser: its wishes, the people entered, and the tables uploaded."""
 
     key: str
     csrf: str
@@ -27,7 +27,7 @@ class Session:
     tables: OrderedDict[str, Any] = field(default_factory=OrderedDict)
 
     def add(self, label: str, values: dict[str, Any]) -> Person:
-        """Somebody who was typed in; the oldest make room."""
+        """Add a person who was entered; the oldest are dropped."""
         person = Person(f"n{secrets.token_hex(6)}", label, values)
         self.people[person.key] = person
         while len(self.people) > PEOPLE:
@@ -42,7 +42,7 @@ class Sessions:
         self._known: OrderedDict[str, Session] = OrderedDict()
 
     def new(self) -> Session:
-        """One more; the one that was idle longest makes room."""
+        """A new session; the one idle longest is dropped."""
         session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), time.monotonic())
         self._known[session.key] = session
         while len(self._known) > MOST:
@@ -62,5 +62,5 @@ class Sessions:
         return session
 
     def end(self, session: Session) -> None:
-        """Forget one."""
+        """End a session."""
         self._known.pop(session.key, None)

@@ -1,6 +1,6 @@
-"""The store: receipts in one SQLite file with a journal. What was shown is on disk; what was deleted is gone from it.
+"""The store: receipts in one SQLite file with a journal. Receipts that were shown are on disk; deleted ones are erased.
 
-One connection writes, under a lock, in whole transactions. The server's private key lies in the same file, which only
+One connection writes, under a lock, in whole transactions. The server's private key is in the same file, which only
 its owner may read.
 """
 
@@ -31,12 +31,12 @@ PAGE = 4096
 
 
 class StoreFault(Exception):
-    """Something could not be written or read; nothing was half done."""
+    """Something could not be written or read; nothing was left half done."""
 
 
 @dataclass(frozen=True)
 class KeptReceipt:
-    """A receipt that is kept."""
+    """A stored receipt."""
 
     id: str
     person: str
@@ -46,7 +46,7 @@ class KeptReceipt:
 class Store:
     """Receipts on disk.
 
-    path: the file, made if it is not there. largest: bytes that it may have at most; None: what the disk holds.
+    path: the file, created if it does not exist. largest: its maximum size in bytes; None: no limit.
     """
 
     def __init__(self, path: str | Path, *, largest: int | None = None) -> None:
@@ -63,7 +63,7 @@ class Store:
             ) from error
 
     def close(self) -> None:
-        """End the connection; nothing is lost without it."""
+        """Close the connection; nothing is lost without it."""
         self._db.close()
 
     def _private_key(self) -> bytes:
@@ -76,39 +76,39 @@ class Store:
         return bytes(found["key"])
 
     def keep(self, receipt: dict[str, Any]) -> None:
-        """Write a receipt. When this returns, it is on disk, whatever happens next."""
+        """Write a receipt. When this returns, it is on disk."""
         line = (receipt["id"], receipt["person"], receipt["issued"], json.dumps(receipt, ensure_ascii=False))
         with self._faults("kept"), self._writing():
             self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", line)
 
     def entries(self, person: str | None = None) -> list[KeptReceipt]:
-        """What is kept, of everybody or of one person, the newest first."""
+        """Stored receipts, all or of one person, newest first."""
         where, given = ("", ()) if person is None else ("WHERE person = ?", (person,))
         with self._faults("read"), self._lock:
             found = self._db.execute(f"SELECT id, person, issued FROM entries {where} ORDER BY issued DESC, id", given)
             return [KeptReceipt(*line) for line in found]
 
     def receipt(self, key: str) -> dict[str, Any] | None:
-        """One receipt as it was shown; None if there is none."""
+        """One receipt as it was shown, or None."""
         with self._faults("read"), self._lock:
             line = self._db.execute("SELECT receipt FROM entries WHERE id = ?", (key,)).fetchone()
         found: dict[str, Any] | None = None if line is None else json.loads(line[0])
         return found
 
     def delete(self, *, person: str | None = None, key: str | None = None) -> int:
-        """Delete what is kept of a person, or one receipt; how many there were. Their bytes are overwritten."""
+        """Delete all receipts of a person, or one; return the number. Their bytes are overwritten."""
         column, value = ("person", person) if key is None else ("id", key)
         with self._faults("deleted"):
             with self._writing():
                 gone = self._db.execute(f"DELETE FROM entries WHERE {column} = ?", (value,)).rowcount
             with self._lock:
-                # The journal holds pages as they were before.
+                # The journal still holds the old pages.
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A transaction: all of it is on disk afterwards, or nothing."""
+        """A transaction: afterwards all of it is on disk, or nothing."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -131,7 +131,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # Transactions are begun and ended by hand.
+        # Transactions are explicit.
         db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
             db.execute(f"PRAGMA {pragma}")
@@ -142,5 +142,5 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _no_store(path: Path, error: Exception) -> DataError:
-    told = getattr(error, "strerror", None) or error
-    return DataError("", [Fault(str(path), f"cannot be used as a store ({told})", "Name another file.")])
+    reason = getattr(error, "strerror", None) or error
+    return DataError("", [Fault(str(path), f"cannot be used as a store ({reason})", "Name another file.")])

@@ -1,6 +1,6 @@
-"""Who is let in: limits, hosts and origins, tokens, and the headers of every answer.
+"""Access control: limits, hosts and origins, tokens, and the headers of every response.
 
-In front of everything else, so that no page can forget any of it. Refusals say what is wrong and nothing about people.
+It runs before everything else, so that no page can skip it. Refusals say what is wrong and nothing about people.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 COOKIE = "fcxplain"
 API, STATIC, ENTER, UPLOAD = "/api/", "/static/", "/enter", "/many"
 LOCAL = ("127.0.0.1", "localhost", "::1")
-# Letters that a token must have at least.
+# The minimum length of a token.
 SHORTEST = 16
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -42,7 +42,7 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Without a word of where a form comes from, browsers call its origin null.
+    # Without a referrer, browsers send the origin null.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -53,36 +53,36 @@ REFUSAL = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/page.css"></head>
 <body><main><h1>{said}</h1><p><a href="/">Back to the start</a></p></main></body></html>"""
-# Addresses of which the pace is remembered.
+# Addresses whose request rate is remembered.
 ADDRESSES = 10_000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What anybody may ask for."""
+    """Limits of requests."""
 
     body: int = 65_536
-    """Bytes of a form or of a question in JSON."""
+    """Bytes of a form or of a JSON request."""
     upload: int = 20_000_000
     """Bytes of a table."""
     people: int = 20_000
     """People of a table."""
     seconds: float = 60.0
-    """That one question may take."""
+    """Seconds that one question may take."""
     table_seconds: float = 3_600.0
     patience: float = 0.8
-    """Seconds that a page waits for its answer before it shows how far it is."""
+    """Seconds that a page waits for its answer before it shows progress."""
     slowest: float = 20.0
     """Seconds that a request may take to arrive."""
     waiting: int = 64
-    """Questions in line."""
+    """Questions in the queue."""
     per_second: float = 40.0
     burst: int = 200
-    """Requests of one address."""
+    """Requests from one address."""
 
 
 class Refused(Exception):
-    """A request that is not let in."""
+    """A refused request."""
 
     def __init__(self, status: int, words: str, headers: dict[str, str] | None = None) -> None:
         self.status, self.words, self.headers = status, words, headers or {}
@@ -90,14 +90,14 @@ class Refused(Exception):
 
 
 class Pace:
-    """So many requests a second from each address, and a few more at once."""
+    """A rate limit per address, with bursts."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self.per_second, self.burst = per_second, burst
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allows(self, address: str) -> bool:
-        """Whether there is room for one more now."""
+        """Whether one more request is within the limit."""
         now = time.monotonic()
         left, when = self._left.pop(address, (float(self.burst), now))
         left = min(self.burst, left + (now - when) * self.per_second) - 1
@@ -108,7 +108,7 @@ class Pace:
 
 
 class Token:
-    """The one secret. Wrong guesses make an address wait, twice as long each time."""
+    """The access token. Wrong guesses make an address wait, twice as long each time."""
 
     FIRST, LONGEST = 0.5, 60.0
 
@@ -117,7 +117,7 @@ class Token:
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def admits(self, guess: str, address: str) -> bool:
-        """Whether the guess is right, in a time that does not tell how near it came."""
+        """Whether the guess is right, in constant time."""
         count, until = self._wrong.get(address, (0, 0.0))
         left = until - time.monotonic()
         if left > 0:
@@ -138,7 +138,7 @@ def _digest(text: str) -> bytes:
 
 
 class Gate:
-    """Everything that a request must pass before a page sees it; an ASGI application around another."""
+    """All checks before a page sees a request; an ASGI application around another."""
 
     def __init__(
         self,
@@ -161,11 +161,11 @@ class Gate:
         if scope["type"] != "http":
             return await send({"type": "websocket.close"})
         begun, headers = time.monotonic(), {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        told: list[int] = []
+        sent: list[int] = []
 
         async def answer(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                told.append(message["status"])
+                sent.append(message["status"])
                 message["headers"] = self._headers(scope, message.get("headers", []))
             await send(message)
 
@@ -174,16 +174,16 @@ class Gate:
             await self.app(scope, _replayed(body, receive), answer)
         except Refused as refusal:
             await _refuse(scope, answer, refusal)
-        except Exception as error:  # a page has answered it already; what it says may be about people
+        except Exception as error:  # a page has already answered it; its message may be about people
             where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-4:]]
             logger.error("%s at %s", type(error).__name__, " < ".join(reversed(where)))
-            if not told:
-                await _refuse(scope, answer, Refused(500, "Something went wrong here."))
+            if not sent:
+                await _refuse(scope, answer, Refused(500, "Something went wrong on our side."))
         finally:
             # The route, never the path or a value in it.
             route = getattr(scope.get("route"), "path", "-")
             logger.info(
-                "%s %s %s %.0f ms", scope["method"], route, told[0] if told else "-", 1e3 * (time.monotonic() - begun)
+                "%s %s %s %.0f ms", scope["method"], route, sent[0] if sent else "-", 1e3 * (time.monotonic() - begun)
             )
 
     async def _admitted(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
@@ -197,31 +197,31 @@ class Gate:
         return await _body(headers, receive, largest, self.limits.slowest)
 
     def _check_address(self, scope: Scope, headers: dict[str, str]) -> None:
-        """A name that leads here but is not ours is somebody else's page (DNS rebinding)."""
+        """Refuse other host names that resolve to this server (DNS rebinding)."""
         if scope["method"] not in ("GET", "HEAD", "POST", "DELETE"):
-            raise Refused(405, "This is not understood here.")
+            raise Refused(405, "This request cannot be read.")
         raw = scope.get("raw_path", b"").decode("latin-1").lower()
         if any(trick in raw for trick in ("..", "%2e%2e", "//", "\\", "%5c", "%00", "%2f")):
             raise Refused(400, "There is no such address.")
         name = _hostname(headers.get("host", ""))
         ours = {*LOCAL, self.host.strip("[]")} | ({urlsplit(self.origin).hostname or ""} if self.origin else set())
         if name not in ours and not (self.host not in LOCAL and _is_address(name)):
-            raise Refused(421, "This server does not answer under that name.")
+            raise Refused(421, "This server is not known by that name.")
 
     def _check_origin(self, scope: Scope, headers: dict[str, str]) -> None:
-        """Other pages may link here, and nothing else."""
+        """Other sites may only link here."""
         site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
         is_reading = scope["method"] in ("GET", "HEAD")
         if site in ("cross-site", "same-site") and not (is_reading and headers.get("sec-fetch-mode") == "navigate"):
-            raise Refused(403, "Another page may not ask this.")
+            raise Refused(403, "Another site may not send this request.")
         if origin is None or is_reading:
             return
         own = {self.origin} if self.origin else {f"{s}://{headers.get('host', '')}" for s in ("http", "https")}
         if origin not in own:
-            raise Refused(403, "Another page may not ask this.")
+            raise Refused(403, "Another site may not send this request.")
 
     def _check_token(self, scope: Scope, headers: dict[str, str], address: str) -> None:
-        """Pages go by the session, programs by the token itself."""
+        """Pages use the session, programs the token itself."""
         path, state = scope["path"], scope.setdefault("state", {})
         if path.startswith(STATIC) or path == "/api/v1/health":
             return
@@ -249,8 +249,8 @@ class Gate:
 
 
 async def _body(headers: dict[str, str], receive: Receive, largest: int, seconds: float) -> bytes:
-    """The whole body, as long as it is neither too large nor too slow."""
-    too_large = Refused(413, f"That is too large: {largest:,} bytes are the most.")
+    """The whole body, unless it is too large or too slow."""
+    too_large = Refused(413, f"That is too large: {largest:,} bytes are the limit.")
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > largest:
         raise too_large
@@ -272,7 +272,7 @@ async def _body(headers: dict[str, str], receive: Receive, largest: int, seconds
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, once more; then whatever else comes."""
+    """Replay the body that was read, then pass on other messages."""
     left = [body]
 
     async def again() -> dict[str, Any]:
@@ -301,7 +301,7 @@ def _hostname(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Whether a host is an IP address, to which no name of somebody else's can lead."""
+    """Whether a host is an IP address, which is safe from DNS rebinding."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

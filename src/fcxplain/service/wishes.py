@@ -1,7 +1,7 @@
-"""Wishes: what a person says is possible for them, feature by feature, as rules and difficulties of their own.
+"""Wishes: what a person says is possible for them, feature by feature, as personal rules and difficulties.
 
-A wish is no law: what it keeps fixed is a rule like any other, so that "why not" can name it and a button can lift it.
-What the schema or the task's rules hold fixed is none, and no wish can be about it.
+A wish can be lifted: it becomes a rule like any other, so that "why not" can name it and a button can remove it.
+Features that the schema or the task's rules freeze cannot have wishes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..schema import Feature, Schema
 from ..schema.column import natural
 from .people import Values, read_value
 
-# How hard a change is said to be, and what it then costs in comparison with others.
+# How hard a change is, and its relative cost.
 EFFORTS = {"fixed": 1.0, "easy": 0.5, "usual": 1.0, "hard": 3.0, "very_hard": 10.0}
 NOT_ABOUT = "is fixed for everybody"
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is possible in one feature: how hard it is to change, and which values will do; None: any."""
+    """What is possible for one feature: how hard it is to change, and which values are acceptable; None: any."""
 
     effort: str = "usual"
     low: Any = None
@@ -34,11 +34,11 @@ class Wish:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether it leaves everything as it would be without it."""
+        """Whether it restricts nothing."""
         return self == Wish()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; what it leaves open is not there."""
+        """Plain data, without fields that are left open."""
         found: dict[str, Any] = {} if self.effort == "usual" else {"effort": self.effort}
         found |= {side: value for side, value in (("low", self.low), ("high", self.high)) if value is not None}
         return found if self.levels is None else found | {"levels": list(self.levels)}
@@ -48,16 +48,16 @@ Wishes = Mapping[str, Wish]
 
 
 def read_wishes(given: Mapping[str, Any], schema: Schema, fixed: Iterable[str]) -> tuple[dict[str, Wish], list[Fault]]:
-    """Wishes from plain data, and all that is wrong with them."""
+    """Wishes from plain data, and all faults."""
     found: dict[str, Wish] = {}
     faults: list[Fault] = []
     for name, said in given.items():
         if name not in schema:
-            faults.append(Fault(f"wish {name!r}", "is about no feature", did_you_mean(name, schema.names)))
+            faults.append(Fault(f"wish {name!r}", "is not about a feature", did_you_mean(name, schema.names)))
         elif name in set(fixed):
             faults.append(Fault(f"wish {name!r}", NOT_ABOUT, "Leave it out."))
         elif not isinstance(said, Mapping):
-            faults.append(Fault(f"wish {name!r}", "is no object", 'Write e.g. {"effort": "hard", "high": 45}.'))
+            faults.append(Fault(f"wish {name!r}", "is not an object", 'Write e.g. {"effort": "hard", "high": 45}.'))
         else:
             wish, wrong = _read_wish(schema[name], said)
             faults += wrong
@@ -73,18 +73,18 @@ def _read_wish(feature: Feature, said: Mapping[str, Any]) -> tuple[Wish, list[Fa
     ]
     effort = said.get("effort", "usual")
     if effort not in EFFORTS:
-        faults.append(Fault(place, f"{effort!r} is no effort", f"They are {', '.join(EFFORTS)}."))
+        faults.append(Fault(place, f"{effort!r} is not an effort", f"They are {', '.join(EFFORTS)}."))
     ends: dict[str, Any] = {}
     for side in ("low", "high"):
         value, wrong = read_value(feature, said.get(side)) if side in known else (None, None)
         ends[side] = value
         faults += [] if wrong is None else [replace(wrong, place=f"{place}, {side}")]
     if None not in ends.values() and not faults and ends["low"] > ends["high"]:
-        faults.append(Fault(place, f"nothing lies between {ends['low']} and {ends['high']}", "Exchange them."))
+        faults.append(Fault(place, f"nothing lies between {ends['low']} and {ends['high']}", "Swap them."))
     levels = said.get("levels")
     if levels is not None:
         if not isinstance(levels, list | tuple):
-            return Wish(), [*faults, Fault(place, "levels is no list", "List the values that will do.")]
+            return Wish(), [*faults, Fault(place, "levels is not a list", "List the acceptable values.")]
         meant = [read_value(feature, level) for level in levels]
         faults += [replace(wrong, place=place) for _, wrong in meant if wrong is not None]
         levels = tuple(value for value, wrong in meant if wrong is None)
@@ -93,7 +93,7 @@ def _read_wish(feature: Feature, said: Mapping[str, Any]) -> tuple[Wish, list[Fa
 
 
 def own_rules(wishes: Wishes, values: Values, schema: Schema) -> dict[str, tuple[str, ...]]:
-    """The texts of the rules that wishes make for a person with these values, by feature."""
+    """The rule texts that wishes add for a person with these values, by feature."""
     found: dict[str, tuple[str, ...]] = {}
     for name, wish in wishes.items():
         feature, now = schema[name], values.get(name)
@@ -109,7 +109,7 @@ def own_rules(wishes: Wishes, values: Values, schema: Schema) -> dict[str, tuple
 
 
 def _kept(feature: Feature, now: Any, schema: Schema) -> tuple[str, ...]:
-    """A value that stays. One that is no legal value can only be kept as the freeze of its feature."""
+    """Rules that keep a value. If it is not legal, they freeze the feature."""
     if not is_missing(now) and _is_legal(feature, now):
         return allowed([now] if feature.is_category else {now}, feature, schema)
     name = notation.name(feature.name, schema)
@@ -123,12 +123,12 @@ def _is_legal(feature: Feature, value: Any) -> bool:
 
 
 def difficulties(wishes: Wishes) -> dict[str, float]:
-    """What changing features costs a person."""
+    """Cost factors for changing features."""
     return {name: EFFORTS[wish.effort] for name, wish in wishes.items() if EFFORTS[wish.effort] != 1.0}
 
 
 def lifted(wishes: Wishes, name: str, needed: Any = None, side: str | None = None) -> dict[str, Wish]:
-    """The wishes with one of them loosened: as far as the value that is `needed`, or wholly."""
+    """The wishes with one of them relaxed: up to the `needed` value, or entirely."""
     wish, others = wishes.get(name, Wish()), {n: w for n, w in wishes.items() if n != name}
     if needed is None or wish.effort == "fixed":
         new = Wish(effort="usual" if wish.effort == "fixed" else wish.effort)

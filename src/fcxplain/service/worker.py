@@ -1,7 +1,7 @@
-"""The process that holds the explainer: questions in, answers out, as frames of JSON on standard input and output.
+"""The process with the explainer: questions in, answers out, as JSON frames on standard input and output.
 
-It is apart from the server, so that a model that hangs, crashes or takes a whole core costs one question and not the
-page. It ends when the server does. Answers are plain data, worded once for pages and programs.
+It is separate from the server, so that a model that hangs, crashes or uses a whole core costs one question and not the
+whole site. It ends when the server does. Answers are plain data, worded once for pages and programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..explanation.checks import needed_scores
 from ..explanation.page.spread import Spread, spread_of
 from ..explanation.page.summary import obstacle_counts
 from ..explanation.reasons import Obstacle
-from ..explanation.wording import amount, class_words, difference, short
+from ..explanation.wording import amount, change_texts, class_words, short
 from ..overrides import Overrides
 from ..progress import Progress
 from ..rules import in_words, notation, parse_rules
@@ -39,14 +39,14 @@ from .answers import HEAD, Data
 from .receipts import held_against
 from .wishes import Wishes, difficulties, own_rules, read_wishes
 
-# Seconds between two words on how far it is.
+# Seconds between progress messages.
 PAUSE = 0.2
-# People of a table that are told apart in an answer; the report has all of them.
+# People listed in the answer to a table; the report has all of them.
 LISTED = 5_000
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the answer any more. No `Exception`, so that nothing that minds a model's errors minds this."""
+    """The question was cancelled. Not an `Exception`, so that handlers of model errors do not catch it."""
 
 
 def send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ def send(stream: IO[bytes], message: Mapping[str, Any]) -> None:
 
 
 def receive(stream: IO[bytes]) -> Data | None:
-    """The next frame; None where the other side has ended."""
+    """The next frame; None if the other side has ended."""
     head = stream.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -66,14 +66,14 @@ def receive(stream: IO[bytes]) -> Data | None:
 
 
 def _guards(task: Task) -> list[str]:
-    """Rules that keep what is inborn or personal as it is, where nothing else does."""
+    """Rules that freeze inborn or personal features, unless they are frozen already."""
     personal = [f for f in task.schema if f.name not in task.frozen and (is_inborn(f) or is_personal(f))]
     names = [notation.name(f.name, task.schema) for f in personal]
     return [f"{name}' == {name}" for name in names]
 
 
 def _different(e: Explanation) -> list[int]:
-    """The answers of one person, best first, but for those that only move a number further than one before."""
+    """The answers of one person, best first, without those that only move a number further than an earlier one."""
     kinds: dict[Any, int] = {}
     for i in np.argsort(e.rank, kind="stable").tolist():
         schema = e.task.schema
@@ -83,19 +83,19 @@ def _different(e: Explanation) -> list[int]:
 
 
 def _taken(e: Explanation, which: list[int]) -> Explanation:
-    """Some answers of one person, numbered anew."""
+    """Some answers of one person, renumbered."""
     answers, checks = e.answers.iloc[which].reset_index(drop=True), e.checks.take(np.array(which, dtype=np.int64))
     rank, found_by = np.arange(1, len(which) + 1), e.found_by[which]
     return replace(e, answers=answers, checks=checks, place=e.place[which], rank=rank, found_by=found_by)
 
 
 class Desk:
-    """Answers questions about one model. Each method takes plain data, and gives plain data."""
+    """Answer questions about one model. Each method takes and returns plain data."""
 
     def __init__(self, fcx: FCx, tell: Callable[[Data], None]) -> None:
         self.fcx, self.tell = fcx, tell
         self.guards = _guards(fcx.task_)
-        # Nobody is advised to change what is personal, whatever the schema says.
+        # Personal features are never part of an option, whatever the schema says.
         rules = (*fcx.task_.rules, *parse_rules(self.guards, fcx.task_.schema))
         self.task = fcx.task_ = fcx.task_.relaxed(rules=rules) if self.guards else fcx.task_
         self.cancelled = False
@@ -104,9 +104,9 @@ class Desk:
         self.task.classifier.on_query = self._queried
 
     def _queried(self, rows: int) -> None:
-        """The model is about to be asked: a good time to say how far it is, or to stop."""
+        """Report progress, or stop, before each model query."""
         self._tried += rows
-        self._progress({"stage": "looking for ways", "tried": self._tried})
+        self._progress({"stage": "looking for options", "tried": self._tried})
 
     def _progress(self, event: Data) -> None:
         if self.cancelled:
@@ -119,7 +119,7 @@ class Desk:
         self._progress({"stage": event.stage, "done": event.done, "total": event.total, "tried": self._tried})
 
     def answer(self, question: Data) -> Data:
-        """What is asked for, by its name."""
+        """Answer a question by its name."""
         self.cancelled, self._tried, self._told = False, 0, time.monotonic()
         doing: dict[str, Callable[..., Data]] = {
             "about": self.about, "people": self.people, "ask": self.ask, "try": self.what_if, "letter": self.letter,
@@ -130,7 +130,7 @@ class Desk:
     # The model
 
     def about(self) -> Data:
-        """What pages need to know of model, features and rules. Of the training data: bars, never a line of it."""
+        """What pages need to know about model, features and rules; of the training data only histograms."""
         task = self.task
         spreads = {f.name: self._spread(f.name) for f in task.schema}
         return {
@@ -152,13 +152,13 @@ class Desk:
         return self._spreads[name]
 
     def _class_text(self, name: Any) -> str:
-        """A class, or a range, as people call it."""
+        """A class or a range in words."""
         return short(class_words(self.task.schema, name))
 
     # People
 
     def people(self, path: str, index: str | None, most: int) -> Data:
-        """The people of a file, and what the model says of each as they are."""
+        """The people of a file, and the model's present result for each."""
         table = read_rows(path, self.task, Source.remembered(self.fcx.source_), index=index, strict=False).iloc[:most]
         names = list(self.task.schema.names)
         absent = [name for name in names if name not in table.columns]
@@ -182,10 +182,10 @@ class Desk:
     def _row(self, label: str, values: Mapping[str, Any]) -> pd.DataFrame:
         return pd.DataFrame([dict(values)], index=pd.Index([label], dtype=object))[list(self.task.schema.names)]
 
-    # Ways
+    # Options
 
     def ask(self, label: str, values: Data, wishes: Data, k: int, why: bool = True) -> Data:
-        """At most `k` ways for a person within their wishes, or `why` there is none."""
+        """Up to `k` options for a person within their wishes, or `why` there is none."""
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
         e = self._explained(label, values, asked, k, why=why)
         texts = own_rules(asked, values, self.task.schema)
@@ -214,7 +214,7 @@ class Desk:
         return _taken(e, _different(e))
 
     def _now(self, e: Explanation, said: Any = None) -> Data:
-        """What the model says of a person as they are: the class that it `said`, where that is known."""
+        """The model's present result for a person; `said` is the class, if already known."""
         task, status = self.task, str(e.row_status[0])
         if status == Status.UNREADABLE:
             nothing: Data = {"wanted": "", "says": "", "score_now": None, "needed": None, "noted": []}
@@ -231,14 +231,14 @@ class Desk:
         }
 
     def _said_now(self, e: Explanation) -> str:
-        """The class of a person as they are; of two, the one that is not wanted unless they have it."""
+        """The present class of a person; with two classes, the other one unless they already have the target."""
         others = [name for name in self.task.classes if name != e.wanted[0]]
         if e.row_status[0] != Status.ALREADY and len(others) == 1:
             return self._class_text(others[0])
         return self._class_text(self.task.predict(self.task.read(e.rows)[0])[0])
 
     def _way(self, c: Certificate, values: Data) -> Data:
-        """One way, as it is shown."""
+        """One option as shown."""
         return {
             "rank": c.rank,
             "status": c.status,
@@ -251,20 +251,20 @@ class Desk:
         }
 
     def _change(self, name: str, now: Any, then: Any) -> Data:
-        feature, spread = self.task.schema[name], self._spread(name)
+        texts, spread = change_texts(self.task.schema[name], now, then), self._spread(name)
         return {
             "feature": name,
-            "title": short(feature.title),
+            "title": texts.title,
             "now": now,
             "then": then,
-            "now_text": amount(feature, now),
-            "then_text": amount(feature, then),
-            "difference": difference(feature, now, then),
+            "now_text": texts.now,
+            "then_text": texts.then,
+            "difference": texts.difference,
             "at": [spread.at(now), spread.at(then)],
         }
 
     def _why(self, why: WhyNot | None, wishes: Wishes, own: Mapping[str, str]) -> Data | None:
-        """What stands in the way. A way out is shown only if nothing that is fixed would have to change for it."""
+        """The obstacles. A relaxation is shown only if it changes nothing that is frozen."""
         if why is None:
             return None
         way = why.relaxation if why.relaxation is not None and why.relaxation.is_advice else None
@@ -281,7 +281,7 @@ class Desk:
         }
 
     def _obstacle(self, o: Obstacle, own: Mapping[str, str], then: Data) -> Data:
-        """Something in the way; `wish` is the feature, where it is the person's own wish that could be lifted."""
+        """An obstacle; `wish` is the feature if it is the person's own wish, which could be lifted."""
         name = own.get(o.name)
         needed = None if name is None else then.get(name)
         text = None if needed is None else amount(self.task.schema[str(name)], needed)
@@ -290,7 +290,7 @@ class Desk:
     # What if, letters, receipts
 
     def what_if(self, label: str, values: Data, then: Data, wishes: Data) -> Data:
-        """What the model answers to other values, and each rule's verdict; nothing is kept."""
+        """The model's result for other values, and whether each rule is kept; nothing is stored."""
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
         rules = own_rules(asked, values, self.task.schema)
         rows, _ = self.task.read(self._row(label, values))
@@ -312,25 +312,23 @@ class Desk:
         return self._now(e, predicted[0]) | self._way(c, then) | more
 
     def letter(self, label: str, values: Data, wishes: Data, k: int, rank: int, language: str) -> Data:
-        """The answer as a letter to the person: one way, or all of them for rank 0."""
+        """The answer as a letter to the person: one option, or all of them for rank 0."""
         asked, _ = read_wishes(wishes, self.task.schema, self.task.frozen)
         e = self._explained(label, values, asked, k)
         e = _taken(e, [rank - 1]) if 0 < rank <= len(e.answers) else e
         return {"html": e.letter(label, language=language)}
 
     def verify(self, receipt: Data) -> Data:
-        """What still holds of a receipt."""
+        """What still holds for a receipt."""
         return held_against(self.task, receipt).to_dict()
 
     # Many people
 
     def table(self, path: str, index: str | None, folder: str, most: int) -> Data:
-        """Explain everybody in a file: a report and a file of answers in `folder`, and a list of who fared how."""
+        """Explain everyone in a file: a report and a file of answers in `folder`, and a list of results."""
         table = read_rows(path, self.task, Source.remembered(self.fcx.source_), index=index, strict=False)
         if len(table) > most:
-            raise FcxError(
-                f"the table has {len(table):,} people; {most:,} are the most for a page. Use fcxplain explain."
-            )
+            raise FcxError(f"the table has {len(table):,} people; {most:,} are the limit here. Use fcxplain explain.")
         e = self.fcx.explain(table, why_not=True, on_progress=self._counted)
         self._progress({"stage": "writing the report"})
         e.to_html(Path(folder) / "report.html")
@@ -344,24 +342,24 @@ class Desk:
         }
 
     def _line(self, e: Explanation, position: int, answer: int | None) -> Data:
-        """One person of many: how they fared, what would change first, or what stands in the way."""
+        """One person of many: status, changes of the first option, or what stands in the way."""
         why = e.reasons.get(position)
         changes = () if answer is None else e.changes(answer)
-        told = [self._change(c.feature, c.now, c.then) for c in changes]
+        shown = [self._change(c.feature, c.now, c.then) for c in changes]
         blockers = [] if why is None else [" and ".join(o.words for o in together) for together in why.blockers]
         return {
             "label": str(labels(e.rows.index[[position]])[0]),
             "status": str(e.row_status[position]),
             "score_now": float(e.score_now[position]),
             "score": None if answer is None else float(e.checks.score[answer]),
-            "changes": [f"{c['title']} {c['now_text']} → {c['then_text']}" for c in told],
+            "changes": [f"{c['title']} {c['now_text']} → {c['then_text']}" for c in shown],
             "blocked": blockers,
         }
 
 
 def run(folder: str, classifier: str | None) -> None:
     """Answer questions until the other side ends."""
-    # What a model prints is no answer of ours.
+    # Keep a model's output apart from our answers.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     questions: Queue[Data] = Queue()
@@ -383,7 +381,7 @@ def run(folder: str, classifier: str | None) -> None:
 
 
 def _listen(desk: Desk, questions: Queue[Data]) -> None:
-    """Read what comes while the desk is at work; whoever hangs up ends the process, wherever it is."""
+    """Read messages while the desk works; the process ends when the server closes the pipe."""
     while (message := receive(sys.stdin.buffer)) is not None:
         if message.get("do") == "cancel":
             desk.cancelled = True
@@ -401,7 +399,7 @@ def _answered(desk: Desk, question: Data) -> Data:
         return {"error": {"kind": "model", "words": str(error)}}
     except FcxError as error:
         return {"error": {"kind": "question", "words": str(error)}}
-    except Exception as error:  # whatever is wrong with one question must not end the next
+    except Exception as error:  # one failing question must not affect the next
         return {"error": {"kind": "fault", "words": f"{type(error).__name__}: {error}"}}
 
 

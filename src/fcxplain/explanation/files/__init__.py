@@ -1,1 +1,1 @@
-"""Answers in files: plain data and parquet, with a digest; read again, checked again, verified."""
+"""Answers in files: plain data and parquet, with a digest; reading, checking and verification."""

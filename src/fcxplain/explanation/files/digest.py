@@ -1,7 +1,7 @@
 """The digest of a file of answers: a SHA-256 of each column and each entry of metadata, and one over all of them.
 
-How a file is laid out does not count: row groups, compression, the way in which text is packed. With a key, the digest
-over all is an HMAC. Without one, whoever edits the file can make the digest anew.
+The layout of a file does not count: row groups, compression, encoding of text. With a key, the overall digest is an
+HMAC. Without one, anyone who edits the file can recompute the digest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, Fault
 
-# The entry of the file's metadata that holds it.
+# The metadata entry with the digest.
 DIGEST = b"fcxplain.digest"
 ARROW = b"ARROW:schema"
 PLAIN, KEYED = "sha256", "hmac-sha256"
@@ -37,27 +37,27 @@ class DigestState(StrEnum):
 
     MATCHES = "matches"
     KEY_NOT_GIVEN = "key not given"
-    """Made with a key that nobody gave; all that can be compared without it matches."""
+    """Made with a key that was not given; everything that can be compared without it matches."""
     MISSING = "missing"
     CHANGED = "changed"
     WRONG_KEY = "wrong key"
     WITHOUT_KEY = "made without a key"
-    """A key was given, so that a digest that anybody can make is not enough."""
+    """A key was given, so a digest without a key is not enough."""
 
 
 WORDS = {
-    DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. What can be compared without it matches: no "
-    "accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
-    DigestState.MISSING: "there is none, so it cannot be said whether something was edited: somebody took it away, or "
-    "the file comes from an older fcxplain. Explain again to have one.",
-    DigestState.WRONG_KEY: "was made with another key than the one given, or by somebody who does not have that key.",
-    DigestState.WITHOUT_KEY: "was made without a key, and so by anybody; a key was given, and proves nothing here.",
+    DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. Everything that can be compared without it "
+    "matches: no accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
+    DigestState.MISSING: "there is none, so it is unknown whether something was edited: it was removed, or the file "
+    "comes from an older fcxplain. Explain again to get one.",
+    DigestState.WRONG_KEY: "was made with another key than the one given.",
+    DigestState.WITHOUT_KEY: "was made without a key, so the given key proves nothing: anyone could have made it.",
 }
 
 
 @dataclass(frozen=True)
 class DigestCheck:
-    """What came of comparing a file with its digest; `changed` names the parts that differ."""
+    """The result of comparing a file with its digest; `changed` names the parts that differ."""
 
     state: DigestState
     with_key: bool
@@ -66,21 +66,21 @@ class DigestCheck:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing speaks against the file."""
+        """Whether the digest shows no sign of changes."""
         return self.state in (DigestState.MATCHES, DigestState.KEY_NOT_GIVEN)
 
     @property
     def words(self) -> str:
-        """What it promises, and what it does not."""
+        """What the result proves, and what it does not."""
         if self.state is DigestState.CHANGED:
             return f"does not match: {self._named()} changed after the file was written."
         if self.state is not DigestState.MATCHES:
             return WORDS[self.state]
         if self.with_key:
-            return "matches, and was made with this key: the file is as somebody who has the key wrote it."
+            return "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
         return (
-            "matches. It has no key: it detects accidental damage and careless edits, but whoever edits the file on "
-            "purpose can make it anew; only a key proves who wrote it."
+            "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file "
+            "on purpose can recompute it; only a key proves who wrote it."
         )
 
     def _named(self) -> str:
@@ -93,10 +93,10 @@ class DigestCheck:
 
 
 class Digest:
-    """A digest in the making: given the lines in their order, some at a time, however many."""
+    """An incremental digest: pass the lines in order, in chunks of any size."""
 
     def __init__(self, schema: pa.Schema, beside: Mapping[bytes, bytes] | None = None) -> None:
-        """`beside` are the metadata of the file itself: parquet keeps those of a schema twice, for other readers."""
+        """`beside` is the metadata of the file itself: parquet stores those of a schema twice, for other readers."""
         known = schema.metadata or {}
         twice = {name: value for name, value in (beside or {}).items() if name != ARROW and known.get(name) != value}
         self.metadata = {name: value for name, value in known.items() if name != DIGEST}
@@ -111,37 +111,37 @@ class Digest:
                 column.update(chunk)
 
     def stored(self, key: bytes | None = None) -> bytes:
-        """What a file holds, once all lines are given."""
+        """The stored form, once all lines were passed."""
         return json.dumps(stored_digest(self.parts(), key), ensure_ascii=False).encode()
 
     def check(self, stored: bytes | None, key: bytes | None = None) -> DigestCheck:
-        """Hold what a file holds against the lines that were given."""
+        """Compare the stored digest with the lines that were passed."""
         return check_parts(self.parts(), stored, key)
 
     def whole(self) -> str:
-        """One digest over all, as anybody can make it."""
+        """One digest over everything, without the key."""
         return _whole(self.parts(), None)
 
     def parts(self) -> dict[str, str]:
         """The digest of each column and of each entry of metadata."""
         columns = {f"column {column.name!r}": column.digest() for column in self.columns}
-        # Latin-1 makes another text of any other bytes.
+        # Latin-1 maps different bytes to different text.
         beside = {f"metadata {k.decode('latin-1')!r}": hashlib.sha256(v).hexdigest() for k, v in self.metadata.items()}
         return {LINES: str(self.lines), **columns, **beside}
 
 
 class _Column:
-    """The digest of one column: which cells are there, how long they are, and what stands in them."""
+    """The digest of one column: which cells are present, their lengths and contents."""
 
     def __init__(self, field: pa.Field) -> None:
         self.name, self.kind = field.name, _kind(field.type)
-        # Text that is marked as JSON is read otherwise; what parquet itself notes of a field is of its layout.
+        # The JSON mark changes how text is read; parquet's own notes on a field belong to its layout.
         marks = sorted(item for item in (field.metadata or {}).items() if not item[0].startswith(b"PARQUET:"))
         self.tag = f"{field.type if self.kind is None else self.kind} {marks}"
         self.present, self.lengths, self.content = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
 
     def update(self, cells: pa.Array) -> None:
-        """The next cells; where the arrays are cut leaves no trace."""
+        """The next cells; the digest does not depend on how the arrays are chunked."""
         cells = _cast(cells, self.kind)
         self.present.update(_packed(cells.is_valid().cast(pa.uint8())))
         if not pa.types.is_large_binary(cells.type):
@@ -161,12 +161,12 @@ class _Column:
 
 
 def stored_digest(parts: dict[str, str], key: bytes | None) -> dict[str, Any]:
-    """The digests of all parts and the one over them, as plain data."""
+    """The digests of all parts and the overall one, as plain data."""
     return {"algorithm": PLAIN if key is None else KEYED, "whole": _whole(parts, key), "parts": parts}
 
 
 def check_parts(parts: dict[str, str], stored: bytes | None, key: bytes | None = None) -> DigestCheck:
-    """Hold the digests of parts against what `stored_digest` said of them, as JSON."""
+    """Compare the digests of parts with the JSON of `stored_digest`."""
     given = key is not None
     if stored is None:
         return DigestCheck(DigestState.MISSING, given)
@@ -178,7 +178,7 @@ def check_parts(parts: dict[str, str], stored: bytes | None, key: bytes | None =
         return DigestCheck(DigestState.CHANGED, given, (ITSELF,))
     changed = tuple(name for name in before | parts if before.get(name) != parts.get(name))
     if changed:
-        # Of a line more or less, every column would tell.
+        # An added or missing line changes every column.
         return DigestCheck(DigestState.CHANGED, given, (LINES,) if LINES in changed else changed)
     if given != is_keyed:
         return DigestCheck(DigestState.KEY_NOT_GIVEN if is_keyed else DigestState.WITHOUT_KEY, given)
@@ -195,7 +195,7 @@ def with_digest(table: pa.Table, key: bytes | None = None) -> pa.Table:
 
 
 def checked_key(key: bytes | None) -> bytes | None:
-    """The key itself, if it can be one."""
+    """The key, if it is valid."""
     if key is None or (isinstance(key, bytes) and len(key) >= SHORTEST):
         return key
     problem = f"has {len(key)} bytes" if isinstance(key, bytes) else f"is a {type(key).__name__}, not bytes"
@@ -208,7 +208,7 @@ def _whole(parts: dict[str, str], key: bytes | None) -> str:
 
 
 def _kind(kind: pa.DataType) -> pa.DataType | None:
-    """The type that a column counts as, the same for all that hold the same; None for those that we never write."""
+    """The canonical type of a column; None for types that we never write."""
     if pa.types.is_dictionary(kind):
         return _kind(kind.value_type)
     if str(kind) in TEXT:

@@ -1,7 +1,7 @@
-"""A folder of answers: parquet files of so many rows each, and a manifest that says what they are.
+"""A folder of answers: parquet files and a manifest.
 
-The manifest is JSON: what one file of answers says of itself (model, rules, counts by status, effort, ...) for all of
-them, the options, the files of rows, each part with its rows and digest, what failed and why, and a digest over all.
+The manifest is JSON: the metadata of a file of answers (model, rules, counts by status, effort, ...) for all of them,
+the options, the input files, each part with its rows and digest, failures with reasons, and an overall digest.
 """
 
 from __future__ import annotations
@@ -18,33 +18,28 @@ from .digest import stored_digest
 
 MANIFEST = "manifest.json"
 _OURS = re.compile(r"part-\d{6,}\.parquet|manifest\.json")
-# Raise it whenever a reader of the number before would misread a manifest.
+# Increase it whenever an older reader would misread a manifest.
 FOLDER_FORMAT = 1
 ITSELF = "the manifest"
 
 
 def part_name(number: int) -> str:
-    """What a part is called."""
+    """The file name of a part."""
     return f"part-{number:06d}.parquet"
 
 
 def is_part(name: str) -> bool:
-    """Whether a file is called as a part is."""
+    """Whether a file name is that of a part."""
     return name != MANIFEST and _OURS.fullmatch(name) is not None
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file is called as a part or the manifest is, or as either while it is being written."""
+    """Whether a file name is that of a part or the manifest, complete or being written."""
     return _OURS.fullmatch(name) is not None or (name.startswith(".") and _OURS.match(name, 1) is not None)
 
 
-def is_answer_folder(path: str | Path) -> bool:
-    """Whether there is a folder with a manifest."""
-    return (Place.of(path) / MANIFEST).is_file
-
-
 def read_manifest(folder: Place) -> dict[str, Any] | None:
-    """What the manifest says, or None where there is none that can be read."""
+    """The content of the manifest, or None if it cannot be read."""
     try:
         about = json.loads((folder / MANIFEST).read())
         known = isinstance(about["parts"], list) and all(isinstance(p["name"], str) for p in about["parts"])
@@ -54,11 +49,11 @@ def read_manifest(folder: Place) -> dict[str, Any] | None:
 
 
 def ended_manifest(folder: Place) -> dict[str, Any]:
-    """What the manifest says of a run that has ended; any other is refused."""
+    """The manifest of a finished run; any other is refused."""
     about = read_manifest(folder)
     if about is None:
         problem, remedy = (
-            f"is a folder without a {MANIFEST} that can be read",
+            f"is a folder without a readable {MANIFEST}",
             "Give what explain wrote, or explain again.",
         )
         raise FormatError("", [Fault(str(folder), problem, remedy)])
@@ -66,13 +61,13 @@ def ended_manifest(folder: Place) -> dict[str, Any]:
         problem = f"has format {about.get('folder_format')}, this fcxplain reads {FOLDER_FORMAT}"
         raise FormatError("", [Fault(str(folder), problem, "Upgrade, or explain again.")])
     if not about.get("ended"):
-        remedy = "Explain with the same options again: it goes on from there."
-        raise FormatError("", [Fault(str(folder), "is of a run that has not ended", remedy)])
+        remedy = "Explain again with the same options to resume it."
+        raise FormatError("", [Fault(str(folder), "belongs to an unfinished run", remedy)])
     return about
 
 
 def write_manifest(folder: Place, about: dict[str, Any], key: bytes | None = None) -> None:
-    """Write a manifest; of a run that has ended with a digest over the parts and over what it says."""
+    """Write a manifest; that of a finished run gets a digest over the parts and over its content."""
     if about["ended"]:
         parts = {part["name"]: part["digest"] for part in about["parts"]}
         about = about | {"digest": stored_digest({**parts, ITSELF: own_digest(about)}, key)}
@@ -80,12 +75,12 @@ def write_manifest(folder: Place, about: dict[str, Any], key: bytes | None = Non
 
 
 def own_digest(about: dict[str, Any]) -> str:
-    """A digest of all that a manifest says beside its digest."""
+    """A digest of everything in a manifest except its digest."""
     said = {name: value for name, value in about.items() if name != "digest"}
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
 
 
 def answer_files(path: str | Path) -> list[Place]:
-    """The files of answers: one, or those that the manifest of a folder names, in their order."""
+    """The files of answers: one file, or those named in the manifest of a folder, in order."""
     place = Place.of(path)
     return [place / part["name"] for part in ended_manifest(place)["parts"]] if place.is_folder else [place]

@@ -1,4 +1,4 @@
-"""Reading saved answers: every one is checked again with the task at hand, since nothing is taken on trust."""
+"""Reading saved answers: each one is checked again with the given task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(pa
 
 
 class Explainer(Protocol):
-    """Whoever was fitted to a task."""
+    """An explainer that was fitted to a task."""
 
     task_: Task
 
@@ -45,13 +45,13 @@ def task_of(given: Task | Explainer) -> Task:
     """The task itself, or the one that an explainer was fitted to."""
     task = getattr(given, "task_", given)
     if not isinstance(task, Task):
-        problem = f"is a {type(given).__name__}, neither a Task nor an explainer that is fitted"
+        problem = f"is a {type(given).__name__}, neither a Task nor a fitted explainer"
         raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
     return task
 
 
 def check_file(path: Path | str, place: Place) -> None:
-    """Refuse a file that is not there, or is of another kind by its name."""
+    """Refuse a file that does not exist or has another extension."""
     if not place.is_file:
         raise also(FormatError, FileNotFoundError)(f"there is no file {path}")
     if place.name.lower().endswith((".csv", ".json")):
@@ -59,16 +59,16 @@ def check_file(path: Path | str, place: Place) -> None:
 
 
 def wordless(path: Path | str, names: Sequence[str], task: Task) -> FormatError:
-    """The error about a parquet file without fcxplain's word on what it is."""
+    """The error for a parquet file without fcxplain's metadata."""
     if {column_named(name, task) for name in ("status", "certificate")} <= set(names):
-        problem = "was saved again by another program, so what fcxplain wrote beside the table is gone, its digest too"
-        return FormatError("", [Fault(str(path), problem, "Keep the file that explain wrote, and give that one.")])
+        problem = "was saved again by another program, which removed fcxplain's metadata and digest"
+        return FormatError("", [Fault(str(path), problem, "Use the original file that explain wrote.")])
     return FormatError(f"{path} does not hold answers written by fcxplain. {AS_PARQUET}")
 
 
 @contextmanager
 def reading(path: Path | str) -> Iterator[None]:
-    """Whatever is wrong with a file's content is a `FormatError` that names it."""
+    """Turn errors about a file's content into a `FormatError` that names the file."""
     try:
         yield
     except FcxError:
@@ -86,7 +86,7 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
     path : str or Path
         What `Explanation.to_parquet` or `FCx.explain_file` wrote: a file, or a folder with a manifest.
     task : Task or explainer
-        Whose model and rules the answers are checked with: a task, or an explainer that was fitted to one.
+        The model and rules to check with: a task, or a fitted explainer.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def explained(
     certificates: Sequence[dict[str, Any]],
     own: Overrides | None,
 ) -> Explanation:
-    """The answers on these lines, checked anew as counterfactuals for these rows."""
+    """The answers on these lines, checked again as counterfactuals for these rows."""
     with reading(file.path):
         reasons = lines.reasons()
     about, calls = file.about, lines.said["calls"][lines.first]
@@ -150,7 +150,7 @@ def explained(
 
 
 class AnswerFile:
-    """A file or a folder of answers for a task, opened: of a format that is known, and with the task's columns."""
+    """An opened file or folder of answers for a task, of a known format and with the task's columns."""
 
     def __init__(self, path: str | Path, task: Task) -> None:
         place = Place.of(path)
@@ -177,7 +177,7 @@ class AnswerFile:
             self._ask_as_written()
 
     def _ask_as_written(self) -> None:
-        """Take the task for what the file was asked for; files of before that was written have the task's own."""
+        """Use the target of the file; older files do not have it and use the task's."""
         asked, own = {name: self.about.get(name) for name in ASKED}, asked_for(self.task)
         if all(value in (None, own[name]) for name, value in asked.items()):
             return
@@ -188,7 +188,7 @@ class AnswerFile:
             raise FormatError(f"{self.path} holds answers for another table or model", error.faults) from error
 
     def _check_word(self) -> None:
-        """What the file says of itself, read once so that nothing is missing later."""
+        """Read the metadata once, so that faults show up early."""
         about = self.about
         Effort(**about["effort"])
         if not isinstance(about["method"], str) or not all(isinstance(n, str) for n in about["notes"]):
@@ -232,11 +232,11 @@ class AnswerFile:
             return AnswerLines.of(table, self.task)
 
     def batches(self, size: int = ROW_GROUP) -> Iterator[pa.Table]:
-        """About so many lines at a time, all answers of a row together."""
+        """The lines in chunks of about a given size, all answers of a row together."""
         held = None
         for batch in self._pieces(size):
             if held is not None:
-                # The row that came last may go on in this batch.
+                # The last row may continue in this batch.
                 cut = int(np.flatnonzero(_first(held, self.task))[-1])
                 if cut:
                     yield held.slice(0, cut)
@@ -246,7 +246,7 @@ class AnswerFile:
             yield held
 
     def check_digest(self, key: bytes | None) -> DigestCheck:
-        """How the file compares with its digest, once `batches` has been through it."""
+        """Compare the file with its digest, after `batches` has read all of it."""
         if self.manifest is None:
             return self.digests[self.places[0].name].check(self.schema.metadata.get(DIGEST), key)
         parts = {name: digest.whole() for name, digest in self.digests.items()} | {ITSELF: own_digest(self.manifest)}
@@ -264,7 +264,7 @@ class AnswerFile:
                     if piece is None:
                         break
                     table = pa.Table.from_batches([piece])
-                    # Columns that are none of ours count too.
+                    # Foreign columns count too.
                     digest.update(table)
                     table = table.select(self.columns).replace_schema_metadata(None)
                 if table.num_rows:
@@ -277,15 +277,15 @@ def _opened(place: Place) -> pq.ParquetFile:
 
 @dataclass(frozen=True, eq=False)
 class AnswerLines:
-    """Lines of a file of answers, all of a row together, as they are written."""
+    """Lines of a file of answers, all of a row together."""
 
     task: Task
     said: pd.DataFrame
-    """What each line says beside the features, under the names that it has where no feature has them."""
+    """The columns other than features, under their usual names."""
     now: pd.DataFrame
-    """The row, as it stands on each line."""
+    """The row on each line."""
     then: pd.DataFrame
-    """The counterfactual on each line; nothing where there is none."""
+    """The counterfactual on each line; missing where there is none."""
     first: NDArray[np.bool_]
     """Which lines are the first of their row."""
 
@@ -314,11 +314,11 @@ class AnswerLines:
         return np.asarray(self.first.cumsum() - 1, dtype=np.int64)
 
     def of_row(self, name: str) -> list[Any]:
-        """What the first line of each row says."""
+        """A column on the first line of each row."""
         return list(self.said[name][self.first].tolist())
 
     def wanted(self) -> NDArray[Any]:
-        """What each row wants."""
+        """The target of each row."""
         known = self.of_row("wanted")
         texts = self.of_row("outcome") if "outcome" in self.said else [None] * len(known)
         if all(pd.isna(text) for text in texts):
@@ -327,12 +327,12 @@ class AnswerLines:
         return classes([w if pd.isna(t) else as_target(json.loads(t), self.task.classes) for w, t in pairs])
 
     def soft_valid(self) -> NDArray[np.bool_] | None:
-        """Whether each answer had the class wanted before it was decoded, where that is known of all."""
+        """Whether each answer had the target class before decoding, if known for all."""
         found = self.said["soft_valid"][self.answered]
         return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
 
     def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
-        """Whether each row's budget ended before the search did, by the answers' certificates; None if none says."""
+        """Whether each row's budget ran out, by the answers' certificates; None if none says."""
         known = [certificate.get("cut_short") for certificate in certificates]
         if all(said is None for said in known):
             return None
@@ -357,7 +357,7 @@ class AnswerLines:
 
 
 def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
-    """Row labels as an index; lists were tuples before JSON made lists of them."""
+    """Row labels as an index; lists become tuples again."""
     if values and all(isinstance(v, list) for v in values):
         return pd.MultiIndex.from_tuples([tuple(v) for v in values], names=names)
     single = [tuple(v) if isinstance(v, list) else v for v in values]
@@ -365,14 +365,14 @@ def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
 
 
 def classes(values: Sequence[Any]) -> NDArray[Any]:
-    """Classes as an array, in which 1 does not become '1' for the company it keeps."""
+    """Classes as an array of objects, so that mixed types survive."""
     kept = np.empty(len(values), dtype=object)
     kept[:] = values
     return np.asarray(values) if len({type(v) for v in values}) == 1 else kept
 
 
 def _first(table: pa.Table, task: Task) -> NDArray[np.bool_]:
-    """Which lines are the first of their row; labels may repeat, and ranks may not be what they should be."""
+    """Which lines are the first of their row; labels may repeat, and ranks may be wrong."""
     rank, label = (table.column(column_named(name, task)) for name in ("rank", "row"))
     bare = rank.is_null().to_numpy()
     first = bare | pc.equal(rank.fill_null(1), 1).to_numpy()
@@ -383,7 +383,7 @@ def _first(table: pa.Table, task: Task) -> NDArray[np.bool_]:
 
 
 def _values(table: pa.Table, name: str) -> pd.Series:
-    """A column; whole numbers and truths that may be missing stay such."""
+    """A column; nullable integers and booleans keep their type."""
     column, field = table.column(name), table.schema.field(name)
     if is_json(field):
         return pd.Series([None if v is None else json.loads(v) for v in column.to_pylist()], dtype=object)
@@ -392,5 +392,5 @@ def _values(table: pa.Table, name: str) -> pd.Series:
 
 
 def _restored(table: pd.DataFrame, task: Task) -> pd.DataFrame:
-    """Columns of the dtypes that the task's training rows had, so that the model is asked as before."""
+    """Columns in the dtypes of the task's training rows, so that the model gets the same input."""
     return pd.DataFrame({name: as_trained(table[name], task) for name in task.schema.names})

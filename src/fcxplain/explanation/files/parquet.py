@@ -1,7 +1,7 @@
 """The parquet file of answers: columns that depend on the task alone, so that parts of a table can be joined.
 
-A line for each answer, or for a row without one: what `Explanation.frame` says, the row as it is now, and as JSON
-the certificate, the reasons why there is no answer, and the rules of that row alone.
+One line per answer, or per row without one: the columns of `Explanation.frame`, the present row, and as JSON the
+certificate, the reasons why there is no answer, and the rules of that row alone.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .digest import checked_key, with_digest
 if TYPE_CHECKING:
     from ..explanation import Explanation
 
-# Raise it whenever a reader of the number before would misread a file, and say in `loading` what becomes of old ones.
+# Increase it whenever an older reader would misread a file, and say in `loading` how old files are handled.
 FORMAT = 4
 KEY = b"fcxplain"
 NOW = "now: "
-# Lines that are packed together, and so have to fit in memory together.
+# Lines per row group, which have to fit in memory together.
 ROW_GROUP = 20_000
 COMPRESSION = "zstd"
-# Fields so marked hold values as JSON text, since these are of several kinds.
+# Fields with this mark hold JSON text, since their values are of several types.
 AS_JSON = {KEY: b"json"}
-# What stands before the features, and after them and the rows as they are now.
+# The columns before the features, and those after the features and present rows.
 WHOLE, NUMBER, TEXT, TRUTH = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 DAY = pa.date32()
 ABOUT = {
-    "row": TEXT,  # or whatever kind the labels have
+    "row": TEXT,  # or the type of the labels
     "rank": WHOLE,
     "status": TEXT,
-    "wanted": TEXT,  # or whatever kind the classes have
+    "wanted": TEXT,  # or the type of the classes
     "predicted": TEXT,
     "probability_now": NUMBER,
     "probability": NUMBER,
@@ -63,18 +63,18 @@ BESIDE = {
     "answers": WHOLE,
     "calls": WHOLE,
     "soft_valid": TRUTH,
-    "outcome": TEXT,  # what is wanted as JSON, where it is more than one class
+    "outcome": TEXT,  # the target as JSON, if it is more than one class
     "certificate": TEXT,
     "why_not": TEXT,
     "own": TEXT,
 }
-# What was asked for, in the word on what a file is.
+# The target, in the file's metadata.
 ASKED = ("target", "target_probability")
 OF_CLASSES, OF_NUMBERS = ("predicted", "probability_now", "probability"), ("output_now", "output")
 
 
 def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = None) -> None:
-    """Write an explanation with its digest, whole or not at all; see `read_answers`."""
+    """Write an explanation with its digest, as a whole or not at all; see `read_answers`."""
     key = checked_key(key)
     with replacing(path) as temporary:
         table = with_digest(arrow_table(answer), key)
@@ -85,13 +85,13 @@ def write_answers(answer: Explanation, path: str | Path, *, key: bytes | None = 
 
 
 def about_columns(task: Task) -> dict[str, pa.DataType]:
-    """What stands before the features: of a model with classes, or of one that answers numbers."""
+    """The columns before the features, for a classifier or for a regressor."""
     absent = OF_NUMBERS if task.classes else OF_CLASSES
     return {name: kind for name, kind in ABOUT.items() if name not in absent}
 
 
 def file_schema(task: Task, row: pa.Field) -> pa.Schema:
-    """The columns of a file of answers: the same for any rows of a task whose labels are of one kind."""
+    """The columns of a file of answers: the same for any rows of a task with labels of one type."""
     kinds = {"row": row}
     if task.classes:
         kinds |= {name: _field(name, task.classes) for name in ("wanted", "predicted")}
@@ -114,7 +114,7 @@ def file_schema(task: Task, row: pa.Field) -> pa.Schema:
 
 
 def label_column(index: pd.Index) -> tuple[pa.Field, pa.Array]:
-    """Row labels as they stand in a file: in their own kind where they have one, else in JSON."""
+    """Row labels as stored: in their own type if they have one, else as JSON."""
     index = pd.Index(np.asarray(index)) if isinstance(index, pd.CategoricalIndex) else index
     kind = pd.api.types.infer_dtype(index, skipna=False)
     known = {"string": TEXT, "integer": WHOLE, "floating": NUMBER, "boolean": TRUTH, "empty": TEXT}
@@ -147,7 +147,7 @@ def _field(name: str, values: Iterable[Any]) -> pa.Field:
 
 @lru_cache(maxsize=8)
 def _for_pandas(fields: tuple[pa.Field, ...]) -> dict[bytes, bytes]:
-    """What makes pandas read whole numbers that may be missing as whole numbers."""
+    """Metadata that makes pandas read nullable integers as integers."""
     nullable = {WHOLE: pd.Int64Dtype(), TRUTH: pd.BooleanDtype()}
     empty = pa.schema(fields).empty_table().to_pandas(types_mapper=nullable.get)
     return dict(pa.Schema.from_pandas(empty, preserve_index=False).metadata)
@@ -157,7 +157,7 @@ def _for_pandas(fields: tuple[pa.Field, ...]) -> dict[bytes, bytes]:
 
 
 def arrow_table(answer: Explanation) -> pa.Table:
-    """An explanation as the table that is written, with a word on what it is in the metadata."""
+    """An explanation as an arrow table, with metadata."""
     task, lines = answer.task, _Lines.of(answer)
     row, labels = label_column(answer.rows.index)
     schema = file_schema(task, row)
@@ -220,7 +220,7 @@ def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
 
 
 def _wanted_array(answer: Explanation) -> pa.Array:
-    """What is wanted: classes; for other outcomes text, or nothing where classes are no text."""
+    """The targets: classes; for other outcomes text, or missing if classes are not text."""
     field = _field("wanted", answer.task.classes) if answer.task.classes else pa.field("wanted", TEXT)
     is_text = field.type == TEXT and not is_json(field)
     found = ((str(w) if is_text else None) if isinstance(w, Outcome) else w for w in answer.wanted.tolist())
@@ -232,7 +232,7 @@ def _outcome_text(wanted: Any) -> str | None:
 
 
 def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:
-    """Values as they stand in this column."""
+    """Values as stored in this column."""
     listed = [None if is_missing(v) else plain(v) for v in values]
     if is_json(field):
         return pa.array([None if v is None else _as_text(v) for v in listed], TEXT)
@@ -243,7 +243,7 @@ def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:
 
 
 def _feature_array(feature: Feature, table: pd.DataFrame, task: Task) -> pa.Array:
-    """A column in the schema's own values, whatever dtype it has; what is no legal value is written as it is."""
+    """A column in the schema's own values, whatever its dtype; illegal values are written as they are."""
     field, natural = _feature_field(feature), task.schema.natural(table, [feature.name])[feature.name]
     if feature.is_number:
         try:
@@ -257,12 +257,12 @@ def _feature_array(feature: Feature, table: pd.DataFrame, task: Task) -> pa.Arra
 
 
 def _unwritable(field: pa.Field, reason: str) -> DataError:
-    fault = Fault(f"column {field.name!r}", f"holds values that are no {field.type} ({reason})", "Write JSON instead.")
+    fault = Fault(f"column {field.name!r}", f"holds values that are not {field.type} ({reason})", "Write JSON instead.")
     return DataError("these answers cannot be written as parquet", [fault])
 
 
 def asked_for(task: Task) -> dict[str, Any]:
-    """What is wanted of rows that have no target of their own, as it stands in a file."""
+    """The stored form of the target of rows without their own."""
     target = task.target.to_data() if isinstance(task.target, Outcome) else task.target
     return dict(zip(ASKED, (json.loads(_as_text(target)), task.target_probability), strict=True))
 

@@ -1,4 +1,4 @@
-"""Verification: a file of answers held against the rows, the model and the rules that it claims, field by field."""
+"""Verification: compare a file of answers with its rows, model and rules, field by field."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ABSENT = "(absent)"
 
 
 def certificate_of(text: Any) -> dict[str, Any]:
-    """A certificate as it is written; nothing, where there is none that can be read."""
+    """A stored certificate; None if it cannot be read."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError):
@@ -47,7 +47,7 @@ def certificate_of(text: Any) -> dict[str, Any]:
 
 
 def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The fields in which a certificate differs from what it should be, both as text: name, stored, found."""
+    """The fields in which a certificate differs from the expected one, both as text: name, stored, found."""
     if found is None:
         yield "whole", stored, ABSENT
         return
@@ -62,22 +62,22 @@ def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any,
 
 
 def same_score(stored: Any, found: Any) -> bool:
-    """Equal but for the last digits; outputs of a regressor may be large."""
+    """Equal up to the last digits; outputs of a regressor may be large."""
     size = abs(found) if isinstance(found, float) and found == found else 1.0
     return _near(stored, found, PROBABILITY * max(1.0, size))
 
 
 def _same(name: str, stored: Any, found: Any) -> bool:
     if name in ("probability", "probability_now", "output", "output_now", "predicted"):
-        # Files of before it was written have no present score.
+        # Older files have no present score.
         return same_score(stored, found) or (stored == ABSENT and name == "probability_now")
     if name == "needed" and stored == ABSENT:
         return True
     if name == "cut_short":
-        # Files of before it was written have none.
+        # Older files have none.
         return bool(stored in (found, ABSENT))
     if name == "lof":
-        # One that names none has nothing that could be wrong; these are counted.
+        # Without a LOF there is nothing to compare; these are counted.
         return stored is None or _near(stored, found, LOF * abs(found or 0))
     return _equal(stored, found)
 
@@ -89,7 +89,7 @@ def _near(stored: Any, found: Any, most: float) -> bool:
 
 
 def _equal(stored: Any, found: Any) -> bool:
-    """Equal to the letter; a number may be written as 1 or as 1.0, but not as true."""
+    """Exactly equal; a number may be written as 1 or as 1.0, but not as true."""
     if isinstance(stored, dict) and isinstance(found, dict):
         return stored.keys() == found.keys() and all(_equal(stored[name], found[name]) for name in found)
     if isinstance(stored, list) and isinstance(found, list):
@@ -97,15 +97,15 @@ def _equal(stored: Any, found: Any) -> bool:
     return bool(stored == found) and isinstance(stored, bool) == isinstance(found, bool)
 
 
-# Differences that are kept to be shown; all are counted.
+# Differences that are stored; all are counted.
 SHOWN = 100
-# What a row without an answer may claim, if it does not have the class wanted already.
+# Statuses that a row without an answer may claim, unless it already has the target class.
 CLAIMS = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is written otherwise than it is."""
+    """A stored value that is not as it should be."""
 
     row: Any
     rank: int | None
@@ -120,28 +120,28 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of verifying a file of answers.
+    """The result of verifying a file of answers.
 
     Attributes
     ----------
     passed : bool
-        Whether all that was computed again is as the file says, and nothing speaks against its digest.
+        Whether everything recomputed agrees with the file, and its digest shows no changes.
     rows, answers : int
-        How many there are.
+        Their numbers.
     counts : dict
-        How many rows have which status by the file.
+        The number of rows by status, according to the file.
     differences : tuple of Difference
-        The first of them; `total` is how many there are and `fields` how many of each.
+        The first differences; `total` is their number and `fields` the number per field.
     unproved : int
-        Proofs of impossibility that were taken as written, as all that only a new search could tell; see `notes`.
+        Proofs of impossibility that were not repeated; see `notes`.
     without_lof : int
-        Certificates that name no LOF to compare.
+        Certificates without a LOF to compare.
     digest : DigestCheck
         Whether the file was edited.
     overrides : bool
-        Whether the file was held against overrides that were given.
+        Whether the file was checked against given overrides.
     asked : str
-        What the file was asked for, if that is not what the task asks for.
+        The target of the file, if it is not the task's.
     """
 
     path: Path | str
@@ -159,17 +159,19 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was computed again is as the file says, and nothing speaks against its digest."""
+        """Whether everything recomputed agrees with the file, and its digest shows no changes."""
         return self.total == 0 and self.digest.holds
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it stands in JSON."""
+        """Plain data for JSON."""
         found = [{name: _shown(value) for name, value in vars(d).items()} for d in self.differences]
         known = vars(self) | {"path": str(self.path), "counts": dict(self.counts), "fields": dict(self.fields)}
         return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
 
     def __str__(self) -> str:
-        verdict = "all that was checked again holds" if not self.total else counted(self.total, "difference").upper()
+        verdict = (
+            "everything that was recomputed agrees" if not self.total else counted(self.total, "difference").upper()
+        )
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
@@ -177,17 +179,15 @@ class Verification:
 
     @property
     def notes(self) -> list[str]:
-        """What was not looked into."""
+        """What was not checked."""
         own = "" if self.overrides else " overrides,"
-        notes = [
-            f"taken as written: that a row has no answer or no more of them, why_not,{own} found_by, calls, effort"
-        ]
+        notes = [f"not recomputed: rows without (further) answers, why_not,{own} found_by, calls, effort"]
         if self.asked:
-            notes.insert(0, f"asked for, in place of what the model was fitted for: {self.asked}")
+            notes.insert(0, f"target, other than the one that the model was fitted for: {self.asked}")
         if self.unproved:
-            notes.append(f"not proved again, only counted: {self.unproved:,} said to be impossible")
+            notes.append(f"not proved again: {self.unproved:,} said to be impossible")
         if self.without_lof:
-            notes.append(f"without a LOF to compare: {self.without_lof:,}")
+            notes.append(f"certificates without a LOF to compare: {self.without_lof:,}")
         return notes
 
 
@@ -202,39 +202,39 @@ def verify(
     key: bytes | None = None,
     on_progress: OnProgress = nobody,
 ) -> Verification:
-    """Hold a file of answers against its rows, model and rules, and against its digest.
+    """Check a file of answers against its rows, model, rules and digest.
 
-    Every certificate is built again from the decoded counterfactual. What only a new search could tell is taken as
-    written, and only the digest says whether it was edited.
+    Every certificate is built again from the decoded counterfactual. Results that only a new search could confirm are
+    taken as written; only the digest shows whether they were edited.
 
     Parameters
     ----------
     task : Task
         The model and the rules.
     rows : DataFrame
-        The rows that were asked.
+        The explained rows.
     path : str or Path
         The file of answers (parquet), or the folder.
     overrides : DataFrame or mapping, optional
-        Those that `explain` was given, or `{}` for none; by default the file's own are taken as written.
+        The overrides passed to `explain`, or `{}` for none; by default the file's own are used.
     target, target_probability : optional
-        Those that `explain` was given; the file must have been asked for the same. By default what the file was asked
-        for is taken as written, and named in `notes` where the task asks for something else.
+        The targets passed to `explain`, which the file must have too. By default the file's own are used, and named in
+        `notes` if the task has others.
     key : bytes, optional
-        What the file was written with. A digest without a key detects accidental damage and careless edits; only a key
-        proves who wrote the file.
+        The key that the file was written with. A digest without a key detects accidental damage and careless edits;
+        only a key proves who wrote the file.
     on_progress : callable, optional
-        Called now and then with a `Progress`: how many rows are `done`, of how many in `total`.
+        Called repeatedly with a `Progress`: rows `done` of `total`.
 
     Returns
     -------
     Verification
-        Every difference; `passed` says whether there is none.
+        Every difference; `passed` says whether there are none.
 
     Raises
     ------
     FormatError
-        If the file cannot be read at all. Whatever else is wrong is a difference.
+        If the file cannot be read at all. Any other fault is a difference.
 
     Examples
     --------
@@ -255,16 +255,16 @@ def verify(
 
 @dataclass
 class _Audit:
-    """A verification under way: what has been seen of the file, and what was wrong with it."""
+    """A running verification: what was read of the file, and its faults."""
 
     file: AnswerFile
     rows: pd.DataFrame
     own: Overrides | None
-    """The overrides that were given; None where the file's own are taken as written."""
+    """The given overrides; None to use the file's own."""
     unreadable: frozenset[int]
     """Positions of rows that do not fit the schema."""
     asked: Mapping[str, Any]
-    """What the file must have been asked for."""
+    """The target that the file must have."""
     differences: list[Difference] = field(default_factory=list)
     fields: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -272,13 +272,13 @@ class _Audit:
     without_lof: int = 0
 
     def __post_init__(self) -> None:
-        # As they stand in files, so that labels of any kind can be compared.
+        # In the stored form, so that labels of any type can be compared.
         self.labels = pd.Index(label_column(self.rows.index)[1].to_pylist(), tupleize_cols=False)
         self.seen = np.zeros(len(self.rows), dtype=bool)
         self.last, self.done = -1, 0
 
     def look_at(self, table: pa.Table) -> None:
-        """Some lines, all of a row together."""
+        """Check some lines, all of a row together."""
         lines = self.file.lines(table)
         self.counts.update(_row_statuses(lines))
         place = self._places(table, lines)
@@ -287,7 +287,7 @@ class _Audit:
             self._compare(table.filter(pa.array(known)), lines.take(known), place[place >= 0])
 
     def _places(self, table: pa.Table, lines: AnswerLines) -> NDArray[np.int64]:
-        """Where in the rows at hand each row of the file is; -1 for one that is not there or was there already."""
+        """The position of each row of the file in the given rows; -1 for unknown and repeated ones."""
         stored = table.column(column_named("row", self.file.task)).filter(pa.array(lines.first)).to_pylist()
         if self.labels.is_unique:
             place = self.labels.get_indexer(pd.Index(stored, tupleize_cols=False))
@@ -312,7 +312,7 @@ class _Audit:
         self.seen[where] = True
 
     def _compare(self, table: pa.Table, lines: AnswerLines, place: NDArray[np.int64]) -> None:
-        """The lines against those that an explanation with these answers writes."""
+        """Compare the lines with those that an explanation with these answers writes."""
         rows, task = self.rows.iloc[place], self.file.task
         certificates = [certificate_of(text) for text in lines.said["certificate"][lines.answered]]
         with reading(self.file.path):
@@ -344,7 +344,7 @@ class _Audit:
             self._compare_column(name, lines, table.column(name).combine_chunks(), rebuilt.column(name))
 
     def _unreadable(self, stored: Sequence[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows do not fit the schema, or are said to be refused by the model, which is so."""
+        """Rows that do not fit the schema, or that the model rejects as claimed."""
         said = [str(s) == Status.UNREADABLE for s in stored]
         pairs = zip(place.tolist(), said, strict=True)
         return np.array([p in self.unreadable or (is_said and self._refused(p)) for p, is_said in pairs], dtype=bool)
@@ -378,7 +378,7 @@ class _Audit:
             self.differences.append(Difference(row, rank, name, stored, found))
 
     def result(self, key: bytes | None) -> Verification:
-        """What came of it, once every line has been looked at."""
+        """The result, once every line was checked."""
         for label in self.labels[~self.seen]:
             self._differ(label, None, "row", ABSENT, label)
         self._compare_word()
@@ -398,7 +398,7 @@ class _Audit:
         )
 
     def _compare_word(self) -> None:
-        """What the file says of itself as a whole."""
+        """Compare the metadata of the file."""
         task = self.file.task
         found = {
             "rows": self.done,
@@ -413,21 +413,21 @@ class _Audit:
 
 
 def _row_statuses(lines: AnswerLines) -> list[str]:
-    """The status of each row by the file: of its best answer, or of the line that says it has none."""
+    """The stored status of each row: that of its best answer, or of its line without one."""
     verified = np.zeros(int(lines.position[-1]) + 1, dtype=bool)
     verified[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
     return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
 
 
 def _statuses(stored: Iterable[Any], already: NDArray[np.bool_], unreadable: NDArray[np.bool_]) -> list[str]:
-    """What rows without an answer can claim: what nobody can refute, and else what is so."""
+    """Statuses that rows without an answer may have: the claimed one if it cannot be refuted, else the true one."""
     claims = np.array([str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored], dtype=object)
     claims[already], claims[unreadable] = str(Status.ALREADY), str(Status.UNREADABLE)
     return list(claims.tolist())
 
 
 def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:
-    """What is wanted for each row: its own, or the task's."""
+    """The target of each row: its own, or the task's."""
     wanted = task.wanted(predicted)
     if own is None:
         return wanted

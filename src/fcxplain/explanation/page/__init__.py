@@ -1,4 +1,4 @@
-"""The page: answers as one HTML file that opens from disk, for people who read no tables and run no code."""
+"""The report page: answers as one HTML file, for people who do not read tables or run code."""
 
 from .page import render
 

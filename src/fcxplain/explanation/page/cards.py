@@ -1,4 +1,4 @@
-"""A card for each row: what to change, or why there is no way. Worded here, once, for the script and for paper."""
+"""A card for each case: what to change, or why nothing helps. Worded once, for the script and for paper."""
 
 from __future__ import annotations
 
@@ -15,42 +15,49 @@ from ...text import counted
 from ..certificate import Certificate, Change
 from ..checks import needed_scores
 from ..reasons import Blocked, Status, WhyNot, blocked
-from ..wording import CUT_SHORT, amount, chance, class_words, difference, label_text, number, scores, short
+from ..wording import (
+    CUT_SHORT,
+    ChangeTexts,
+    amount,
+    chance,
+    change_texts,
+    class_words,
+    label_text,
+    number,
+    scores,
+    short,
+)
 from .spread import Spread, spread_of
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
 
 LONGEST = 240
-# A smaller margin than this is mentioned: the model might as well have said no.
+# Smaller margins are pointed out: the decision is close.
 CLOSE = 0.01
 WITHOUT = {
-    Status.ALREADY: "Nothing has to change: the model already answers {wanted}.",
+    Status.ALREADY: "Nothing needs to change: the model already answers {wanted}.",
     Status.IMPOSSIBLE: "Proved: no permitted change leads to {wanted}.",
-    Status.NOT_FOUND: "No way was found. That does not prove that there is none.",
-    Status.TIMED_OUT: "No way was found within the budget. A larger budget may help.",
-    Status.UNREADABLE: "This row cannot be read, so no search was made.",
+    Status.NOT_FOUND: "No option was found. This does not prove that there is none.",
+    Status.TIMED_OUT: "No option was found within the search budget. A larger budget may help.",
+    Status.UNREADABLE: "The details of this case cannot be read, so there was no search.",
 }
 
 
 @dataclass(frozen=True)
-class Line:
-    """One feature that differs, as it is shown; `at` says where both values stand along the bars of its spread."""
+class Line(ChangeTexts):
+    """One changed feature as shown; `at` places both values along the bars of its spread."""
 
     feature: int
-    title: str
-    now: str
-    then: str
-    difference: str
     among: str
     at: tuple[float | None, float | None]
     names: tuple[str, str]
-    """What stands below the bars of both values."""
+    """Captions below the bars of both values."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One way for one row. `failures` says what does not hold of it."""
+    """One option of a case. `failures` lists the checks that it does not pass."""
 
     says: str
     failures: tuple[str, ...]
@@ -60,7 +67,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Card:
-    """One row; `values` are all its features as they are, titles first."""
+    """One case; `values` holds the title and present value of every feature."""
 
     label: str
     status: str
@@ -68,22 +75,22 @@ class Card:
     values: tuple[tuple[str, str], ...]
     answers: tuple[Answer, ...]
     reason: tuple[str, ...]
-    """Why there is no answer, or none that passes."""
+    """Why there is no option, or none that passes."""
     blocked: Blocked | None
-    """What stands in the way, where that is known."""
+    """What stands in the way, where known."""
     relaxed: tuple[Line, ...]
-    """What would do if something gave way; no answer."""
+    """What would be enough if an obstacle were lifted; not an option."""
 
 
 class Deck:
-    """The cards of an explanation, and the spreads that they are drawn on."""
+    """The cards of an explanation, and the spreads drawn on them."""
 
     def __init__(self, explanation: Explanation) -> None:
         self.explanation = explanation
         self.features: tuple[Feature, ...] = tuple(explanation.task.schema)
         self._number = {feature.name: i for i, feature in enumerate(self.features)}
         self.spreads: dict[int, Spread] = {}
-        """By the number of the feature; only of those that some line is about."""
+        """By feature number; only features that appear on a line."""
         self._answers: dict[int, list[int]] = defaultdict(list)
         for i in np.argsort(explanation.rank, kind="stable").tolist():
             self._answers[int(explanation.place[i])].append(i)
@@ -95,7 +102,7 @@ class Deck:
         return map(self.card, range(len(self)))
 
     def card(self, position: int) -> Card:
-        """The card of one row."""
+        """The card of the case at a position."""
         e = self.explanation
         status, wanted = str(e.row_status[position]), self._wanted(position)
         answers = tuple(map(self._answer, self._answers[position]))
@@ -113,7 +120,7 @@ class Deck:
         )
 
     def _now(self, position: int) -> str:
-        """What the model says of a row as it is."""
+        """The present score, and the one that is needed."""
         e, score = self.explanation, float(self.explanation.score_now[position])
         if np.isnan(score):
             return ""
@@ -138,7 +145,7 @@ class Deck:
         return Answer(says, tuple(_failures(certificate)), lines, certificate)
 
     def _close(self, i: int) -> str:
-        """What is said of an answer that is one by very little."""
+        """A remark on an option that passes by very little."""
         task = self.explanation.task
         if not self.explanation.checks.margin[i] < CLOSE * task.classifier.unit:
             return ""
@@ -152,11 +159,8 @@ class Deck:
             self.spreads[number] = spread_of(self.explanation.task, feature.name)
         spread = self.spreads[number]
         return Line(
+            **vars(change_texts(feature, now, then)),
             feature=number,
-            title=short(feature.title),
-            now=amount(feature, now),
-            then=amount(feature, then),
-            difference=difference(feature, now, then),
             among=spread.words(now, then),
             at=(spread.at(now), spread.at(then)),
             names=(spread.named(now), spread.named(then)),
@@ -165,7 +169,7 @@ class Deck:
 
 def _says(c: Certificate, close: str) -> str:
     if not c.in_domain:
-        return "The model was not asked, since a value is outside its domain."
+        return "The model was not queried, because a value is outside its permitted range."
     said = number(c.score) if c.is_number else short(class_words(c.schema, c.predicted))
     what = "" if c.is_number else f"probability of {short(class_words(c.schema, c.wanted))}: "
     if c.valid:
@@ -174,29 +178,29 @@ def _says(c: Certificate, close: str) -> str:
 
 
 def _shown(said: Blocked | None) -> Blocked | None:
-    """Cut where it is too long to be read, and set apart from an answer."""
+    """Shorten what is too long to read, and set the relaxation apart from an option."""
     if said is None:
         return None
-    unless = said.unless and f"No answer. {short(said.unless, LONGEST)}"
+    unless = said.unless and f"Not an option now. {short(said.unless, LONGEST)}"
     things = tuple(short(thing, LONGEST) for thing in said.things)
     return replace(said, title=short(said.title, LONGEST), things=things, unless=unless)
 
 
 def _failures(c: Certificate) -> Iterator[str]:
-    """Every check that the answer does not pass."""
+    """Every check that the option does not pass."""
     if not c.in_domain:
-        yield "A value is outside what its feature may be."
+        yield "A value is outside its permitted range."
     elif not c.valid:
         yield f"The model does not answer {short(class_words(c.schema, c.wanted))}."
     broken = sum(not rule.kept for rule in c.rules)
     if not c.feasible:
         yield f"It breaks {counted(broken, 'rule')}."
     if not c.immutables_kept:
-        yield "It changes what cannot be changed."
+        yield "It changes something that cannot be changed."
 
 
 def _reason(status: str, wanted: str, why: WhyNot | None, now: str) -> tuple[str, ...]:
-    """What came of the row; of what stands in the way, only what is no list of things."""
+    """The outcome of the search in sentences; obstacles are listed separately."""
     sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
     sentences += [why.words] if why is not None and not why.blockers else []
     sentences += [now] if sentences[0] else []

@@ -1,6 +1,6 @@
-"""A letter for one person: the same as the card, in plain words, as one page for paper. No script, nothing fetched.
+"""A letter for one person: the content of the card in plain words, on one printable page without scripts.
 
-The words are in `languages/`, a file for each language; feature titles and labels come from the schema.
+The texts are in `languages/`, one file per language; feature titles and labels come from the schema.
 """
 
 from __future__ import annotations
@@ -26,7 +26,18 @@ from ...schema.personal import is_inborn, is_personal
 from ..certificate import Change
 from ..checks import needed_scores
 from ..reasons import Obstacle, Relaxation, Status
-from ..wording import LONE, amount, as_number, is_missing, label_text, number, plain_amount, short, with_unit
+from ..wording import (
+    LONE,
+    ChangeTexts,
+    amount,
+    distance,
+    is_missing,
+    label_text,
+    number,
+    plain_amount,
+    short,
+    with_unit,
+)
 from .page import part, templates
 
 if TYPE_CHECKING:
@@ -34,7 +45,7 @@ if TYPE_CHECKING:
 
 ENGLISH = "en"
 ENDING = ".toml"
-# Scores that are not the same must not look the same: at most so many digits.
+# Different scores must not look the same: the most digits shown.
 DIGITS = 6
 
 
@@ -52,7 +63,7 @@ class Words:
             raise AttributeError(name) from None
 
     def number(self, text: str) -> str:
-        """A number as the language writes it, from how English does."""
+        """A number in the notation of the language, from the English one."""
         swapped = {",": self.texts["thousands"], ".": self.texts["decimal"]}
         return "".join(swapped.get(sign, sign) for sign in text)
 
@@ -83,7 +94,7 @@ def languages() -> tuple[str, ...]:
 
 @cache
 def words_in(language: str) -> Words:
-    """The words of a language, by its name or the path of a file such as those in `languages/`."""
+    """The texts of a language, by its name or the path of a file like those in `languages/`."""
     if language in languages():
         text = files(__package__).joinpath("languages", language + ENDING).read_text(encoding="utf-8")
         return Words(language, tomllib.loads(text))
@@ -106,26 +117,16 @@ def _names(texts: Mapping[str, Any], before: str = "") -> list[str]:
 
 
 @dataclass(frozen=True)
-class LetterLine:
-    """One detail that would have to be different."""
-
-    title: str
-    now: str
-    then: str
-    difference: str
-
-
-@dataclass(frozen=True)
 class LetterWay:
-    """What would have to change, and the score that it would bring."""
+    """One option: its changes and the new score."""
 
-    lines: tuple[LetterLine, ...]
+    lines: tuple[ChangeTexts, ...]
     score: str
 
 
 @dataclass(frozen=True)
 class Letter:
-    """What a letter says, in the order in which it is read."""
+    """The content of a letter, in reading order."""
 
     reference: str
     date: str
@@ -152,7 +153,7 @@ def letter_of(answer: Explanation, position: int, language: str = ENGLISH) -> st
 
 
 class _Writer:
-    """Words for one row of an explanation."""
+    """Write the letter for one row of an explanation."""
 
     def __init__(self, answer: Explanation, position: int, words: Words) -> None:
         self.e, self.at, self.words = answer, position, words
@@ -189,7 +190,7 @@ class _Writer:
         return str(text).format(wanted=self.wanted, **more)
 
     def _outcome(self, wanted: Any) -> str:
-        """What is wanted, as people call it; of a range, its bounds."""
+        """The target in words; the bounds of a range."""
         if not isinstance(wanted, Outcome) or wanted.classes:
             return short(self.schema.class_title(wanted))
         low, high = (self.words.number(number(bound)) for bound in (wanted.low, wanted.high))
@@ -210,7 +211,7 @@ class _Writer:
         return (*facts, (names["needed"], needed))
 
     def _score(self, score: float) -> str:
-        """A score; one short of what is needed does not look as if it were enough."""
+        """A score, with enough digits to differ from the needed one."""
         if not self.e.task.classes:
             return self.words.number(number(score))
         apart = abs(score - self.needed) or 1.0
@@ -225,7 +226,7 @@ class _Writer:
         return self._say("without", str(Status.NOT_FOUND if self.status == Status.BEST_EFFORT else self.status))
 
     def _ways(self) -> tuple[LetterWay, ...]:
-        """Verified answers alone, and of these only what may be advised."""
+        """Verified answers that may be advised."""
         own = np.flatnonzero((self.e.place == self.at) & self.e.checks.passed)
         ranked = own[np.argsort(self.e.rank[own], kind="stable")].tolist()
         ways = [(self.e.changes(i), float(self.e.checks.score[i])) for i in ranked]
@@ -238,15 +239,15 @@ class _Writer:
     def _way(self, changes: tuple[Change, ...], score: float) -> LetterWay:
         return LetterWay(tuple(map(self._line, changes)), "" if math.isnan(score) else self._score(score))
 
-    def _line(self, change: Change) -> LetterLine:
+    def _line(self, change: Change) -> ChangeTexts:
         feature = self.schema[change.feature]
         now, then = (self.words.value(feature, value) for value in (change.now, change.then))
-        return LetterLine(short(feature.title), now, then, self._difference(feature, change.now, change.then))
+        return ChangeTexts(short(feature.title), now, then, self._difference(feature, change.now, change.then))
 
     def _difference(self, feature: Feature, now: Any, then: Any) -> str:
-        if not feature.is_number or is_missing(now) or is_missing(then):
+        moved, texts = distance(feature, now, then), self.words.changes
+        if moved is None:
             return ""
-        moved, texts = round(as_number(feature, then) - as_number(feature, now), 12), self.words.changes
         if feature.kind == "date":
             days = self.words.number(f"{abs(moved):,.0f}")
             said = f"{days} {texts['day' if abs(moved) == 1 else 'days']}"
@@ -254,7 +255,7 @@ class _Writer:
         return str(texts["more" if moved > 0 else "less"]).format(amount=self.words.value(feature, abs(moved)))
 
     def _takes(self) -> Relaxation | None:
-        """What would help if something gave way, unless nobody should be advised so."""
+        """The relaxation, unless it must not be advised."""
         why = self.e.reasons.get(self.at)
         way = None if why is None else why.relaxation
         if way is None or not way.gone or not way.is_advice or not self._may_advise(way.changes):
@@ -275,7 +276,7 @@ class _Writer:
         return str(names["rule"]).format(words=in_words(rule), features=titles)
 
     def _unread(self) -> tuple[str, ...]:
-        """What could not be read: it is missing among what could."""
+        """Features that could not be read: their values are missing."""
         row = self.e.rows.iloc[self.at]
         return tuple(f.title for f in self.schema if is_missing(row[f.name]) and f.missing in (None, "never"))
 

@@ -12,7 +12,7 @@ function unpack(data, place) {
   return Object.fromEntries(data.shapes[packed[0]].map((key, i) => [key, parts[i]]));
 }
 
-/** The rows that a choice leaves: of one status (-1: of any), with these words in their label. */
+/** Cases of one status (-1: any) whose label contains these words. */
 function chosen(data, status, words) {
   const sought = words.trim().toLowerCase();
   const found = [];
@@ -57,7 +57,7 @@ function names(texts, places) {
   return { shown, deep: shown.length ? row * ROW + 3 : 0 };
 }
 
-/** The training rows as bars, with a ring where the value is now and a dot where it would be. */
+/** Past cases as bars, with a ring where the value is now and a dot where it would be. */
 function histogram(spread, line) {
   const pad = RADIUS + 1, wide = (WIDE - 2 * pad) / spread.bars.length;
   const [now, then] = line.at.map((share) => (share === null ? null : pad + share * (WIDE - 2 * pad)));
@@ -72,7 +72,7 @@ function histogram(spread, line) {
   svg.append(drawn("path", { d: `M0 ${FLOOR}H${WIDE}`, class: "floor" }));
   if (now !== null) svg.append(drawn("path", { d: `M${now} ${EYE}V${FLOOR}`, class: "stem now" }));
   if (then !== null) svg.append(drawn("path", { d: `M${then} ${EYE}V${FLOOR}`, class: "stem" }));
-  // Levels without an order lie beside each other: there is no way along them.
+  // Levels without an order have no path between them.
   if (now !== null && then !== null && spread.kind !== "levels") svg.append(drawn("path", { d: `M${now} ${EYE}H${then}`, class: "way" }));
   if (now !== null) svg.append(drawn("circle", { cx: now, cy: EYE, r: RADIUS - 1, class: "ring" }));
   if (then !== null) svg.append(drawn("circle", { cx: then, cy: EYE, r: RADIUS, class: "dot" }));
@@ -130,7 +130,7 @@ function rules(verdicts) {
   const list = element("ul", {}, ...[...verdicts].sort((a, b) => a.kept - b.kept).map((verdict) =>
     element("li", { class: verdict.kept ? "kept" : "broken" },
       element("b", {}, verdict.kept ? "✓ kept" : "✕ broken"), " ", verdict.words)));
-  const all = verdicts.length === 1 ? "The rule is kept" : `All ${verdicts.length} rules are kept`;
+  const all = verdicts.length === 1 ? "The rule is kept" : verdicts.length === 2 ? "Both rules are kept" : `All ${verdicts.length} rules are kept`;
   const made = fold("rules", broken ? `${broken} of ${verdicts.length} rules broken` : all, list);
   made.open = broken > 0;
   return made;
@@ -149,23 +149,23 @@ function certificate(content) {
 function alarm(failures) {
   if (!failures.length) return null;
   return element("div", { class: "alarm" },
-    element("p", {}, element("b", { "aria-hidden": "true" }, "! "), element("strong", {}, "This answer fails a check. Do not rely on it.")),
+    element("p", {}, element("b", { "aria-hidden": "true" }, "! "), element("strong", {}, "This option fails a check. Do not rely on it.")),
     element("ul", {}, ...failures.map((said) => element("li", {}, said))));
 }
 
 function answer(data, card, given, i) {
   const many = card.answers.length > 1;
   const made = element("section", { class: given.failures.length ? "answer failing" : "answer" },
-    many ? element("h4", {}, `Answer ${i + 1} of ${card.answers.length}`) : null,
+    many ? element("h4", {}, `Option ${i + 1} of ${card.answers.length}`) : null,
     alarm(given.failures), changes(data, given.lines), element("p", { class: "says" }, given.says));
   made.append(element("div", { class: "folds" },
     unchanged(data, card, given.lines), rules(given.certificate.rules), certificate(given.certificate)));
   return made;
 }
 
-/** Why there is no answer, or none that passes. */
+/** Why there is no option, or none that passes. */
 function reasons(data, card) {
-  const title = card.answers.length ? element("h4", {}, "Why there is nothing better") : null;
+  const title = card.answers.length ? element("h4", {}, "Why there is no better option") : null;
   const made = element("section", { class: "answer" }, title, ...card.reason.map((said) => element("p", { class: "reason" }, said)));
   const stands = card.blocked;
   if (stands) {
@@ -176,7 +176,7 @@ function reasons(data, card) {
     made.append(element("div", { class: "relaxed" }, element("h4", {}, stands.unless), changes(data, card.relaxed),
       stands.remark ? element("p", { class: "says" }, stands.remark) : ""));
   }
-  if (!card.answers.length) made.append(element("div", { class: "folds" }, unchanged(data, card, [], "The row as it is")));
+  if (!card.answers.length) made.append(element("div", { class: "folds" }, unchanged(data, card, [], "The case as it is")));
   return made;
 }
 
@@ -186,14 +186,14 @@ function badge(status) {
 
 /** A bare number is hard to take for a name. */
 function prefix(label) {
-  return /^\d+$/.test(label) ? element("span", { class: "prefix" }, "Row ") : "";
+  return /^\d+$/.test(label) ? element("span", { class: "prefix" }, "Case ") : "";
 }
 
 function cardOf(data, i) {
   const card = unpack(data, data.cards[i]), status = data.statuses[data.status[i]];
   const head = element("div", { class: "head" },
     element("h3", { id: `row-${i}` }, prefix(data.labels[i]), data.labels[i]), badge(status),
-    element("span", { class: "wanted" }, "wanted: ", element("b", {}, card.wanted)));
+    element("span", { class: "wanted" }, "target: ", element("b", {}, card.wanted)));
   const body = card.answers.map((given, j) => answer(data, card, given, j));
   if (card.reason.length || card.blocked) body.push(reasons(data, card));
   return element("article", { class: `card ${status.name}`, "aria-labelledby": `row-${i}` }, head, ...body);
@@ -221,8 +221,8 @@ function start() {
     const from = state.page * size(), view = state.found.slice(from, from + size());
     byId("cards").replaceChildren(...view.map((i) => cardOf(data, i)));
     const total = state.found.length.toLocaleString("en");
-    const rows = view.length === 1 ? `Row ${(from + 1).toLocaleString("en")}` : `Rows ${(from + 1).toLocaleString("en")} to ${(from + view.length).toLocaleString("en")}`;
-    byId("shown").textContent = view.length ? `${rows} of ${total}` : "No row fits.";
+    const rows = view.length === 1 ? `Case ${(from + 1).toLocaleString("en")}` : `Cases ${(from + 1).toLocaleString("en")} to ${(from + view.length).toLocaleString("en")}`;
+    byId("shown").textContent = view.length ? `${rows} of ${total}` : "No case matches.";
     byId("page").textContent = `Page ${(state.page + 1).toLocaleString("en")} of ${pages().toLocaleString("en")}`;
     byId("pager").hidden = pages() === 1;
     for (const id of ["first", "previous"]) byId(id).disabled = state.page === 0;
@@ -247,7 +247,7 @@ function start() {
   byId("previous").addEventListener("click", () => turn(state.page - 1));
   byId("next").addEventListener("click", () => turn(state.page + 1));
   byId("last").addEventListener("click", () => turn(pages() - 1));
-  // On paper nothing can be unfolded; the rules belong to the answer.
+  // On paper nothing can be unfolded; the rules belong to the option.
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details.rules:not([open])")];

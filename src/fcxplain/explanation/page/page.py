@@ -1,4 +1,4 @@
-"""Explanations as one HTML file: nothing is fetched, and nothing that a table says can run."""
+"""Explanations as one HTML file: it loads nothing, and no text of a table can run as code."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from ..explanation import Explanation
 
-# What a list begins with, where a dict has the number of its keys in `shapes`.
+# Marks a list, where a dict has the index of its keys in `shapes`.
 LIST = -1
 
 
 class ValuePool:
-    """Values by their place: a leaf as it is; a list as `[-1, places]`; a dict as `[shape, places]`."""
+    """Distinct values by position: a leaf as it is; a list as `[-1, positions]`; a dict as `[shape, positions]`."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -41,7 +41,7 @@ class ValuePool:
         self._shape_places: dict[Any, int] = {}
 
     def place(self, value: Any) -> int:
-        """Where the value stands, put there if it is new."""
+        """The position of the value, added if it is new."""
         if isinstance(value, dict):
             shape = _place(self.shapes, self._shape_places, tuple(map(str, value)))
             value = (shape, *map(self.place, value.values()))
@@ -55,7 +55,7 @@ class ValuePool:
 
 
 def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = None) -> int:
-    """Where a thing stands in a list, put at its end if it is new."""
+    """The position of a thing in a list, appended if it is new."""
     place = places.setdefault(thing if key is None else key, len(things))
     if place == len(things):
         things.append(thing)
@@ -63,19 +63,19 @@ def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = Non
 
 
 def json_block(data: Any) -> str:
-    """JSON that can stand inside a script element, whatever the texts in it say."""
+    """JSON that is safe inside a script element, whatever its texts."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = LONE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
-    # Without this sign, no text can end the element or begin a comment in it.
+    # Without this sign, no text can close the element or open a comment.
     return text.replace("<", "\\u003c")
 
 
 TITLE = "What could change"
-# Cards that can be read without a script, and lines of a list that are shown; the rest is counted.
+# Cards shown without a script, and lines shown of a list; the rest is counted.
 PLAIN, SHOWN = 10, 15
 
 
-# A sign and a name for people.
+# A sign and a name for display.
 STATUSES = {
     Status.VERIFIED: ("✓", "verified"),
     Status.BEST_EFFORT: ("!", "fails a check"),
@@ -88,7 +88,7 @@ STATUSES = {
 
 
 def render(answer: Explanation, *, title: str | None = None, group: str | None = None) -> str:
-    """The page for an explanation; `group`, a feature's name, adds how its values fared to the summary."""
+    """The page for an explanation; `group`, a feature's name, adds results by its values to the summary."""
     e, deck = answer, Deck(answer)
     wanted, changes = sorted({short(class_words(e.task.schema, w)) for w in e.wanted.tolist()}), changes_per_answer(e)
     answers = sum(count for _, count in changes)
@@ -121,41 +121,36 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
             js=part("page.js"),
         )
     )
-    # What no file can hold.
+    # UTF-8 cannot encode these.
     return LONE.sub("\ufffd", page)
 
 
 def _model(e: Explanation) -> str:
-    """The model by name, and from where on it answers what."""
+    """The model's name, threshold and required probability."""
     task, model = e.task, e.task.classifier
     facts = [model.name]
     if model.threshold is not None and not model.parts:
         facts.append(f"{short(class_words(task.schema, task.classes[1]))} from a probability of {model.threshold:g}")
     if task.target_probability is not None:
-        facts.append(f"a probability of {task.target_probability:g} or more is asked for")
+        facts.append(f"a probability of at least {task.target_probability:g} is required")
     return "; ".join(facts)
 
 
 @cache
-def templates() -> Environment:
-    """The page's templates, in which whatever is not ours is escaped."""
-    # Loaded only by who makes a page.
+def templates(package: str = __package__) -> Environment:
+    """The templates of a package, with autoescaping."""
+    # Imported only where a page is made.
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    how: dict[str, Any] = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    found = Environment(loader=PackageLoader(package), **how)
     found.filters |= {"counted": counted, "in_words": in_words, "percent": percent, "sha256": _hash, "short": short}
     found.globals |= {"SHOWN": SHOWN, "statuses": STATUSES, "version": __version__}
     return found
 
 
 def part(name: str) -> str:
-    """A file beside this one."""
+    """The text of a file in this folder."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -164,7 +159,7 @@ def _hash(text: str) -> str:
 
 
 def _data(deck: Deck) -> dict[str, Any]:
-    """What the script reads: labels and statuses to choose by, and all else by its place in the pool."""
+    """The script's data: labels and statuses for filters, everything else by position in the pool."""
     pool, labels, statuses, places = ValuePool(), [], [], []
     names = [str(status) for status in STATUSES]
     for card in deck:

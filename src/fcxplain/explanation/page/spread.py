@@ -1,4 +1,4 @@
-"""How a feature is spread over the training rows: bars to draw, and where a value stands among them."""
+"""The distribution of a feature over the training rows: bars to draw, and the place of a value among them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..wording import amount, as_number, is_missing, percent, short
 
 BARS = 24
 HEIGHT = 100
-# So much at either end is put into the last bar, so that a few huge values do not press all others into one.
+# This share at either end goes into the last bar, so that a few huge values do not squeeze all others into one.
 TAIL = 0.005
-# Letters of a level below its bar.
+# Longest caption below a bar, in letters.
 LABEL = 24
 
 
 @dataclass(frozen=True, eq=False)
 class NumberSpread:
-    """A number: bars a whole number of steps wide, so that none of them has more values to hold than its neighbour."""
+    """A number: every bar spans the same whole number of steps, so that heights can be compared."""
 
     feature: Feature
     values: NDArray[np.float64]
@@ -32,18 +32,18 @@ class NumberSpread:
     kind = "number"
 
     def named(self, value: Any) -> str:
-        """What stands below a value's own bar: nothing, since the ends of the bars say where a number stands."""
+        """The caption below a value's bar: none, since the ends of the axis are labelled."""
         return ""
 
     @property
     def places(self) -> dict[str, float]:
-        """What `at` goes by, for who has no spread: where the bars begin and end."""
+        """Where the bars begin and end, for callers that compute `at` without a spread."""
         start, wide, count = self._range
         return {"from": start, "to": start + wide * count}
 
     @cached_property
     def _range(self) -> tuple[float, float, int]:
-        """Where the first bar begins, how wide each is, and how many there are."""
+        """Start of the first bar, width, and number of bars."""
         step = float(self.feature.step or 1)
         low, high = np.quantile(self.values, [TAIL, 1 - TAIL], method="nearest")
         wide = step * max(1, int(np.ceil(((high - low) / step + 1) / BARS)))
@@ -58,7 +58,7 @@ class NumberSpread:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The lowest and the highest value; marked where the last bar holds what lies beyond."""
+        """The lowest and highest value, with ≤ or ≥ where the last bar holds values beyond it."""
         start, wide, count = self._range
         half = float(self.feature.step or 1) / 2
         low, high = max(start + half, self.values[0]), min(start + wide * count - half, self.values[-1])
@@ -66,17 +66,17 @@ class NumberSpread:
         return f"≤ {first}" if self.values[0] < low else first, f"≥ {last}" if self.values[-1] > high else last
 
     def at(self, value: Any) -> float | None:
-        """Where a value stands along the bars, from 0 to 1."""
+        """The position of a value along the bars, from 0 to 1."""
         if is_missing(value):
             return None
         start, wide, count = self._range
         return round(float(np.clip((as_number(self.feature, value) - start) / (wide * count), 0, 1)), 3)
 
     def words(self, now: Any, then: Any) -> str:
-        """How many training rows have less, now and then."""
+        """The shares of training rows with a lower value, now and then."""
         if is_missing(now) or is_missing(then):
             return ""
-        return f"Above {self._below(now)} of training rows now, {self._below(then)} then"
+        return f"Higher than {self._below(now)} of past cases now, {self._below(then)} then"
 
     def _below(self, value: Any) -> str:
         return percent(
@@ -86,18 +86,18 @@ class NumberSpread:
 
 @dataclass(frozen=True, eq=False)
 class LevelSpread:
-    """A category: a bar for each level, by rank or frequency; of too many, the rarest share the last bar."""
+    """A category: one bar per level, by rank or frequency; if there are too many, the rarest share the last bar."""
 
     feature: Feature
     values: NDArray[np.int64]
 
     @property
     def kind(self) -> str:
-        """ "order" for levels one after the other, else "levels"; a bar that several share has no place in an order."""
+        """ "order" for ordered levels, else "levels"; a bar shared by several levels cannot be part of an order."""
         return "order" if self.feature.kind == "ordinal" and len(self._counts) <= BARS else "levels"
 
     def named(self, value: Any) -> str:
-        """The level, or that its bar is not its own."""
+        """The level; "and others" where it shares its bar."""
         code = self._code(value)
         if code is None:
             return ""
@@ -118,7 +118,7 @@ class LevelSpread:
     def _bar_of(self) -> NDArray[np.int64]:
         """The bar of each level."""
         places, order = np.full(len(self._counts), BARS - 1), np.asarray(self._order)
-        # The rarest share a bar, which has no place in an order.
+        # The rarest levels share the last bar.
         own = order if len(order) <= BARS else np.argsort(-self._counts, kind="stable")[: BARS - 1]
         places[own] = np.arange(len(own))
         return places
@@ -134,7 +134,7 @@ class LevelSpread:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The first and the last level of an order; other levels have no ends."""
+        """The first and last level of an order; unordered levels have no ends."""
         first, last = (short(self.feature.level_title(self.feature.levels[self._order[i]]), LABEL) for i in (0, -1))
         return (first, last) if self.kind == "order" else ("", "")
 
@@ -144,8 +144,8 @@ class LevelSpread:
         return None if code is None else round((int(self._bar_of[code]) + 0.5) / len(self.bars), 3)
 
     def words(self, now: Any, then: Any) -> str:
-        """How many training rows have the levels."""
-        return f"Shared by {self._share(now)} of training rows now, {self._share(then)} then"
+        """The shares of training rows with these levels."""
+        return f"Shared by {self._share(now)} of past cases now, {self._share(then)} then"
 
     def _share(self, value: Any) -> str:
         code = self._code(value)
@@ -158,7 +158,7 @@ class LevelSpread:
 
 
 def _heights(counts: NDArray[np.int64]) -> list[int]:
-    """Bars of which none that holds anything is too low to be seen."""
+    """Bar heights, rounded up so that no bar with values is invisible."""
     scaled = np.ceil(counts * (HEIGHT / max(1, int(counts.max(initial=0)))))
     return [int(h) for h in scaled]
 

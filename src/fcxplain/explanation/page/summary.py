@@ -1,4 +1,4 @@
-"""The batch in figures: statuses, what changes how often, changes per answer, what stands in the way, groups."""
+"""The batch in figures: statuses, how often features change, changes per answer, obstacles, groups."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ..explanation import Explanation
 
 NO_ANSWER = (Status.NOT_FOUND, Status.IMPOSSIBLE, Status.TIMED_OUT)
-# A group for each value of a number that has no more of them; else a group for each quarter of the rows.
+# Numbers with few distinct values have one group per value, others one per quarter of the rows.
 FEW = 6
 GROUPS = 20
-# So many labels of rows are named.
+# Labels that are listed.
 NAMED = 8
 
 
 @dataclass(frozen=True)
 class FeatureCount:
-    """How often a feature changes in first answers; `usual` says what to, or by how much."""
+    """How often a feature changes in first answers; `usual` is the typical new value or difference."""
 
     feature: Feature
     count: int
@@ -38,25 +38,25 @@ class FeatureCount:
 
     @property
     def words(self) -> str:
-        """What it changes to or by how much, and which way where it goes both ways."""
+        """The typical change, and how many go up or down where both occur."""
         ways = f"{self.up:,} up, {self.down:,} down" if self.up and self.down else ""
         return "; ".join(text for text in (self.usual, ways) if text)
 
 
 @dataclass(frozen=True)
 class ObstacleCount:
-    """What stands in the way of so many rows."""
+    """An obstacle, and the cases that it blocks."""
 
     words: str
     labels: tuple[str, ...]
     takes: tuple[str, ...] = ()
-    """What it would take for each of them, where that is known."""
+    """What it would take for each of them, where known."""
 
     @property
-    def rows(self) -> str:
-        """The first labels, each with what it would take; a bare number is said to be a row's."""
+    def cases(self) -> str:
+        """The first labels, each with what it would take; bare numbers follow the word "case"."""
         more = f" and {len(self.labels) - NAMED:,} more" if len(self.labels) > NAMED else ""
-        bare = f"row{'s' * (len(self.labels) > 1)} " if all(label.isdigit() for label in self.labels) else ""
+        bare = f"case{'s' * (len(self.labels) > 1)} " if all(label.isdigit() for label in self.labels) else ""
         known = zip(self.labels[:NAMED], self.takes or [""] * len(self.labels), strict=False)
         said = [
             f"{short(label, 30)} (would take {short(takes, 60)})" if takes else short(label, 30)
@@ -67,7 +67,7 @@ class ObstacleCount:
 
 @dataclass(frozen=True)
 class GroupCount:
-    """Some of the rows: how they fared."""
+    """Results of a group of rows."""
 
     name: str
     asked: int
@@ -75,7 +75,7 @@ class GroupCount:
     best_effort: int
     no_answer: int
     changes: float
-    """Mean over the first answers; NaN without any."""
+    """Mean over first answers; NaN if there are none."""
 
 
 def first_answers(e: Explanation) -> NDArray[np.int64]:
@@ -109,12 +109,12 @@ def _counted(feature: Feature, now: pd.Series, then: pd.Series) -> FeatureCount:
 
 
 def changes_per_answer(e: Explanation) -> list[tuple[int, int]]:
-    """Numbers of changes, and how many first answers have so many."""
+    """How many first answers have each number of changes."""
     return sorted(Counter(e.checks.changes[first_answers(e)].tolist()).items())
 
 
 def obstacle_counts(e: Explanation) -> list[ObstacleCount]:
-    """What stands in the way of rows, whatever stands in the way of most first."""
+    """Obstacles, those that block the most rows first."""
     rows: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for position, why in sorted(e.reasons.items()):
         found = {obstacle.words: obstacle.takes for together in reversed(why.blockers) for obstacle in together}
@@ -125,7 +125,7 @@ def obstacle_counts(e: Explanation) -> list[ObstacleCount]:
 
 
 def group_counts(e: Explanation, name: str) -> list[GroupCount]:
-    """How rows fared by the values of one feature; a number's values are taken by quarters."""
+    """Results by the values of one feature; numbers are grouped by quarters."""
     groups = _groups(e.task.schema[name], e.rows[name])
     first = first_answers(e)
     changes = np.full(len(e), np.nan)
@@ -146,7 +146,7 @@ def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> Gro
 
 
 def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Names of groups and who is in them."""
+    """Names of groups and their members."""
     if feature.is_number:
         return _number_groups(feature, natural(feature, column))
     values = np.asarray([amount(feature, v) for v in column.tolist()], dtype=object)
