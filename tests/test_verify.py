@@ -736,7 +736,9 @@ def shop(tmp_path_factory) -> Path:
 def test_the_command_passes_what_the_model_itself_has_written(shop):
     code, said = command("verify", "model", "loans.csv", "answers.parquet", folder=shop)
     assert (code, "verified: all answers and certificates hold" in said) == (0, True), said
-    assert "digest: matches. It has no key: it detects accidental damage and careless edits, but anyone who edits" in said
+    assert (
+        "digest: matches. It has no key: it detects accidental damage and careless edits, but anyone who edits" in said
+    )
     assert "not recomputed: rows without (further) answers, why_not, overrides, found_by" in said
     assert "200 rows" in said
     code, said = command("verify", "model", "loans.csv", "answers.parquet", "--json", folder=shop)
