@@ -72,6 +72,11 @@ def describe(page, **values):
     page.get_by_role("button", name="Find options").click()
 
 
+def assert_accessible(page):
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
 def answered(page):
     page.wait_for_selector("#answer:not([data-working]):not([aria-busy]) h2")
     return page.locator("#answer h2").first.inner_text()
@@ -99,6 +104,7 @@ def test_no_way_a_button_that_lifts_the_wish_what_if_compare_letter_and_receipt(
     page.locator("#effort-2").select_option("fixed")
     page.locator("#high-1").fill("40")
     page.wait_for_selector("#answer .blocked")
+    assert_accessible(page)
     page.locator("#answer .blocked button").first.click()
     page.wait_for_selector("#answer .card .changes")
     assert "to a loan" in answered(page)
@@ -110,10 +116,12 @@ def test_no_way_a_button_that_lifts_the_wish_what_if_compare_letter_and_receipt(
     page.get_by_role("link", name="For the applicant").click()
     page.get_by_role("link", name="The same as a letter").click()
     assert "Ann" in page.inner_text("body")
+    assert_accessible(page)
     page.go_back()
     page.get_by_role("link", name="Back to the case").click()
     page.get_by_role("button", name="Keep a receipt").first.click()
     assert page.get_by_role("heading", name="It still holds").is_visible()
+    assert_accessible(page)
 
 
 def test_a_slow_model_says_how_far_it_is_and_can_be_stopped(page):
@@ -133,8 +141,10 @@ def test_many_people_are_sent_watched_and_reported(page, tmp_path):
     page.get_by_role("button", name="Upload").click()
     page.get_by_role("link", name="The report").wait_for()
     assert "of 12 people" in page.locator("h1").inner_text()
+    assert_accessible(page)
     page.get_by_role("link", name="The report").click()
     page.locator("#cards .card").first.wait_for()
+    assert_accessible(page)
 
 
 def test_without_a_script_the_forms_still_work(browser, address):
@@ -166,14 +176,12 @@ def test_nothing_is_in_the_way_of_anybody_and_no_width_is_too_narrow(browser, ad
         for width in (360, 768, 1280):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, (part, width)
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        assert_accessible(page)
     for other in ("/", "/new", "/many", "/kept", "/verify", "/about"):
         page.goto(other)
         page.set_viewport_size({"width": 360, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, other
-        found = axe.Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        assert_accessible(page)
     context.close()
 
 
