@@ -36,6 +36,14 @@ def need_extra() -> None:
         raise DataError(f"this needs more packages ({', '.join(absent)}): pip install 'fcxplain[serve]'")
 
 
+def _find_rows(rows: str | None) -> None:
+    """Refuse a file that is not there before the model is loaded, which takes seconds."""
+    from ..datasets import DATASETS
+
+    if rows is not None and rows not in DATASETS and not Path(rows).exists():
+        raise DataError("", [Fault(rows, "does not exist", "Give a CSV or parquet file, or the name of a data set.")])
+
+
 def serve(
     model: Model,
     rows: Annotated[
@@ -69,6 +77,7 @@ def serve(
     sends nothing to third parties.
     """
     need_extra()
+    _find_rows(rows)
     from ..service.app import ServeSettings
     from ..service.trust import Limits
 
@@ -113,6 +122,7 @@ def bench_serve(
     Starts a server on this machine and stops it again; no other server is contacted.
     """
     need_extra()
+    _find_rows(rows)
     from ..service.load import measured
 
     with working(f"{people} users for {seconds:.0f} seconds"):
