@@ -30,6 +30,8 @@ SHOWN = 5
 # Rows without an answer listed for each status.
 NAMED = 8
 WITHOUT = ("impossible", "not_found", "timed_out", "unreadable")
+# Bytes of a CSV file from which on it is explained in chunks, as parquet files are.
+LARGE = 20_000_000
 STATUSES = {
     "verified": "passed every check",
     "best_effort": "an answer that fails a check",
@@ -334,7 +336,7 @@ def explain(
 def _check_in_memory(chunk: int | None, spread: Mapping[str, object]) -> None:
     """Refuse an engine for rows that are explained in memory, and note that --chunk has no effect on them."""
     if chunk is not None:
-        note("--chunk has no effect: it is for explaining parquet files into parquet.")
+        note("--chunk has no effect: it is for explaining parquet or large CSV files into parquet.")
     if any(given is not None for given in spread.values()):
         raise DataError("", [Fault("--engine", "needs a folder for the answers", "Name one: --out answers/.")])
 
@@ -357,7 +359,7 @@ def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: 
     if output is None or not (_is_folder(output) or _is_parquet(output)):
         return False
     if not (engine or _is_folder(output) or (not is_built_in(rows) and is_several(rows))):
-        return html is None and not skip_missing and _is_parquet(rows)
+        return html is None and not skip_missing and (_is_parquet(rows) or _is_large(rows))
     faults = (
         [Fault("--skip-missing", "is for one file that is read into memory", "Leave it out.")] if skip_missing else []
     )
@@ -366,6 +368,10 @@ def _streams(rows: str, output: str | None, html: Path | None, *, skip_missing: 
     if faults:
         raise DataError(f"--out {output}", faults)
     return True
+
+
+def _is_large(rows: str) -> bool:
+    return Path(rows).is_file() and Path(rows).stat().st_size > LARGE
 
 
 def _is_folder(output: str) -> bool:
