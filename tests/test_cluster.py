@@ -158,7 +158,7 @@ def test_an_edit_of_a_part_or_of_the_manifest_is_found(folder: Path, tmp_path: P
     (tmp_path / "answers" / "part-000002.parquet").write_bytes(content(folder / "plain")["part-000003.parquet"])
     assert "part-000002.parquet" in verify(fcx.task_, ROWS, done.path, key=key).digest.changed
     path.unlink()
-    with pytest.raises(FormatError, match=r"is a folder without a manifest\.json"):
+    with pytest.raises(FormatError, match=r"is a folder without a readable manifest\.json"):
         read_answers(tmp_path / "answers", fcx)
 
 

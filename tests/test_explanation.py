@@ -169,7 +169,7 @@ def test_pairs_of_different_length_are_refused():
 
 
 def test_a_class_that_the_model_does_not_know_is_named():
-    with pytest.raises(DataError, match="'maybe', is none of the model's"):
+    with pytest.raises(DataError, match="'maybe' is not one of the classes"):
         Explanation.of(
             loans.task(), BEFORE, BEFORE, np.arange(4), method="by hand", wanted=np.asarray(["yes", "maybe"] * 2)
         )

@@ -486,7 +486,7 @@ def test_a_frozen_value_beside_the_grid_is_left_undecided():
 
 
 def test_an_unknown_class_is_refused():
-    with pytest.raises(DataError, match="'maybe', is none of the model's"):
+    with pytest.raises(DataError, match="'maybe' is not one of the classes"):
         prove(loans.task(), loans.table(1), np.array(["maybe"]))
 
 
