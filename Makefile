@@ -5,8 +5,7 @@ BIN     = $(VENV)/bin
 STAMP   = $(VENV)/.installed
 # What more pip must keep to in an environment, e.g. 'pandas<3'.
 ALSO   :=
-# Python compiles what is imported, which is a small part of what is installed.
-INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Some that are found do not run: pyenv leaves stand-ins for versions that are not switched on.
 PYTHONS = $(foreach v,3.11 3.12 3.13,$(shell python$(v) -c '' 2>/dev/null && echo python$(v)))
 
