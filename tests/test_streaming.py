@@ -297,6 +297,18 @@ def test_rows_are_labelled_as_in_the_file_or_by_their_number(source):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_rows_far_apart_in_one_row_group_are_read_in_any_order(ending, tmp_path):
+    # As workers do that take every second partition of a large file.
+    many = ROWS.iloc[np.arange(100_000) % len(ROWS)].reset_index(drop=True)
+    many.to_parquet(tmp_path / "rows.parquet") if ending == "parquet" else many.to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    file = RowFile(tmp_path / f"rows.{ending}", TASK)
+    for start in (0, 50_000, 99_990, 30, 20_000):
+        pd.testing.assert_frame_equal(file.between(start, start + 10), many.iloc[start : start + 10], check_dtype=False)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_rows_are_called_by_a_column_that_is_named(ending, tmp_path):
     table, source = ROWS.rename_axis("who").reset_index(), tmp_path / f"rows.{ending}"
     table.to_parquet(source) if ending == "parquet" else table.to_csv(source, index=False)

@@ -91,7 +91,7 @@ class RowFile:
                 raise DataError(f"{self.path} ends before row {stop:,}, although it claims to have {self.total:,}")
             self._held.append(piece)
             end += len(piece)
-            while self._at + len(self._held[0]) <= start:
+            while self._held and self._at + len(self._held[0]) <= start:
                 self._at += len(self._held.pop(0))
         whole = _joined(self._held)
         found, rest = _cut(whole, start - self._at, stop - self._at), _cut(whole, stop - self._at, len(whole))
