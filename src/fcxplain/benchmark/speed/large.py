@@ -28,7 +28,7 @@ from .models import Lines
 # Rows of a run, and whether they are answered in one pass; the first run measures the fixed cost.
 START = 1_000
 SIZES = ((10**5, False), (10**6, False), (10**7, True))
-# Dask workers, 0 for one process without Dask; runs of more than the fewest rows take minutes, so one worker is left out.
+# Dask workers, 0 for one process without Dask. Large runs take minutes, so that one worker is left out there.
 WORKERS, FEWER = (0, 1, 2), (0, 2)
 # Rows per input file.
 FILE = 100_000
