@@ -11,6 +11,7 @@ from enum import Enum
 import pytest
 
 import fcxplain
+from fcxplain import plots
 
 SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .*)?$", re.MULTILINE)
@@ -25,8 +26,8 @@ def members(owner: type) -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def public() -> dict[str, object]:
-    """Everything that `fcxplain` hands out to be called, and the methods of its classes."""
-    found: dict[str, object] = {}
+    """Everything in `fcxplain` and `fcxplain.plots` that users call, and the methods of its classes."""
+    found: dict[str, object] = {f"plots.{name}": getattr(plots, name) for name in plots.__all__}
     for name in fcxplain.__all__:
         thing = getattr(fcxplain, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
@@ -69,6 +70,13 @@ def lacking(thing: object) -> list[str]:
 @pytest.mark.parametrize("name", list(public()))
 def test_the_docstring_says_what_it_takes_and_returns(name: str):
     assert lacking(public()[name]) == []
+
+
+def test_every_public_class_and_function_has_an_example():
+    own = {name: thing for name, thing in public().items() if "." not in name.removeprefix("plots.")}
+    assert [
+        name for name, thing in own.items() if ">>>" not in sections(inspect.getdoc(thing)).get("Examples", "")
+    ] == []
 
 
 def test_the_examples_in_docstrings_run_and_print_what_they_say():

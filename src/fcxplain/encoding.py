@@ -82,6 +82,15 @@ class TableEncoder:
         Whether encoded rows are float32; otherwise a grid is too fine, and they are float64.
     dtype_ : torch.dtype
         The dtype of encoded rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import Schema, TableEncoder
+    >>> rows = pd.DataFrame({"age": [20, 30, 40], "job": ["cook", "clerk", "cook"]})
+    >>> encoder = TableEncoder().fit(Schema.infer(rows), rows)
+    >>> encoder.encode(rows).tolist()
+    [[0.0, 0.0, 1.0], [0.5, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
 
     def fit(self, schema: Schema, train: pd.DataFrame) -> Self:

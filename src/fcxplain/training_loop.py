@@ -104,6 +104,12 @@ class Schedule:
         proportion.
     decay : float
         The final share of the training in which the learning rate falls to 0; 0 keeps it constant.
+
+    Examples
+    --------
+    >>> from fcxplain import FCx, Schedule
+    >>> FCx(schedule=Schedule(epochs=10, patience=3))
+    FCx(not fitted, latent 10, 10 epochs at 0.01, seed 0)
     """
 
     epochs: int = 25

@@ -89,6 +89,16 @@ def discover(
     ------
     DataError
         Lists every fault of the settings, the table and the knowledge.
+
+    Examples
+    --------
+    >>> from fcxplain import Knowledge, discover, load_dataset
+    >>> data = load_dataset("loans")
+    >>> graph = discover(data.train[data.features], data.schema, knowledge=Knowledge(roots=("age", "gender")))
+    >>> print(graph)
+    job -> income
+    employed -> income
+    amount -- months
     """
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])

@@ -31,6 +31,13 @@ class Knowledge:
     ------
     DataError
         If it contradicts itself. The error lists every contradiction.
+
+    Examples
+    --------
+    >>> from fcxplain import Knowledge
+    >>> knowledge = Knowledge(required=(("job", "income"),), roots=("age",))
+    >>> knowledge.allows("age", "income"), knowledge.allows("income", "age")
+    (True, False)
     """
 
     required: tuple[Edge, ...] = ()

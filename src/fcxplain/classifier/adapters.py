@@ -67,6 +67,15 @@ def as_classifier(
     ------
     ClassifierError
         If the model is not a classifier, or does not fit the schema.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import Feature, Schema, as_classifier
+    >>> schema = Schema((Feature("income", "integer", low=0, high=100),))
+    >>> model = as_classifier(lambda rows: rows["income"] / 100, schema=schema, classes=("no", "yes"), threshold=0.4)
+    >>> model.predict(pd.DataFrame({"income": [30, 45]})).tolist()
+    ['no', 'yes']
     """
     named = None if classes is None else tuple(classes)
     options = AdapterOptions(schema, encoder, named, threshold, output, regression)

@@ -93,6 +93,13 @@ def differentiable(
     -------
     Differentiable
         With a warning if a surrogate agrees with the model on fewer than 90 % of held-out rows.
+
+    Examples
+    --------
+    >>> from fcxplain import differentiable
+    >>> surrogate = differentiable(model, task, seed=0)  # doctest: +SKIP
+    >>> surrogate.distilled, surrogate.agreement  # doctest: +SKIP
+    >>> logits = surrogate.module(task.encoder.encode(rows))  # doctest: +SKIP
     """
     own = _own_module(classifier, task.encoder) if reading is None else None
     if own is not None:

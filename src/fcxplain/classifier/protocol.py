@@ -59,6 +59,15 @@ class Classifier(Protocol):
     With two classes and a `threshold`, the second class is predicted if its probability is at least the threshold.
     Without a threshold, the most probable class is predicted, and among equals the first. If a model has its own
     `predict`, that decides (`CheckedClassifier.decide`).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import Feature, Schema, as_classifier
+    >>> schema = Schema((Feature("age", "integer", low=18, high=90),))
+    >>> model = as_classifier(lambda rows: rows["age"] / 100, schema=schema)
+    >>> model.classes, model.predict(pd.DataFrame({"age": [30, 60]})).tolist()
+    ((0, 1), [0, 1])
     """
 
     @property

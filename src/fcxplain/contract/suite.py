@@ -64,6 +64,12 @@ def check_explainer(
     ------
     ContractError
         With every failed item, if `on_fail` is "raise".
+
+    Examples
+    --------
+    >>> from fcxplain import check_explainer
+    >>> print(check_explainer(task, rows=20))  # doctest: +SKIP
+    >>> check_explainer(task, explainer=fcx, on_fail="report").passed  # doctest: +SKIP
     """
     faults = [*whole("rows", rows, 1), *whole("seed", seed, 0), *one_of("on_fail", on_fail, get_args(OnFail))]
     if faults:

@@ -82,6 +82,13 @@ def load_dataset(
     ------
     DataError
         If the name is not known (also a `KeyError`), or the file is not available.
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset
+    >>> data = load_dataset("loans")
+    >>> len(data.train), data.label, data.target
+    (1576, 'approved', 'yes')
     """
     spec = DATASETS.get(name)
     if spec is None:
@@ -130,6 +137,12 @@ def write_dataset(name: str, folder: str | Path = ".") -> list[Path]:
     ------
     DataError
         If the name is not known, or a file already exists: none is overwritten.
+
+    Examples
+    --------
+    >>> from fcxplain import write_dataset
+    >>> [path.name for path in write_dataset("loans", "examples")]  # doctest: +SKIP
+    ['loans.csv', 'loans.toml', 'loans.rules']
     """
     loaded, spec = load_dataset(name), DATASETS[name]
     if spec.file.packaged and spec.file.name.endswith(".csv"):

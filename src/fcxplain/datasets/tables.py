@@ -152,6 +152,13 @@ def load_table(
         If the file cannot be read; also a `FileNotFoundError` if there is none.
     SchemaError
         If the table does not fit the schema.
+
+    Examples
+    --------
+    >>> from fcxplain import load_table
+    >>> data = load_table("loans.csv", label="approved", target="yes", index="application", immutable=["gender"])
+    ... # doctest: +SKIP
+    >>> data.train[data.features]  # doctest: +SKIP
     """
     path, own = _path(path), _schema(schema)
     notation = numerals.notations(decimal, thousands)

@@ -174,6 +174,13 @@ class Certificate:
         What is unusual about the present row: values that no training row has, and missing ones.
     schema : Schema or None
         Labels of levels and classes, for the certificate as text. Not part of the data.
+
+    Examples
+    --------
+    >>> certificate = fcx.explain(rows).certificate(0)  # doctest: +SKIP
+    >>> print(certificate)  # doctest: +SKIP
+    >>> certificate.passed  # doctest: +SKIP
+    >>> [(change.feature, change.now, change.then) for change in certificate.changes]  # doctest: +SKIP
     """
 
     row: Any

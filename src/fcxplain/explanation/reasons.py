@@ -16,7 +16,15 @@ from .wording import move_line
 
 
 class Status(StrEnum):
-    """The result for a row; equal to its text, so that `status == "verified"` works."""
+    """The result for a row; equal to its text, so that `status == "verified"` works.
+
+    Examples
+    --------
+    >>> from fcxplain import Status
+    >>> Status.VERIFIED == "verified"
+    True
+    >>> rows[answer.status == Status.IMPOSSIBLE]  # doctest: +SKIP
+    """
 
     VERIFIED = "verified"
     """It has an answer that passes every check."""
@@ -141,6 +149,12 @@ class WhyNot:
         without them is preferred.
     words : str
         The same in words.
+
+    Examples
+    --------
+    >>> answer = fcx.explain(rows, why_not=True)  # doctest: +SKIP
+    >>> for reason in answer.reasons.values():  # doctest: +SKIP
+    ...     print(reason.row, reason.status, reason.words)
     """
 
     row: Any

@@ -36,6 +36,12 @@ class Architecture:
         Whether the decoder ends in three heads (see `heads`); otherwise every mutable column gets a sigmoid.
     temperature : float
         Temperature of the soft choices that the gradient of the heads' hard choices is taken from.
+
+    Examples
+    --------
+    >>> from fcxplain import Architecture, FCx
+    >>> FCx(architecture=Architecture(hidden=(32, 16), latent=5))
+    FCx(not fitted, latent 5, 8 epochs at 0.01, seed 0)
     """
 
     hidden: tuple[int, ...] = (20, 16, 14, 12)
@@ -78,6 +84,13 @@ class LossWeights:
         paper, and off by default. It needs gates.
     sums : float
         Deviation of the columns of each category from a sum of 1; in the authors' code, not in the paper.
+
+    Examples
+    --------
+    >>> from fcxplain import FCx, LossWeights
+    >>> fcx = FCx(loss_weights=LossWeights(sparsity=2.0, density=0.0))
+    >>> fcx.get_params()["loss_weights__density"]
+    0.0
     """
 
     proximity: float = 1.0
@@ -149,6 +162,13 @@ class TermSettings:
     ------
     TrainingError
         If a setting cannot work.
+
+    Examples
+    --------
+    >>> from fcxplain import FCx, TermSettings
+    >>> fcx = FCx(terms=TermSettings(margin=0.2, draws=5))
+    >>> fcx.get_params()["terms__draws"]
+    5
     """
 
     norm: int = 1

@@ -64,7 +64,16 @@ class TrainingRows:
 
 
 class Callback:
-    """Hooks around training; override what you need. Each gets the training and may read its state."""
+    """Hooks around training; override what you need. Each gets the training and may read its state.
+
+    Examples
+    --------
+    >>> from fcxplain import Callback, FCx
+    >>> class Losses(Callback):
+    ...     def on_epoch_end(self, training):
+    ...         print(training.history.summary)
+    >>> fcx = FCx().fit(task, callbacks=[Losses()])  # doctest: +SKIP
+    """
 
     def on_train_begin(self, training: Training) -> None:
         """Called before the first epoch, or the first after resuming.

@@ -30,7 +30,16 @@ UNCHANGED = "the method returned the row unchanged, which is not an answer"
 
 
 class Method(Protocol):
-    """Interface of a method: it learns from a task and explains rows. Parameters work as in scikit-learn."""
+    """Interface of a method: it learns from a task and explains rows. Parameters work as in scikit-learn.
+
+    Examples
+    --------
+    >>> from fcxplain import METHODS
+    >>> method = METHODS["face"](seed=0)
+    >>> method.get_params()["seed"]
+    0
+    >>> method.fit(task).explain(rows, k=3).counts  # doctest: +SKIP
+    """
 
     def fit(self, task: Task) -> Self:
         """Learn from the task.

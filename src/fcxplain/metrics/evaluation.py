@@ -70,6 +70,13 @@ class Evaluation:
         Notes that a reader of the figures must know.
     asked, answers : int
         The number of rows that needed an answer, and of answers of every rank given to them.
+
+    Examples
+    --------
+    >>> from fcxplain import evaluate
+    >>> result = evaluate(fcx.explain(rows), metrics=["validity", "sparsity"])  # doctest: +SKIP
+    >>> result.values["sparsity"]  # doctest: +SKIP
+    >>> result.frame  # doctest: +SKIP
     """
 
     method: str

@@ -27,6 +27,14 @@ class Figure(float):
         Why it is absent.
     notes : iterable of str
         Notes that a reader of the number must know.
+
+    Examples
+    --------
+    >>> from fcxplain import Figure
+    >>> Figure(0.5) + 0.25
+    0.75
+    >>> Figure(float("nan"), reason="there are no answers").reason
+    'there are no answers'
     """
 
     reason: str

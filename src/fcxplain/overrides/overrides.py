@@ -37,6 +37,16 @@ class Overrides:
         For each row, the desired outcome, or None for the task's.
     difficulty : tuple of mappings
         For each row, the relative cost of changing features; empty for the default.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import Overrides, Task
+    >>> rows = pd.DataFrame({"age": [30, 41], "hours": [20.5, 45.0]}, index=["Ann", "Bob"])
+    >>> task = Task(rows, lambda table: table["hours"] / 80, target=1)
+    >>> table = pd.DataFrame({"freeze": ["age"], "hours": ["<= 40"]}, index=["Ann"])
+    >>> [rule.text for rule in Overrides.read(table, rows, task).rules]
+    ["age' == age", "hours' <= 40"]
     """
 
     rules: tuple[Rule, ...]

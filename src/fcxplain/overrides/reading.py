@@ -43,6 +43,12 @@ def read_overrides(path: str | Path) -> pd.DataFrame:
     ------
     DataError
         If it cannot be read or has no column `row`; also a `FileNotFoundError` if there is no file.
+
+    Examples
+    --------
+    >>> from fcxplain import read_overrides
+    >>> table = read_overrides("overrides.csv")  # doctest: +SKIP
+    >>> fcx.explain(rows, overrides=table)  # doctest: +SKIP
     """
     path = existing(Path(path))
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}

@@ -69,6 +69,11 @@ def change_frequencies(explanation: Explanation, *, ax: Axes | None = None, titl
     ------
     DataError
         If there are no answers.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> figure = plots.change_frequencies(fcx.explain(rows))  # doctest: +SKIP
     """
     counts, answers = feature_counts(with_answers(explanation)), len(first_answers(explanation))
     shown = counts[:SHOWN]
@@ -151,6 +156,11 @@ def distribution_shift(
     ------
     DataError
         If there are no answers, or a feature is unknown.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> figure = plots.distribution_shift(fcx.explain(rows), ["income", "amount"])  # doctest: +SKIP
     """
     names = _names(with_answers(explanation), features, ax)
     first, task = first_answers(explanation), explanation.task

@@ -68,6 +68,13 @@ def bars(table: pd.DataFrame, *, x: str, ax: Axes | None = None, title: str | No
     ------
     DataError
         If a column is missing, or no line has a value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import plots
+    >>> table = pd.DataFrame({"item": ["A", "B"], "series": "ours", "mean": [90.0, 70.0], "deviation": [1.0, 2.0]})
+    >>> figure = plots.bars(table, x="verified, per cent")
     """
     means = figures_in(table, ("item", "series", "mean", "deviation"), "mean")
     means = means if "group" in means else means.assign(group="")
@@ -218,6 +225,13 @@ def trade_off(
     ------
     DataError
         If a column is missing, or `ax` is given for several panels.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import plots
+    >>> table = pd.DataFrame({"method": ["A", "B"], "success": [90.0, 70.0], "sparsity": [2.0, 3.0]})
+    >>> figure = plots.trade_off(table, y="success", xs={"sparsity": "features changed"}, own=["A"])
     """
     figures_in(table, ("method", y, *xs, *([by] if by else [])), y)
     if ax is not None and (len(xs) != 1 or by is not None):

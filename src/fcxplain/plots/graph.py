@@ -57,6 +57,12 @@ def causal_graph(graph: CausalGraph, *, ax: Axes | None = None, title: str | Non
     ------
     DataError
         If the graph has too many edges to be readable.
+
+    Examples
+    --------
+    >>> from fcxplain import CausalGraph, plots
+    >>> graph = CausalGraph(("age", "job", "income"), directed=(("age", "income"), ("job", "income")))
+    >>> figure = plots.causal_graph(graph, title="Causes of income")
     """
     plan = _planned(graph, title)
     pen = _within(ax, plan) if ax is not None else _on_own_page(plan)

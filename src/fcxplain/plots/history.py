@@ -59,6 +59,12 @@ def loss_curves(
     ------
     DataError
         If the history has no epochs, or the term is unknown.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> figure = plots.loss_curves(fcx.history_)  # doctest: +SKIP
+    >>> figure = plots.loss_curves(fcx.history_, "validity")  # doctest: +SKIP
     """
     best = history.best
     if best is None:

@@ -62,6 +62,14 @@ def study(
     ------
     DataError
         If a column is missing, no point has a value, or `ax` is given for several measures.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import plots
+    >>> means = {"setting": [5, 10], "mean": [90.0, 95.0], "deviation": 1.0}
+    >>> points = pd.DataFrame({**means, "measure": "validity", "series": "data set A"})
+    >>> figure = plots.study(points, x="latent size", chosen=10)
     """
     ours = figures_in(points, ("setting", "measure", "series", "mean", "deviation"), "mean")
     measures, series = (list(dict.fromkeys(ours[column])) for column in ("measure", "series"))
@@ -147,6 +155,13 @@ def cost_per_row(points: pd.DataFrame, *, ax: Axes | None = None, title: str | N
     ------
     DataError
         If a column is missing, there are no points, or too many series to distinguish.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fcxplain import plots
+    >>> points = pd.DataFrame({"series": "method A", "rows": [100, 10_000], "microseconds": [900.0, 250.0]})
+    >>> figure = plots.cost_per_row(points)
     """
     points = figures_in(points, ("series", "rows", "microseconds"), "microseconds")
     names = list(dict.fromkeys(points["series"]))

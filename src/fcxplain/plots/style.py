@@ -250,6 +250,11 @@ def save(figure: Figure, path: str | Path) -> None:
     ------
     DataError
         If the name has another extension, or the file cannot be written.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> plots.save(plots.change_frequencies(fcx.explain(rows)), "changes.svg")  # doctest: +SKIP
     """
     target = Path(path)
     kind = target.suffix.lower()

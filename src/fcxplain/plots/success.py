@@ -58,6 +58,12 @@ def success_by_changes(
     ------
     DataError
         If an explanation has no row that needed an answer.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> answers = {"balanced": fcx.explain(rows), "sparse": fcx.explain(rows, prefer="sparse")}  # doctest: +SKIP
+    >>> figure = plots.success_by_changes(answers)  # doctest: +SKIP
     """
     named = explanations if isinstance(explanations, Mapping) else {"": explanations}
     curves = _curves({name: explained(e) for name, e in named.items()})
@@ -140,6 +146,11 @@ def path(explanation: Explanation, i: int = 0, *, ax: Axes | None = None, title:
     ------
     DataError
         If there are no answers, or none with this number.
+
+    Examples
+    --------
+    >>> from fcxplain import plots
+    >>> figure = plots.path(fcx.explain(rows), 0)  # doctest: +SKIP
     """
     way = steps_of(with_answers(explanation), i)
     (panel,) = panels_of(ax, 6.4, 0.44 * (len(way.steps) + 1) + 1.2)

@@ -104,6 +104,14 @@ def parse_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
     ------
     RuleError
         With all mistakes of all lines at once.
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset, parse_rules
+    >>> for rule in parse_rules("age' >= age\\nincome' <= 1.25 * income", load_dataset("loans").schema):
+    ...     print(rule)
+    age' >= age
+    income' <= 1.25 * income
     """
     rules, faults = read_rules(source, schema)
     if faults:

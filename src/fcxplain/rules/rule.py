@@ -23,6 +23,15 @@ class Rule:
         Its meaning in a schema.
     line : int, default=1
         The line of the file.
+
+    Examples
+    --------
+    >>> from fcxplain import Feature, Schema, parse
+    >>> rule = parse("age' >= age", Schema((Feature("age", "integer", low=18, high=90),)))
+    >>> rule
+    <rule age' >= age: age must not decrease>
+    >>> rule.features
+    ('age',)
     """
 
     text: str

@@ -111,6 +111,12 @@ class Streamed:
     failed : mapping
         Why some rows have no answers, by the part or the file of rows that failed. Running the same call again retries
         only these.
+
+    Examples
+    --------
+    >>> streamed = fcx.explain_file("applications.parquet", "answers.parquet")  # doctest: +SKIP
+    >>> streamed.counts  # doctest: +SKIP
+    >>> streamed.explanation(task).frame  # doctest: +SKIP
     """
 
     path: Path | str

@@ -189,6 +189,14 @@ def suggest(
     ------
     DataError
         If the graph has nodes that are not features, or `least_support` is below 1.
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset, suggest
+    >>> data = load_dataset("loans")
+    >>> for suggestion in suggest(data.train[data.features], data.schema, by_name=True):
+    ...     print(suggestion)
+    age' >= age  # age must not decrease
     """
     if schema is None:
         known = Schema.infer(table, label=label)

@@ -39,6 +39,14 @@ class Suggestion:
         it. For rules about change, the share of pairs of rows.
     why : str
         The reason, in words.
+
+    Examples
+    --------
+    >>> from fcxplain import load_dataset, suggest
+    >>> data = load_dataset("loans")
+    >>> found = suggest(data.train[data.features], data.schema, by_name=True)[0]
+    >>> found.rule.text, found.kind
+    ("age' >= age", 'never falls')
     """
 
     rule: Rule
