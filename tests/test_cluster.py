@@ -14,8 +14,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import commands
 import faulty_model
@@ -407,3 +409,19 @@ def test_answers_of_other_options_are_never_overwritten_unasked(folder: Path, tm
     (done.path / "part-of-it.txt").unlink()
     assert fcx.explain_file(folder / "rows", tmp_path / "answers", overwrite=True, budget=10, chunk=20).rows == 60
     assert (done.path / ".hidden").read_text() == "mine too"
+
+
+def test_an_onnx_file_reaches_workers_and_gives_the_bytes_of_one_process(folder: Path, cluster: Any, tmp_path: Path):
+    onnx = pytest.importorskip("skl2onnx")
+    table = faulty_model.table(300)
+    good = (table["income"] / 1000 + table["age"] / 30 - table["debt"] / 20) > 2.2
+    model = LogisticRegression(max_iter=2000).fit(table.to_numpy(np.float32), good.astype(int))
+    made = onnx.to_onnx(model, table.to_numpy(np.float32)[:1], options={"zipmap": False}, target_opset=15)
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    task = Task(table, str(tmp_path / "model.onnx"), target=1, rules="age' >= age")
+    fcx = FCx(generator=False).fit(task)
+    fcx.save(tmp_path / "model")
+    own = {"classifier": str(tmp_path / "model.onnx"), "scheduler": cluster.scheduler_address}
+    plain = fcx.explain_file(folder / "rows", tmp_path / "plain", **ASKED)
+    done = fcx.explain_file(folder / "rows", tmp_path / "answers", engine="dask", **own, **ASKED)
+    assert content(done.path) == content(plain.path)

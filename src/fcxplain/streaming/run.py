@@ -54,7 +54,7 @@ def explain_partition(
 ) -> Part:
     """Read a partition's rows, explain them, and write the answers completely or not at all.
 
-    The bytes written depend on the rows, the model and the options alone; the time taken goes to the manifest. A part
+    The bytes written depend on the rows, the model and the options alone; time and queries go to the manifest. A part
     that is complete is left as it is: its worker may have died before it could report. If the rows cannot be read, the
     partition fails with the reason.
     """
@@ -67,7 +67,7 @@ def explain_partition(
             raise
         return Part(partition.number, partition.rows, {}, failure=str(error))
     found = explain(rows, on_progress)
-    table = arrow_table(replace(found, effort=Effort(calls=found.effort.calls)))
+    table = arrow_table(replace(found, effort=Effort()))
     digest = Digest(table.schema)
     digest.update(table)
     table = table.replace_schema_metadata({**table.schema.metadata, DIGEST: digest.stored()})
