@@ -144,7 +144,9 @@ def _logistic(schema: Schema, train: pd.DataFrame, classes: int, rng: np.random.
     def ask(table: pd.DataFrame) -> np.ndarray:
         # Row by row, since a product of matrices rounds by the number of its rows.
         score = ((matrix(schema, table) - center) / spread)[:, :, None] * weights
-        odds = np.exp(score.sum(axis=1) + shift)
+        score = score.sum(axis=1) + shift
+        # Values far outside the training rows must not overflow.
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
     return ask
