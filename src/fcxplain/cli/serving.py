@@ -13,7 +13,7 @@ from ..errors import DataError, Fault
 from ..text import counted
 from .console import Json, err, one_line, out, print_json, table_of
 from .manners import App
-from .models import CalledBy, Model, OwnClassifier
+from .models import CalledBy, Model, OwnClassifier, is_built_in
 from .progress import working
 
 if TYPE_CHECKING:
@@ -37,11 +37,12 @@ def need_extra() -> None:
 
 
 def _find_rows(rows: str | None) -> None:
-    """Refuse a file that is not there before the model is loaded, which takes seconds."""
-    from ..datasets import DATASETS
+    """Refuse a file that does not exist before the model is loaded, which takes seconds."""
+    from ..datasets.source import located
+    from ..datasets.tables import existing
 
-    if rows is not None and rows not in DATASETS and not Path(rows).exists():
-        raise DataError("", [Fault(rows, "does not exist", "Give a CSV or parquet file, or the name of a data set.")])
+    if rows is not None and not is_built_in(rows):
+        existing(Path(located(rows)))
 
 
 def serve(

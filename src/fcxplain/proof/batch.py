@@ -81,7 +81,8 @@ class ProofBatch:
         rows, natural = rows[found], {n: v[found] for n, v in natural.items()}
         if not self.limits.asks:
             self.given_up[rows] = True
-        if not len(rows) or not self.limits.asks:
+            return
+        if not len(rows):
             return
         checks = check(self.task, self.rows.iloc[rows], self.task.table(natural), self.wanted[rows])
         passed = checks.passed & checks.firm

@@ -80,8 +80,9 @@ def prove(
 
     `limit` is the most legal rows of one row on which the model is queried. `parts` is the most parts into which a
     row's region is split for bounds of networks; with `parts=1` it is not split. `boxes` is the same for trees, `asks`
-    the most queries for a row that their bounds do not settle, and `until` the time, by the monotonic clock, at which
-    they are given up. `model` is the task's model as numbers, if it was compared with the model just before.
+    the most queries for a row that their bounds do not settle (with 0, the model confirms no witness either, so that no
+    row is `possible`), and `until` the time, by the monotonic clock, at which they are given up. `model` is the task's
+    model as numbers, if it was compared with the model just before.
     """
     rows, before = task.read(rows)
     wanted, limits = np.asarray(wanted), ProofLimits(limit, parts, boxes, asks, until)

@@ -198,8 +198,7 @@ def code_region(repairer: Repairer, before: Natural, off_grid: Sequence[bool]) -
 
 
 def _ways(choice: Choice, region: Region) -> RuleWays:
-    # Rows for which nothing is left have a way too, which is not open.
-    boxes = [box for box in choice.boxes if box.given.any()] or choice.boxes[:1]
+    boxes = choice.open().boxes
     is_open = np.stack([box.given for box in boxes], axis=1)
     sides = tuple(_side(name, boxes, region.repairer) for name in choice.names)
     for side in sides:

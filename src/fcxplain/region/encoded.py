@@ -78,8 +78,7 @@ def _point(region: Region, encoder: TableEncoder) -> EncodedRegion:
 
 
 def _area(choice: Choice, region: Region, encoder: TableEncoder) -> EncodedRegion:
-    # Boxes that are open to no row are left out, but for one: there is always an area.
-    choice = replace(choice, boxes=tuple(b for b in choice.boxes if b.open.any()) or choice.boxes[:1])
+    choice = choice.open()
     features = [region.schema[n] for n in choice.names]
     starts = np.cumsum([0, *(f.width for f in features)]).tolist()
     local = [slice(a, b) for a, b in pairwise(starts)]

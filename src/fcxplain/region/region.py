@@ -8,7 +8,7 @@ Views of it are whole numbers (`codes`), encoded columns (`encoded`) and cells o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,10 @@ class Choice:
     boxes: tuple[Box, ...]
     formula: Formula | None
     """What is still to be checked of a point in the boxes, or None where the boxes express everything."""
+
+    def open(self) -> Choice:
+        """Without the boxes that are closed to every row; one box is always kept."""
+        return replace(self, boxes=tuple(box for box in self.boxes if box.open.any()) or self.boxes[:1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -227,8 +227,8 @@ _Disjunct = tuple[frozenset[int], int]
 class _Spread:
     """The way to a disjunctive form: atoms by number, what each demands, and how much work is left.
 
-    Demands are bits. Whatever keeps a disjunct keeps every other whose demands are among its own, so that `x <= 1`
-    is not looked at where `x <= 2` will do.
+    Demands are bits. A row that keeps a disjunct keeps every other one whose demands are a subset, so `x <= 1` is
+    dropped next to `x <= 2`.
     """
 
     def __init__(self, atoms: Iterable[Atom], limit: int) -> None:
@@ -295,7 +295,7 @@ def _demands(atoms: Sequence[Atom]) -> list[int]:
         scales.setdefault(scale, set()).add(step)
     bits, first = dict[tuple[Hashable, float], int](), 0
     for scale, found in scales.items():
-        # Whatever goes so far has gone all shorter steps, too.
+        # An atom that goes this far demands all shorter steps too.
         bits |= {(scale, step): ((1 << place) - 1) << first for place, step in enumerate(sorted(found), 1)}
         first += len(found)
     return [reduce(or_, (bits[pair] for pair in pairs), 0) for pairs in steps]

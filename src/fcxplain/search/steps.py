@@ -91,8 +91,8 @@ def breaks_a_rule(batch: Batch, found: Found) -> Bools:
 
 
 def unsettled(batch: Batch, found: Found) -> Bools:
-    """Rows with a nonempty region that one change did not settle."""
-    return found.possible & ~found.settled
+    """Rows with a nonempty region that neither one change nor a proof settled."""
+    return found.possible & ~found.settled & ~found.impossible
 
 
 def not_drawn_yet(batch: Batch, found: Found) -> Bools:
@@ -113,11 +113,6 @@ def in_time(batch: Batch, found: Found) -> Bools:
 def has_odd_values(batch: Batch, found: Found) -> Bools:
     """Rows with an off-grid value."""
     return np.asarray(batch.rows.off_grid.any(axis=1))
-
-
-def open_question(batch: Batch, found: Found) -> Bools:
-    """Rows not proved impossible."""
-    return ~found.impossible
 
 
 def unanswered(batch: Batch, found: Found) -> Bools:
@@ -195,14 +190,14 @@ STEPS = (
     SearchStep(draws, (unsettled, not_drawn_yet)),
     SearchStep(proof, (unanswered, is_proved_early), depth=DEEPEST, improves=True),
     *(
-        SearchStep(partial(look_around, turn=t), (unsettled, open_question, partial(has_start, turn=t)), depth=2)
+        SearchStep(partial(look_around, turn=t), (unsettled, partial(has_start, turn=t)), depth=2)
         for t in range(STARTS)
     ),
     SearchStep(pairs, (unsettled, unanswered), depth=2),
-    SearchStep(usual_profiles, (unsettled, open_question, data_counts)),
+    SearchStep(usual_profiles, (unsettled, data_counts)),
     SearchStep(legal_values, (possible, unanswered, has_odd_values)),
     SearchStep(donors, (possible, unanswered, in_time)),
-    SearchStep(improve, (unsettled, open_question)),
+    SearchStep(improve, (unsettled,)),
     SearchStep(few_changes, (unsettled, far_with_many)),
     SearchStep(proof, (unanswered, is_proved_late), depth=DEEPEST, improves=True),
     SearchStep(uphill, (possible, unanswered), depth=DEEPEST, improves=True),
