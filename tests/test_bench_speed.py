@@ -205,12 +205,16 @@ def test_speed_is_data_and_a_picture_of_what_a_row_costs(tmp_path: Path):
 
 
 def test_runs_past_one_process_are_held_against_one_process():
-    runs = LargeRun(101_000, False, 0, 30.0, 5.0, 35.0, 6 * 10**8), LargeRun(101_000, False, 2, 40.0, 12.5, 20.0, 10**9)
+    runs = (
+        LargeRun(140_000, False, 0, 40.0, 15.0, 45.0, 6 * 10**8),
+        LargeRun(140_000, False, 2, 50.0, 22.5, 25.0, 10**9),
+    )
     (head, *lines) = Speed(this_machine(), large=runs).tables()["large"]
     told = [dict(zip(head, line, strict=True)) for line in lines]
     assert [line["way"] for line in told] == ["one process", "Dask, 2 workers"]
-    assert [line["microseconds a row"] for line in told] == ["250.0", "275.0"]
-    assert (told[1]["times one process"], told[1]["times in all"]) == ("1.10", "1.33")
+    assert [line["microseconds per row"] for line in told] == ["250.0", "275.0"]
+    assert [line["of it fixed"] for line in told] == ["5.0", "11.5"]
+    assert (told[1]["times one process"], told[1]["times in all"]) == ("1.10", "1.25")
     assert (jobs(["large"], 10**5), jobs(["large"], 10**7)) == (4, 8)
 
 

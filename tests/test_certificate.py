@@ -18,7 +18,7 @@ import loans
 from effort import examples
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
 from fcxplain.explanation import certificate_schema
-from fcxplain.explanation.certificate import PROBES, model_id, rules_id
+from fcxplain.explanation.certificate import PROBES, json_texts, model_id, rules_id
 from fcxplain.metrics import METRICS
 from fcxplain.overrides import Overrides
 from fcxplain.rules import holds, in_words
@@ -58,6 +58,8 @@ def in_form(explanation: Explanation) -> bool:
         data = certificate.to_dict()
         FORM.validate(data)
         assert json.loads(json.dumps(data, allow_nan=False)) == data
+    dumped = [json.dumps(c.to_dict(), ensure_ascii=False) for c in explanation.certificates]
+    assert json_texts(explanation.certificates) == dumped
     return len(explanation.certificates) > 0
 
 
@@ -94,6 +96,7 @@ def test_certificates_of_values_that_do_not_exist_have_the_published_form():
         pd.Index([np.float64(0.5), np.nan]),
         pd.Index([True, False]),
         pd.Index([1, "two"]),
+        pd.Index(['"changes": []', 'ä\\"rules": []']),
     ],
 )
 def test_labels_of_any_kind_have_the_published_form(index):

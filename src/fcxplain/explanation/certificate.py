@@ -96,6 +96,8 @@ def _seed(schema: Schema) -> int:
     return int(fingerprint(grid)[:DIGITS], 16)
 
 
+# Fields of a certificate that are lists of other objects.
+PARTS = ("changes", "rules")
 # Types of values that are the same in JSON.
 PLAIN = frozenset({str, int, bool, type(None)})
 
@@ -236,6 +238,11 @@ class Certificate:
         dict
             What JSON can hold.
         """
+        data = self._scalars()
+        return data | {name: [part.to_dict() for part in getattr(self, name)] for name in PARTS}
+
+    def _scalars(self) -> dict[str, Any]:
+        """Plain data but for the parts, whose places are empty."""
         # `asdict` would copy every value, which takes twenty times as long.
         data: dict[str, Any] = {}
         for name, value in vars(self).items():
@@ -243,7 +250,7 @@ class Certificate:
                 continue
             if name == "cost":
                 data["passed"] = self.passed
-            data[name] = [part.to_dict() for part in value] if name in ("changes", "rules") else written(value)
+            data[name] = [] if name in PARTS else written(value)
         absent = ["probability", "probability_now", "needed"] if self.is_number else ["output", "output_now"]
         absent += ["cut_short"] if self.cut_short is None else []
         for name in absent + ([] if self.noted else ["noted"]):
@@ -269,6 +276,32 @@ def certificate_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of `Certificate.to_dict()`."""
     found: dict[str, Any] = json.loads(files(__package__).joinpath("certificate.schema.json").read_text("utf-8"))
     return found
+
+
+def json_texts(certificates: Sequence[Certificate]) -> list[str]:
+    """Each certificate's `to_dict` as JSON. Parts that many rows have in common are encoded once."""
+    known: dict[int, str] = {}
+
+    def encoded(part: Change | RuleVerdict) -> str:
+        if (text := known.get(id(part))) is None:
+            text = known[id(part)] = json_text(part.to_dict())
+        return text
+
+    def filled(certificate: Certificate) -> str:
+        text = json_text(certificate._scalars())
+        for name in PARTS:
+            # This is not found within a value, where quotation marks are escaped.
+            text = text.replace(
+                f'"{name}": []', f'"{name}": [{", ".join(map(encoded, getattr(certificate, name)))}]', 1
+            )
+        return text
+
+    return [filled(certificate) for certificate in certificates]
+
+
+def json_text(data: Any) -> str:
+    """Plain data as JSON; types that it does not know become text."""
+    return json.dumps(data, ensure_ascii=False, default=str)
 
 
 def written(value: Any) -> Any:

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 STARTING = "starting workers"
 # Seconds to wait for a scheduler's answer, and for the first of its workers.
 PATIENCE = 30.0
-# Dask makes workers return every freed page to the system, which doubled the time of a row (measured on Linux).
-OWN_WORKERS = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+# Dask makes workers return every freed page to the system, which doubled the time of a row (measured on Linux), and
+# samples their stacks a hundred times per second for its dashboard, which took a tenth of it.
+OWN_WORKERS = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,
+}
 GO_ON = "Finished parts are kept; run the same command again to resume."
 
 OnWorker = Callable[..., str]

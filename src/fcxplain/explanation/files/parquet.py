@@ -26,7 +26,7 @@ from ...schema import Feature
 from ...schema.definition import is_missing
 from ...schema.feature import plain
 from ...task import Task
-from ..certificate import model_id, rules_id
+from ..certificate import json_text, json_texts, model_id, rules_id
 from ..frame import changed_names, column_named
 from .digest import checked_key, with_digest
 
@@ -205,7 +205,7 @@ def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
 def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
     nothing = pa.nulls(len(answer), TEXT)
     own = nothing if answer.own is None else pa.array([text or None for text in answer.own.to_json()], TEXT)
-    reasons = {place: _as_text(reason.to_dict()) for place, reason in answer.reasons.items()}
+    reasons = {place: json_text(reason.to_dict()) for place, reason in answer.reasons.items()}
     calls = nothing.cast(WHOLE) if answer.calls is None else pa.array(answer.calls, WHOLE)
     soft = pa.nulls(len(answer.answers), TRUTH) if answer.soft_valid is None else pa.array(answer.soft_valid, TRUTH)
     return {
@@ -213,7 +213,7 @@ def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
         "calls": calls.take(lines.row),
         "soft_valid": soft.take(lines.answer),
         "outcome": pa.array([_outcome_text(w) for w in answer.wanted.tolist()], TEXT).take(lines.row),
-        "certificate": pa.array([_as_text(c.to_dict()) for c in answer.certificates], TEXT).take(lines.answer),
+        "certificate": pa.array(json_texts(answer.certificates), TEXT).take(lines.answer),
         "why_not": pa.array([reasons.get(i) for i in range(len(answer))], TEXT).take(lines.row),
         "own": own.take(lines.row),
     }
@@ -228,14 +228,14 @@ def _wanted_array(answer: Explanation) -> pa.Array:
 
 
 def _outcome_text(wanted: Any) -> str | None:
-    return _as_text(wanted.to_data()) if isinstance(wanted, Outcome) else None
+    return json_text(wanted.to_data()) if isinstance(wanted, Outcome) else None
 
 
 def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:
     """Values as stored in this column."""
     listed = [None if is_missing(v) else plain(v) for v in values]
     if is_json(field):
-        return pa.array([None if v is None else _as_text(v) for v in listed], TEXT)
+        return pa.array([None if v is None else json_text(v) for v in listed], TEXT)
     try:
         return pa.array(listed, field.type)
     except (pa.ArrowException, OverflowError, TypeError) as error:
@@ -264,7 +264,7 @@ def _unwritable(field: pa.Field, reason: str) -> DataError:
 def asked_for(task: Task) -> dict[str, Any]:
     """The stored form of the target of rows without their own."""
     target = task.target.to_data() if isinstance(task.target, Outcome) else task.target
-    return dict(zip(ASKED, (json.loads(_as_text(target)), task.target_probability), strict=True))
+    return dict(zip(ASKED, (json.loads(json_text(target)), task.target_probability), strict=True))
 
 
 def _word(answer: Explanation) -> bytes:
@@ -282,8 +282,4 @@ def _word(answer: Explanation) -> bytes:
         "rules": rules_id(answer.task.schema, [rule.text for rule in answer.task.rules]),
         **asked_for(answer.task),
     }
-    return _as_text(about).encode()
-
-
-def _as_text(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, default=str)
+    return json_text(about).encode()
