@@ -567,14 +567,17 @@ def test_the_best_try_has_the_most_success_and_then_the_fewest_changes():
 def test_a_run_made_again_gives_the_same_figures_or_says_how_far_apart_they_are(measured: Measured):
     (again,) = check(measured[2], most=1)
     assert again.same
-    assert "the same" in again.words
+    assert again.words.startswith("the same")
+    assert "other code" not in again.words
+    older = replace(measured[2][0], environment={"code": "0" * 12, "commit": "abc"})
+    assert next(check([older])).words.endswith("compared with other code, commit abc")
     before = line(figures={"success": 50.0, "sparsity": 2.0, "rows_per_second": 1.0})
     now = replace(before, figures={"success": 55.0, "sparsity": 2.0, "rows_per_second": 9.0})
     apart = compared(before, now)
     assert (apart.same, apart.differ, apart.worst) == (False, 1, "success")
     assert "50 there, 55 here" in apart.words
-    with pytest.raises(DataError, match="no result of this code"):
-        list(check([before]))
+    with pytest.raises(DataError, match="no result to check"):
+        list(check([]))
 
 
 def test_the_shares_of_the_terms_add_up_to_the_loss_and_lof_is_taken_with_each_k(measured: Measured):

@@ -31,6 +31,8 @@ class Repeated:
     before: float = 0.0
     now: float = 0.0
     note: str = ""
+    commit: str = ""
+    """The commit of the earlier run, if its code was different."""
 
     @property
     def same(self) -> bool:
@@ -40,29 +42,34 @@ class Repeated:
     @property
     def words(self) -> str:
         """The result in one line."""
-        if self.same:
-            return f"the same {self.figures} figures"
         apart = f"{self.worst} most: {self.before:.6g} there, {self.now:.6g} here"
         differ = f"{self.differ} of {self.figures} figures differ, {apart}" if self.differ else ""
-        return "; ".join(filter(None, (differ, self.note)))
+        same = f"the same {self.figures} figures" if self.same else ""
+        older = f"compared with other code, commit {self.commit}" if self.commit else ""
+        return "; ".join(filter(None, (same, differ, self.note, older)))
 
 
 def check(results: Iterable[Result], most: int = CHECKED, on_progress: OnProgress = nobody) -> Iterator[Repeated]:
-    """Repeat the fastest runs, each of a different method, and compare."""
+    """Repeat the fastest runs, each of a different method, and compare; results of this code, if there are any."""
     chosen = _chosen(results, most)
     if not chosen:
-        raise DataError("there is no result of this code to check. Run `fcxplain bench run` first.")
+        raise DataError("there is no result to check. Run `fcxplain bench run` first.")
     for done, result in enumerate(chosen):
         on_progress(Progress(str(result.job), done, len(chosen)))
         yield compared(result, carry_out(result.job))
 
 
 def _chosen(results: Iterable[Result], most: int) -> list[Result]:
-    own = [r for r in results if not r.failure and not r.copied_from and r.environment.get("code") == code_digest()]
+    measured = [r for r in results if not r.failure and not r.copied_from]
+    own = [r for r in measured if _is_own(r)]
     cheapest: dict[str, Result] = {}
-    for result in sorted(own, key=_seconds, reverse=True):
+    for result in sorted(own or measured, key=_seconds, reverse=True):
         cheapest[result.job.method] = result
     return sorted(cheapest.values(), key=_seconds)[:most]
+
+
+def _is_own(result: Result) -> bool:
+    return result.environment.get("code") == code_digest()
 
 
 def _seconds(result: Result) -> float:
@@ -81,4 +88,5 @@ def compared(before: Result, now: Result) -> Repeated:
     note = f"only one of the two has {', '.join(missing)}" if missing else ""
     worst = max(differ, key=lambda name: apart[name] / max(abs(before.figures[name]), 1e-12), default="")
     both = (before.figures[worst], now.figures[worst]) if worst else (0.0, 0.0)
-    return Repeated(str(before.job), len(names), len(differ), worst, *both, note)
+    commit = "" if _is_own(before) else str(before.environment.get("commit") or "unknown")
+    return Repeated(str(before.job), len(names), len(differ), worst, *both, note, commit)
