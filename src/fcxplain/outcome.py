@@ -177,10 +177,13 @@ class Outcomes:
     """The unit of a regressor's margins."""
 
     @classmethod
-    def of(cls, wanted: Sequence[Any], classes: tuple[Any, ...], **how: Any) -> Outcomes:
+    def of(cls, wanted: Sequence[Any] | NDArray[Any], classes: tuple[Any, ...], **how: Any) -> Outcomes:
         """Outcomes of rows, given as names of classes or as `Outcome`s."""
         place: dict[Any, int] = {name: i for i, name in enumerate(classes)}
-        code = np.array([place.setdefault(name, len(place)) for name in wanted], dtype=np.int64)
+        listed = wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
+        for name in dict.fromkeys(listed):
+            place.setdefault(name, len(place))
+        code = np.fromiter(map(place.__getitem__, listed), np.int64, len(listed))
         names = tuple(place)
         unknown = [n for n in names[len(classes) :] if not isinstance(n, Outcome) or bool(n.classes) != bool(classes)]
         if unknown:

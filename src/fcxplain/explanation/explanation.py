@@ -148,7 +148,7 @@ class Explanation:
         for name in ("row_status", "found_by"):
             texts = list(getattr(self, name))
             known = {text: str(text) for text in set(texts)}
-            object.__setattr__(self, name, np.array([known[text] for text in texts], dtype=object))
+            object.__setattr__(self, name, np.fromiter(map(known.__getitem__, texts), object, len(texts)))
 
     @classmethod
     def of(
