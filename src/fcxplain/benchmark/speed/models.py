@@ -215,7 +215,7 @@ def _over(slow: float | None, quick: float | None) -> float | None:
 
 def speed_lines(models: Sequence[ModelSpeed]) -> Lines:
     """A table with two lines per model, after the header."""
-    columns = ("rows per CPU s", "times", "queries a row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
+    columns = ("rows per CPU s", "times", "queries per row", "of budget", "verified, %", "changes", "cost", "fit, CPU s")
     lines: Lines = [("model", "oracle", *columns)]
     for m in models:
         figures = (m.rows_per_second, m.faster, m.queries, m.spent, m.verified, m.changes, m.cost, m.fitting)
@@ -229,7 +229,7 @@ def budget_lines(points: Sequence[BudgetPoint]) -> Lines:
     curves = list(dict.fromkeys(point.series for point in points))
     known = {(point.series, point.budget): (point.verified, point.changes) for point in points}
     heads = (f"{curve}: {what}" for curve in curves for what in ("verified, %", "changes"))
-    lines: Lines = [("queries a row, at most", *heads)]
+    lines: Lines = [("queries per row, at most", *heads)]
     for budget in dict.fromkeys(point.budget for point in points):
         figures = (known[curve, budget] for curve in curves)
         texts = ((number(verified, digits=1), number(changes)) for verified, changes in figures)

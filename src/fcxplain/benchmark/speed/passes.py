@@ -101,7 +101,7 @@ def _refused(data: Dataset, task: Task, most: int, seed: int) -> pd.DataFrame:
 
 def pass_lines(passes: Sequence[OnePass]) -> Lines:
     """A table with one line per result, after the header."""
-    figures = ("rows", "verified, %", "by a draw, %", "changes", "changes, same rows", "distinct, %", "queries a row")
+    figures = ("rows", "verified, %", "by a draw, %", "changes", "changes, same rows", "distinct, %", "queries per row")
     lines: Lines = [("data", "black box", "prefer", "way", *figures, "rows per CPU s", "fit, CPU s")]
     for p in passes:
         values = (p.rows, p.verified, p.drawn, p.changes, p.changes_here, p.distinct, p.queries, p.rows_per_second)

@@ -116,7 +116,7 @@ class Speed:
             for measure, value in (("rows verified, per cent", point.verified), ("features changed", point.changes))
         ]
         table = pd.DataFrame(points, columns=["setting", "measure", "series", "mean", "deviation"])
-        plots.save(plots.study(table, x="queries of the model a row, at most", log_x=True), path)
+        plots.save(plots.study(table, x="model queries per row, at most", log_x=True), path)
 
 
 def measured(
