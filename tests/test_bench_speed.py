@@ -149,7 +149,7 @@ def test_more_queries_never_leave_a_model_that_is_read_with_fewer_answers(adult,
     assert [p["changes"] for p in speed.to_dict()["budget"]] == [p.changes for p in points]
     speed.draw_budgets(tmp_path / "curve.svg")
     drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
-    assert all(words in drawn for words in ("rows verified, per cent", "features changed", "queries of the model"))
+    assert all(words in drawn for words in ("rows verified, per cent", "features changed", "model queries per row"))
 
 
 def test_one_pass_and_the_search_are_lines_of_one_table():
