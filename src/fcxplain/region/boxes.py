@@ -6,10 +6,10 @@ levels. A disjunct of such atoms is a box, and the nearest point of a box is fou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
 from ..schema import Feature, Natural, Schema
 from .groups import Disjunct
 
+Found = TypeVar("Found")
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 # Stands for a grid without end; far enough, and its values are still exact.
@@ -88,60 +89,72 @@ class Box:
 
 
 class AtomLimits:
-    """What single atoms allow the rows of a batch; an atom may stand in many boxes, and is read once."""
+    """What atoms allow the rows of a batch. Many boxes have atoms in common, so that each is read once."""
 
     def __init__(self, schema: Schema, before: Natural) -> None:
         self.schema, self.before = schema, before
         self.rows = len(next(iter(before.values()))) if before else 0
-        self._intervals: dict[Atom, Interval] = {}
-        self._masks: dict[Atom, Bools] = {}
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def _once(self, find: Callable[..., Found], feature: Feature, *about: Hashable) -> Found:
+        """What `find` finds about a feature, remembered."""
+        key = (find.__name__, feature.name, *about)
+        if key not in self._known:
+            self._known[key] = find(feature, *about)
+        found: Found = self._known[key]
+        return found
 
     def may_stay(self, feature: Feature) -> Bools:
         """Whether the present value may stay, legal or not."""
+        return self._once(self._may_stay, feature)
+
+    def stays(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+        """Whether the present value of a category, which is not a level, may stay under all its atoms."""
+        return self._once(self._stays, feature, atoms)
+
+    def interval(self, feature: Feature, atoms: tuple[Atom, ...]) -> Interval:
+        """The codes of a number that all its atoms and its bounds allow."""
+        return self._once(self._interval, feature, atoms)
+
+    def levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+        """The levels of a category that all its atoms allow, `rows x levels`."""
+        return self._once(self._levels, feature, atoms)
+
+    def _may_stay(self, feature: Feature) -> Bools:
         return feature.may_stay(self.before[feature.name])
 
-    def stays(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
-        """Whether the present value of a category, which is not a level, may stay under all its atoms."""
+    def _is_fixed(self, feature: Feature) -> Bools:
+        return ~feature.may_give_way(self.before[feature.name])
+
+    def _stays(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
         found = (self.before[feature.name] < 0) & self.may_stay(feature)
         for atom in atoms if found.any() else ():
             found &= truth(atom, self.before, self.before)
         return found
 
-    def interval(self, feature: Feature, atoms: Sequence[Atom]) -> Interval:
-        """The codes of a number that all its atoms and its bounds allow."""
+    def _interval(self, feature: Feature, atoms: tuple[Atom, ...]) -> Interval:
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
         high = np.full(self.rows, highest, dtype=np.int64)
         keeps = self.may_stay(feature)
         for atom in atoms:
-            limits = self._limits(feature, atom)
+            assert isinstance(atom, Compare)
+            limits = self._once(self._interval_of, feature, atom)
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
-            keeps &= limits.keeps
-        fixed = ~feature.may_give_way(self.before[feature.name])
+            keeps = keeps & limits.keeps
+        fixed = self._once(self._is_fixed, feature)
         return (
             Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
             if fixed.any()
             else Interval(low, high, keeps)
         )
 
-    def levels(self, feature: Feature, atoms: Sequence[Atom]) -> Bools:
-        """The levels of a category that all its atoms allow, `rows x levels`."""
+    def _levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
         allowed = np.ones((self.rows, len(feature.levels)), dtype=bool)
         for atom in atoms:
-            allowed &= self._mask(feature, atom)
-        allowed[~feature.may_give_way(self.before[feature.name])] = False
+            allowed &= self._once(self._mask_of, feature, atom)
+        allowed[self._once(self._is_fixed, feature)] = False
         return allowed
-
-    def _limits(self, feature: Feature, atom: Atom) -> Interval:
-        if atom not in self._intervals:
-            assert isinstance(atom, Compare)
-            self._intervals[atom] = self._interval_of(feature, atom)
-        return self._intervals[atom]
-
-    def _mask(self, feature: Feature, atom: Atom) -> Bools:
-        if atom not in self._masks:
-            self._masks[atom] = self._mask_of(feature, atom)
-        return self._masks[atom]
 
     def _interval_of(self, feature: Feature, atom: Compare) -> Interval:
         """The codes at which `weight * value + rest op 0`.
