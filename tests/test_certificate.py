@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.neighbors import LocalOutlierFactor
+from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 
 import loans
 from effort import examples
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
 from fcxplain.explanation import certificate_schema
 from fcxplain.explanation.certificate import PROBES, json_texts, model_id, rules_id
+from fcxplain.explanation.lof import NoveltyLof
 from fcxplain.metrics import METRICS
 from fcxplain.overrides import Overrides
 from fcxplain.rules import holds, in_words
@@ -203,13 +204,37 @@ def test_lof_is_the_local_outlier_factor_by_scikit_learn():
     assert [c.lof for c in MIXED.certificates] == MIXED.lof.tolist()
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(400, 3), (400, 20), (25, 2), (3, 2)])
+def test_densities_found_on_demand_are_those_of_scikit_learn(rows, columns):
+    generator = np.random.default_rng(0)
+    fixed = np.unique(generator.integers(0, 9, (rows, columns)) / 8, axis=0)
+    new = np.concatenate([generator.random((40, columns)), fixed[:3]])
+    k = min(20, len(fixed) - 1)
+    expected = -LocalOutlierFactor(n_neighbors=k, novelty=True).fit(fixed).score_samples(new)
+    lof = NoveltyLof(fixed, k)
+    # One after the other, then again with all densities known, then all at once.
+    assert np.concatenate([lof.scores(new[[i]]) for i in range(len(new))]) == pytest.approx(expected, rel=1e-12)
+    assert lof.scores(new) == pytest.approx(expected, rel=1e-12)
+    assert NoveltyLof(fixed, k).scores(new) == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_certificate_does_not_pay_for_the_densities_of_all_rows(monkeypatch):
+    asked, find = [], NearestNeighbors.kneighbors
+    monkeypatch.setattr(
+        NearestNeighbors, "kneighbors", lambda self, x, k=None: asked.append(len(x)) or find(self, x, k)
+    )
+    fixed = np.random.default_rng(0).random((5_000, 4))
+    NoveltyLof(fixed, 20).scores(fixed[:1] + 0.01)
+    assert sum(asked) <= 1 + 20 + 20 * 20
+
+
 def test_lofs_average_to_the_metric():
     assert np.mean([c.lof for c in MIXED.certificates]) == pytest.approx(METRICS["lof_to_data"](MIXED, TASK))
 
 
 def test_explaining_does_not_pay_for_lof(monkeypatch):
-    fitted, fit = [], LocalOutlierFactor.fit
-    monkeypatch.setattr(LocalOutlierFactor, "fit", lambda self, rows: fitted.append(len(rows)) or fit(self, rows))
+    fitted, fit = [], NearestNeighbors.fit
+    monkeypatch.setattr(NearestNeighbors, "fit", lambda self, rows: fitted.append(len(rows)) or fit(self, rows))
     found = explained(ROWS, shuffled(ROWS), loans.task())
     assert len(found.frame) == 60
     assert found.changes(0) == MIXED.changes(0)

@@ -1,7 +1,7 @@
 """How isolated rows are among training rows: the local outlier factor (Breunig et al. 2000) in the encoder's columns.
 
-The reference is fitted once for each task, on first use. Certificates and metrics both read it, so that
-those of the answers average to `lof_to_data`.
+There is one reference per task, made on first use. Certificates and metrics both read it, so that those of the
+answers average to `lof_to_data`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from ..schema import Natural
 from ..task import Task
 
 if TYPE_CHECKING:
-    from sklearn.neighbors import LocalOutlierFactor
+    from sklearn.neighbors import NearestNeighbors
 
 NEIGHBOURS = 20
-# The cost of LOF grows with the square of the points; this many take about two seconds.
+# The cost of LOF grows with the square of the points; the densities of this many take about two seconds.
 MOST_POINTS = 20_000
+# Keeps the density of points without any distance finite, as scikit-learn does.
+LEAST = 1e-10
 # A score is a quotient of sums of distances, whose last digits depend on the other rows of the batch.
 DECIMALS = 6
 
@@ -30,11 +32,64 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 
+class NoveltyLof:
+    """LOF of new points against fixed ones, as scikit-learn defines it.
+
+    Densities of fixed points are computed when they are first needed: the neighbours of one new point are few, and
+    the densities of all take seconds.
+    """
+
+    def __init__(self, fixed: Floats, neighbours: int) -> None:
+        # scikit-learn takes a second to load, which only certificates should cost.
+        from sklearn.neighbors import NearestNeighbors
+
+        self._fixed = fixed
+        self._tree: NearestNeighbors = NearestNeighbors(n_neighbors=neighbours).fit(fixed)
+        # Distances and places of the neighbours of each fixed point, and its density; NaN where not computed yet.
+        self._distance = np.full((len(fixed), neighbours), np.nan)
+        self._near = np.zeros((len(fixed), neighbours), dtype=np.int64)
+        self._density = np.full(len(fixed), np.nan)
+
+    def scores(self, new: Floats) -> Floats:
+        """The score of each point: 1 is as dense as around its neighbours, more is sparser."""
+        distance, near = self._tree.kneighbors(new)
+        needed = _unknown(self._density, near)
+        self._find_neighbours(needed)
+        self._density[needed] = self._densities(self._distance[needed], self._near[needed])
+        return np.asarray(self._density[near].mean(axis=1) / self._densities(distance, near))
+
+    def _densities(self, distance: Floats, near: Places) -> Floats:
+        """The density around points, from their distances to their neighbours."""
+        farthest = self._distance[:, -1]
+        self._find_neighbours(_unknown(farthest, near))
+        return np.asarray(1.0 / (np.maximum(distance, farthest[near]).mean(axis=1) + LEAST))
+
+    def _find_neighbours(self, which: Places) -> None:
+        """Find the neighbours of fixed points, which are not their own neighbours."""
+        which = _unknown(self._distance[:, -1], which)
+        if not len(which):
+            return
+        count = self._distance.shape[1]
+        distance, near = self._tree.kneighbors(self._fixed[which], count + 1)
+        others = near != which[:, None]
+        # Where rounding hides the point itself among others, one of them is left out instead.
+        others[others.all(axis=1), -1] = False
+        self._near[which] = near[others].reshape(len(which), count)
+        # Last, since it tells other threads that both are known.
+        self._distance[which] = distance[others].reshape(len(which), count)
+
+
+def _unknown(values: Floats, places: Places) -> Places:
+    """The distinct places without a value."""
+    found = np.unique(places)
+    return found[np.isnan(values[found])]
+
+
 @dataclass(frozen=True)
 class Reference:
-    """LOF fitted on distinct training rows or a sample of them; None where all are alike."""
+    """LOF against distinct training rows or a sample of them; None where all are alike."""
 
-    fitted: LocalOutlierFactor | None
+    lof: NoveltyLof | None
     used: int
     there: int
 
@@ -44,22 +99,22 @@ _REFERENCES: WeakKeyDictionary[Task, Reference] = WeakKeyDictionary()
 
 
 def reference(task: Task) -> Reference:
-    """LOF fitted on the task's training rows, cached per task."""
+    """LOF against the task's training rows, cached per task."""
     if task not in _REFERENCES:
-        _REFERENCES[task] = _fitted(task)
+        _REFERENCES[task] = _reference(task)
     return _REFERENCES[task]
 
 
 def lof_to_data(task: Task, natural: Natural) -> Floats | None:
     """Novelty LOF (k = 20) of legal rows against training rows; None where these are all alike."""
-    fitted = reference(task).fitted
-    if fitted is None:
+    lof = reference(task).lof
+    if lof is None:
         return None
     groups = alike(natural)
     if not len(groups):
         return np.empty(0)
     _, rows = np.unique(groups, return_index=True)
-    scores = -fitted.score_samples(encoded(task, taken(natural, rows)))
+    scores = lof.scores(encoded(task, taken(natural, rows)))
     return np.asarray(np.round(scores, DECIMALS)[groups])
 
 
@@ -93,13 +148,10 @@ def sampled(which: Places, most: int, seed: int) -> Places:
     return which[np.sort(np.random.default_rng(seed).permutation(len(which))[:most])]
 
 
-def _fitted(task: Task) -> Reference:
-    # scikit-learn takes a second to load, which only certificates should cost.
-    from sklearn.neighbors import LocalOutlierFactor
-
+def _reference(task: Task) -> Reference:
     natural = task.encoder.natural_of_codes(task.sample)
     rows, _, chosen = points(alike(natural), task.seed)
     if len(rows) < 2:
         return Reference(None, len(chosen), len(rows))
-    model = LocalOutlierFactor(n_neighbors=min(NEIGHBOURS, len(chosen) - 1), novelty=True)
-    return Reference(model.fit(encoded(task, taken(natural, rows[chosen]))), len(chosen), len(rows))
+    fixed = encoded(task, taken(natural, rows[chosen]))
+    return Reference(NoveltyLof(fixed, min(NEIGHBOURS, len(chosen) - 1)), len(chosen), len(rows))

@@ -138,7 +138,7 @@ def _against_data(answer: Explanation) -> LofScores | str:
     if not len(legal):
         return "no answer lies inside the domain" if len(which) else NO_ANSWER
     data = reference(answer.task)
-    if data.fitted is None:
+    if data.lof is None:
         return "the training rows are all equal"
     natural, groups = _by_point(answer, legal)
     rows, weight, chosen = points(groups, answer.task.seed)
@@ -146,7 +146,7 @@ def _against_data(answer: Explanation) -> LofScores | str:
     notes += _sample_notes("LOF to data", len(chosen), len(rows), "distinct answers")
     if len(legal) < len(which):
         notes += (f"LOF to data: left out {len(which) - len(legal):,} of {len(which):,} answers, outside the domain",)
-    scores = -data.fitted.score_samples(encoded(answer.task, taken(natural, rows[chosen])))
+    scores = data.lof.scores(encoded(answer.task, taken(natural, rows[chosen])))
     return LofScores(scores, weight[chosen], len(legal), notes)
 
 
