@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from fcxplain import Explanation, FCx
 from fcxplain.options import Options, answered
-from fcxplain.progress import nobody
+from fcxplain.progress import no_progress
 from fcxplain.proof.proof import prove
 from fcxplain.search import Search
 from fcxplain.training_loop import Schedule
@@ -139,7 +139,7 @@ class _Alone:
 
     def search(self) -> Explain:
         search = Search(self.own.task, prefer=self.own.prefer, seed=1)
-        return lambda rows: answered(search, rows, Options(self.own.k), nobody)
+        return lambda rows: answered(search, rows, Options(self.own.k), no_progress)
 
     def explain(self, rows: pd.DataFrame) -> Explanation:
         self.asked = self.search()

@@ -28,7 +28,7 @@ from fcxplain.explanation import Explanation, read_answers
 from fcxplain.explanation.files.digest import DIGEST
 from fcxplain.explanation.files.parquet import KEY, arrow_table
 from fcxplain.explanation.files.verification import verify
-from fcxplain.progress import EXPLAINING, FOUND, OnProgress, Progress, nobody
+from fcxplain.progress import EXPLAINING, FOUND, OnProgress, Progress, no_progress
 from fcxplain.streaming import chunk_for, kept_rows, matched, stream
 from fcxplain.streaming.rows import RowFile
 from fcxplain.task import Task
@@ -38,7 +38,7 @@ TASK = loans.task()
 ROWS = loans.table(95, seed=7)
 
 
-def explain(rows: pd.DataFrame, tell: OnProgress = nobody) -> Explanation:
+def explain(rows: pd.DataFrame, tell: OnProgress = no_progress) -> Explanation:
     for done in (len(rows) // 2, len(rows)):
         tell(Progress(EXPLAINING, done, len(rows)))
     return plain_answers.explain(TASK, rows, k=2)

@@ -17,7 +17,7 @@ from .datasets import load_dataset
 from .datasets.source import Source
 from .explainer import FCx
 from .explanation import Certificate, Explanation, Status, WhyNot
-from .progress import OnProgress, Progress, nobody
+from .progress import OnProgress, Progress, no_progress
 from .rules import in_words
 from .task import Task
 
@@ -48,7 +48,7 @@ class Demo:
 def run(
     folder: str | Path,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
     *,
     rows: int | None = None,
 ) -> Demo:

@@ -50,7 +50,7 @@ from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart, with_unreadable
 from .outcome import as_target, checked_probability
 from .overrides import as_table
-from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, nobody
+from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, no_progress
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
 from .settings import RENAMED
@@ -563,7 +563,7 @@ class FCx(BaseEstimator):
         quick: bool = False,
         best_effort: bool = False,
         strict: bool = False,
-        on_progress: OnProgress = nobody,
+        on_progress: OnProgress = no_progress,
         progress: bool = False,
     ) -> Explanation:
         """Find up to `k` verified counterfactuals for each row that does not have the desired outcome.
@@ -678,7 +678,7 @@ class FCx(BaseEstimator):
         workers: int | None = None,
         scheduler: str | None = None,
         classifier: str | Path | None = None,
-        on_progress: OnProgress = nobody,
+        on_progress: OnProgress = no_progress,
         progress: bool = False,
         **options: Any,
     ) -> Streamed:

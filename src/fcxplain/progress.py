@@ -37,7 +37,7 @@ OnProgress = Callable[[Progress], None]
 """Called with each event."""
 
 
-def nobody(_: Progress) -> None:
+def no_progress(_: Progress) -> None:
     """Ignore an event."""
 
 

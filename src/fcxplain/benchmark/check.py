@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import DataError
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from .results import Result, code_digest
 from .runner import carry_out
 
@@ -49,7 +49,7 @@ class Repeated:
         return "; ".join(filter(None, (same, differ, self.note, older)))
 
 
-def check(results: Iterable[Result], most: int = CHECKED, on_progress: OnProgress = nobody) -> Iterator[Repeated]:
+def check(results: Iterable[Result], most: int = CHECKED, on_progress: OnProgress = no_progress) -> Iterator[Repeated]:
     """Repeat the fastest runs, each of a different method, and compare; results of this code, if there are any."""
     chosen = _chosen(results, most)
     if not chosen:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..causal import CausalGraph, discover
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from ..schema import Feature, Schema
 
 LEVELS = 4
@@ -81,7 +81,7 @@ def measure_discovery(
     features: int = 10,
     alpha: float = 0.01,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[GraphScore]:
     """Run discovery on the same synthetic tables with each effective sample size; `on_progress` is called for each."""
     made = [synthetic(features, rows, seed + i) for i in range(tables)]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from .measuring import measure
 from .plan import Job
 from .results import ROOT, Failure, Result, append, code_digest, environment, read_results
@@ -27,7 +27,7 @@ RUNNING = "running"
 def run(
     jobs: Iterable[Job],
     folder: str | Path,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
     *,
     time_limit: float | None = None,
     retry: bool = False,

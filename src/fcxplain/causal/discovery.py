@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, some
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from ..schema import Natural, Schema
 from . import orientation
 from .graph import CausalGraph
@@ -50,7 +50,7 @@ def discover(
     n_effective: int | None = N_EFFECTIVE,
     bootstrap: int = 0,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> CausalGraph:
     """Learn a causal graph over the schema's features, by PC-stable.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from ..training_loop import Adam, TrainingLoop, Values, descend, slow_down
 
 # Rows per batch when computing the loss.
@@ -162,7 +162,7 @@ def fit_network(
     validation: Examples,
     generator: torch.Generator,
     fitting: Fitting | None = None,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> None:
     """Run Adam on shuffled batches until the validation loss stops falling, and keep the best weights.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..encoding import TableEncoder
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, some
-from ..progress import OnProgress, nobody
+from ..progress import OnProgress, no_progress
 from ..schema import Schema
 from ..schema.feature import plain
 from . import estimators
@@ -70,11 +70,11 @@ class Lesson:
     validation: Labelled
     """May be empty."""
     seed: int
-    on_progress: OnProgress = nobody
+    on_progress: OnProgress = no_progress
 
 
 def train_classifier(
-    data: SplitTable, kind: str = "paper", seed: int = 0, *, on_progress: OnProgress = nobody
+    data: SplitTable, kind: str = "paper", seed: int = 0, *, on_progress: OnProgress = no_progress
 ) -> Classifier:
     """Train a classifier on a data set's training part.
 

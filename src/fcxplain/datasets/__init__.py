@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..errors import DataError, Fault, also
 from ..files import write_whole
-from ..progress import OnProgress, nobody
+from ..progress import OnProgress, no_progress
 from . import base
 from .adult import ADULT, ADULT_AUTHORS
 from .base import Cleaned, Dataset, DatasetSpec, RawFile, unknown
@@ -52,7 +52,7 @@ def load_dataset(
     rows: int | None = None,
     sample: str | None = None,
     folder: str | Path | None = None,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> Dataset:
     """A benchmark data set, cleaned and split 80/10/10, stratified on the label.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from ..errors import DataError, Fault
-from ..progress import OnProgress, Progress, nobody
+from ..progress import OnProgress, Progress, no_progress
 from .base import RawFile
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class _Answer:
     flush = update = reset = close = ignore
 
 
-def fetch(wanted: RawFile, cache: Path, on_progress: OnProgress = nobody) -> Path:
+def fetch(wanted: RawFile, cache: Path, on_progress: OnProgress = no_progress) -> Path:
     """Download the file into the cache folder; the error has a fault for each address that failed."""
     faults = []
     for address in wanted.addresses:
@@ -179,7 +179,7 @@ def _sha256(path: Path) -> str:
 GZIP = b"\x1f\x8b"
 
 
-def raw_bytes(raw: RawFile, folder: str | Path | None = None, on_progress: OnProgress = nobody) -> bytes:
+def raw_bytes(raw: RawFile, folder: str | Path | None = None, on_progress: OnProgress = no_progress) -> bytes:
     """The file's bytes, uncompressed and checked.
 
     Searched for in `folder` (or `FCXPLAIN_DATA`), then in the cache folder, then downloaded.

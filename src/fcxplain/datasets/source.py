@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
-from ..progress import OnProgress, nobody
+from ..progress import OnProgress, no_progress
 from ..schema import Schema
 from ..schema.inference import guess_feature
 from ..schema.roles import without_ignored
@@ -89,7 +89,7 @@ class Source:
         target: Any = None,
         ignore: Sequence[str] = (),
         immutable: Sequence[str] = (),
-        on_progress: OnProgress = nobody,
+        on_progress: OnProgress = no_progress,
     ) -> Dataset:
         """The data in its parts; `schema` stands in for the schema file, and for `ignore` and `immutable`."""
         if self.is_built_in:

@@ -25,7 +25,7 @@ from ..classifier.imitation import ImitatingTrees
 from ..classifier.protocol import Predictions
 from ..errors import ClassifierError, DataError, Fault, did_you_mean, whole
 from ..explanation import Effort, Explanation, Status
-from ..progress import OnProgress, RowCount, nobody
+from ..progress import OnProgress, RowCount, no_progress
 from ..schema import Natural
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
@@ -131,7 +131,7 @@ class Search:
         best_effort: bool = False,
         depth: int = DEEPEST,
         reasons: bool = False,
-        on_progress: OnProgress = nobody,
+        on_progress: OnProgress = no_progress,
     ) -> Explanation:
         """Return at most `k` verified counterfactuals for each row that does not have the target class.
 
@@ -218,7 +218,9 @@ class Search:
             return found, answers
         own = part.take(rows)
         own = replace(own, rows=replace(own.rows, calls=left[rows]))
-        more, further = self._answered(replace(runner, context=self.context.by_model), own, RowCount(len(rows), nobody))
+        more, further = self._answered(
+            replace(runner, context=self.context.by_model), own, RowCount(len(rows), no_progress)
+        )
         return found.completed(more, rows), answers.completed(further, rows, len(part.rows))
 
     def _searched(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:

@@ -18,7 +18,7 @@ from ..explanation import Explanation, Status
 from ..explanation.certificate import cells
 from ..explanation.reasons import Obstacle, Relaxation, Side, WhyNot, blocked, moves
 from ..explanation.wording import plain_amount
-from ..progress import WHY_NOT, OnProgress, Progress, nobody
+from ..progress import WHY_NOT, OnProgress, Progress, no_progress
 from ..proof.proof import prove
 from ..proof.reading import ModelReading
 from ..rules import Rule, holds, in_words, notation, parse_rules
@@ -199,7 +199,7 @@ def why_not(
     fixed: bool = False,
     impossible: NDArray[np.bool_] | None = None,
     in_vain: Reach | None = None,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[WhyNot]:
     """Say for each row which obstacles block the target class.
 

@@ -22,7 +22,7 @@ from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table
 from ..explanation.frame import column_named
 from ..files import only_run
 from ..hashing import fingerprint
-from ..progress import EXPLAINING, FOUND, OnProgress, Progress, RowCount, nobody
+from ..progress import EXPLAINING, FOUND, OnProgress, Progress, RowCount, no_progress
 from ..storage import Place
 from ..task import Task
 from .parts import Part, PartFolder, Partition, folder_of, is_folder, layout_of, whole_part, writing
@@ -50,7 +50,7 @@ class Mapped(Protocol):
 
 
 def explain_partition(
-    partition: Partition, explain: Explain, reader: SliceReader, on_progress: OnProgress = nobody
+    partition: Partition, explain: Explain, reader: SliceReader, on_progress: OnProgress = no_progress
 ) -> Part:
     """Read a partition's rows, explain them, and write the answers completely or not at all.
 
@@ -191,7 +191,7 @@ def stream(
     index: str | None = None,
     key: bytes | None = None,
     strict: bool = True,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
     options: Mapping[str, Any] | None = None,
     mapped: Mapped | None = None,
 ) -> Streamed:

@@ -24,7 +24,7 @@ from ...explanation import Explanation
 from ...generator.view import class_indices
 from ...methods.base import Outputs, RowsAsked, answered, asked
 from ...metrics import evaluate
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ...training_loop import one_thread
 from .explaining import bare_draw
@@ -188,7 +188,7 @@ def compared(
     rows: int = ROWS,
     repeat: int = 5,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[Contender]:
     """Explain the same rows by each method. The best of several turns counts, but dice-ml has only one.
 

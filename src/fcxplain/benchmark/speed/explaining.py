@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from ...explainer import FCx
 from ...generator.draws import Proposer
 from ...generator.view import class_indices
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...search import PREFERENCES
 from ...training_loop import one_thread
 from .timing import Timing, cpu_seconds
@@ -35,7 +35,7 @@ JOBS = (*BATCHES, *ROWS, ONE_DRAW)
 
 
 def explaining_speed(
-    fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_progress: OnProgress = nobody
+    fcx: FCx, refused: pd.DataFrame, *, repeat: int = 5, on_progress: OnProgress = no_progress
 ) -> list[Timing]:
     """CPU seconds for all rows by each preference, for one row, and with one draw compared with the minimal work."""
     found = list[Timing]()
@@ -63,7 +63,7 @@ def explaining_growth(
     sizes: Sequence[int] = SIZES,
     prefer: str = "sparse",
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[Growth]:
     """Explain file to file with more and more rows, drawn from these with replacement.
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from ...errors import DataError
 from ...explainer import FCx
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...streaming.run import CHUNK
 from ..report.markdown import number
 from .models import Lines
@@ -62,7 +62,7 @@ class LargeRun:
 
 
 def large_runs(
-    fcx: FCx, refused: pd.DataFrame, *, up_to: int, seed: int = 0, on_progress: OnProgress = nobody
+    fcx: FCx, refused: pd.DataFrame, *, up_to: int, seed: int = 0, on_progress: OnProgress = no_progress
 ) -> list[LargeRun]:
     """Explain more and more rows, drawn from these with replacement, with one process and with Dask workers."""
     found = list[LargeRun]()

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from ...datasets import Dataset
 from ...explainer import FCx
 from ...explanation import Explanation
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ...training_loop import one_thread
 from ..report.markdown import number
@@ -100,7 +100,7 @@ def models_speed(
     rows: int = ROWS,
     repeat: int = 5,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[ModelSpeed]:
     """Explain refused rows by each model in both modes, without a generator; the best of several turns counts."""
     found = list[ModelSpeed]()
@@ -122,7 +122,7 @@ def budget_curves(
     *,
     rows: int = ROWS,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[BudgetPoint]:
     """Explain refused rows with larger and larger budgets, of boosting itself and of its imitation."""
     found = list[BudgetPoint]()

@@ -15,7 +15,7 @@ from ...classifier import train_classifier
 from ...datasets import Dataset
 from ...explainer import FCx
 from ...explanation import Explanation
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ...training_loop import one_thread
 from ..report.markdown import number
@@ -59,7 +59,7 @@ class OnePass:
 
 
 def one_pass(
-    data: Dataset, *, rows: int = ROWS, repeat: int = 5, seed: int = 0, on_progress: OnProgress = nobody
+    data: Dataset, *, rows: int = ROWS, repeat: int = 5, seed: int = 0, on_progress: OnProgress = no_progress
 ) -> list[OnePass]:
     """Explain refused rows in one pass, and some of them also by the search."""
     found = list[OnePass]()

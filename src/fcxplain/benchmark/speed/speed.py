@@ -15,7 +15,7 @@ from ...classifier import train_classifier
 from ...datasets import Dataset, load_dataset
 from ...errors import DataError, Fault, did_you_mean, some
 from ...explainer import FCx
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ..report import report
 from ..report.markdown import table
@@ -128,7 +128,7 @@ def measured(
     up_to: int = UP_TO,
     rows: int | None = None,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> Speed:
     """Measure on a data set; `what` are names from `MEASURED`, `LARGE`, or `ALONE`.
 

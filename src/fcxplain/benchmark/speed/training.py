@@ -19,7 +19,7 @@ from ...generator.cvae import ConditionalVAE, Draw
 from ...generator.objective import Objective
 from ...generator.settings import LossWeights
 from ...generator.training import Callback, Training, TrainingRows
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...training_loop import Schedule, one_thread
 from .timing import Timing, cpu_seconds
 
@@ -80,7 +80,7 @@ def training_growth(
     schedule: Schedule | None = None,
     repeat: int = 3,
     seed: int = 0,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> list[Growth]:
     """Train one epoch on more and more rows, drawn from these with replacement; the best of several epochs counts."""
     schedule = replace(schedule or Schedule(), epochs=repeat)

@@ -19,7 +19,7 @@ from ...classifier.protocol import Predictions
 from ...errors import ClassifierError
 from ...outcome import Outcome, Outcomes
 from ...overrides import Overrides, as_table
-from ...progress import OnProgress, Progress, nobody
+from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
 from ...text import counted
 from ..certificate import model_id, rules_id
@@ -200,7 +200,7 @@ def verify(
     target: Any = None,
     target_probability: float | None = None,
     key: bytes | None = None,
-    on_progress: OnProgress = nobody,
+    on_progress: OnProgress = no_progress,
 ) -> Verification:
     """Check a file of answers against its rows, model, rules and digest.
 
