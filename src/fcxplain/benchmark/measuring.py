@@ -66,7 +66,7 @@ class Prepared:
 @lru_cache(maxsize=HELD)
 def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared:
     """Load a data set, train its black box, and create the tasks."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         parts = load_dataset(data, seed=part_seed(seed, "split", data), rows=rows)
         model = train_classifier(parts, kind=classifier, seed=part_seed(seed, "classifier", classifier))
@@ -77,7 +77,7 @@ def prepare(data: str, seed: int, rows: int | None, classifier: str) -> Prepared
     marks = score(model, parts.test, parts.label)
     refused = parts.test[tasks["unary"].refused(parts.test)]
     black_box = BlackBox(100 * marks.accuracy, 100 * marks.balanced_accuracy)
-    return Prepared(parts, tasks, free, refused, black_box, (*parts.notes, *_worded(told)))
+    return Prepared(parts, tasks, free, refused, black_box, (*parts.notes, *_worded(caught)))
 
 
 def measure(job: Job) -> Result:
@@ -88,7 +88,7 @@ def measure(job: Job) -> Result:
         if job.part == "validation":
             refused = prepared.data.validation[prepared.tasks["unary"].refused(prepared.data.validation)]
         rows = chosen_rows(refused, job.data, job.seed, job.explained)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             method, fitting, history = _fitted(job, prepared)
             answer, explaining = _explained(method, rows, job, prepared)
@@ -106,7 +106,7 @@ def measure(job: Job) -> Result:
         parameters=job.parameters,
         figures=taken.values | learnt,
         absent=taken.absent,
-        notes=tuple(dict.fromkeys((*notes, *_worded(told)))),
+        notes=tuple(dict.fromkeys((*notes, *_worded(caught)))),
         counts=dict(sorted(answer.counts.items())),
         sizes=prepared.sizes,
         black_box=prepared.black_box,
@@ -144,8 +144,8 @@ def chosen_rows(refused: pd.DataFrame, data: str, seed: int, most: int | None) -
     return refused.iloc[np.sort(order[:most])]
 
 
-def _worded(told: list[warnings.WarningMessage]) -> list[str]:
-    return [f"warning: {' '.join(str(one.message).split())}" for one in told]
+def _worded(caught: list[warnings.WarningMessage]) -> list[str]:
+    return [f"warning: {' '.join(str(one.message).split())}" for one in caught]
 
 
 class Stopwatch(Callback):

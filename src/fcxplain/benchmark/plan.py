@@ -153,9 +153,9 @@ class Job:
 
     def __str__(self) -> str:
         asked = f"{self.study} {self.point}".strip()
-        told = "" if self.given == "own" else f"rules given: {self.given}"
+        given = "" if self.given == "own" else f"rules given: {self.given}"
         return ", ".join(
-            part for part in (self.data, self.method, self.rules, told, f"seed {self.seed}", asked) if part
+            part for part in (self.data, self.method, self.rules, given, f"seed {self.seed}", asked) if part
         )
 
 

@@ -166,9 +166,9 @@ class Result:
     def from_dict(cls, data: Mapping[str, Any]) -> Result:
         """A result from plain data."""
         if data.get("format") != RESULTS:
-            told = data.get("format", "none")
+            found = data.get("format", "none")
             remedy = "figures of two formats cannot be compared, so measure into another folder"
-            raise FormatError(f"this result has format {told}, and this version of fcxplain has {RESULTS}: {remedy}")
+            raise FormatError(f"this result has format {found}, and this version of fcxplain has {RESULTS}: {remedy}")
         known = {f.name for f in fields(cls)}
         absent = [name for name in ("key", "work", "job", "environment") if name not in data]
         if absent:

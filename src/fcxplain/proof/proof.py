@@ -107,8 +107,8 @@ def _rows_at_a_time(task: Task) -> int:
 
 
 def _joined(rows: pd.DataFrame, batches: Sequence[ProofBatch]) -> Proof:
-    task, model, told = batches[0].task, batches[0].model, ("reason", "possible", "asked")
-    reason, possible, asked = (np.concatenate([getattr(b, name) for b in batches]) for name in told)
+    task, model, fields = batches[0].task, batches[0].model, ("reason", "possible", "asked")
+    reason, possible, asked = (np.concatenate([getattr(b, name) for b in batches]) for name in fields)
     natural = {n: np.concatenate([b.witness[n] for b in batches]) for n in task.schema.names}
     notes = tuple(dict.fromkeys([*model.notes, *(note for b in batches for note in b.notes)]))
     calls = sum(b.calls for b in batches) + model.shown

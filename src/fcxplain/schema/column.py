@@ -232,7 +232,7 @@ def _levels_as(feature: Feature, dtype: Any) -> Any:
 
 def own_dtype(feature: Feature, column: pd.Series) -> Any:
     """The dtype of a training column in a form that can be saved: plain objects may be dates or text."""
-    return dates.told_dtype(column) if feature.kind == "date" else column.dtype
+    return dates.dtype_of_dates(column) if feature.kind == "date" else column.dtype
 
 
 def fitting_dtype(feature: Feature, wanted: Any) -> Any:

@@ -103,7 +103,7 @@ def written(days: NDArray[np.float64], dtype: Any) -> Any:
     raise TypeError(f"{dtype} holds no dates")
 
 
-def told_dtype(column: pd.Series) -> Any:
+def dtype_of_dates(column: pd.Series) -> Any:
     """The dtype of a column of dates, more exactly: plain objects may be dates or text."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return column.dtype

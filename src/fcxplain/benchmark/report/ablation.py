@@ -104,13 +104,13 @@ def _robustness(run: StudyRuns) -> list[str]:
     if run.study.name != "pc-alpha":
         return []
     paper = published.robustness(run.setup.data)
-    told = "" if paper is None else f" The paper: {number(paper.mean)} ± {number(paper.deviation)}."
+    theirs = "" if paper is None else f" The paper: {number(paper.mean)} ± {number(paper.deviation)}."
     lines = []
     for figure in ("feasibility_soft", "feasibility"):
         means = [mean for point in run.points if (mean := point.mean(figure)) is not None]
         _, ours, difference = Summary(tuple(means), len(run.points), paper.mean if paper else None).cells()
         lines.append(f"- {MEASURES[figure].words}: {ours}{f', difference {difference}' if difference else ''}\n")
-    return [f"Over the {len(run.points)} levels, mean ± deviation of their means.{told}\n", "".join(lines)]
+    return [f"Over the {len(run.points)} levels, mean ± deviation of their means.{theirs}\n", "".join(lines)]
 
 
 def _curves(run: StudyRuns) -> str:
@@ -125,8 +125,8 @@ def _curve(result: Result) -> tuple[str, ...]:
         return (str(result.job.seed), "failed", *[""] * 5)
     train, held = (history.curve("total", part) for part in ("train", "validation"))
     best = history.best
-    told = f"{number(min(held))} (epoch {best.number})" if best else ""
-    ends = number(train[0]), number(train[-1]), number(held[0]), told, number(held[-1])
+    lowest = f"{number(min(held))} (epoch {best.number})" if best else ""
+    ends = number(train[0]), number(train[-1]), number(held[0]), lowest, number(held[-1])
     return (str(result.job.seed), str(len(train)), *ends)
 
 

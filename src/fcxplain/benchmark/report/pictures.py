@@ -135,8 +135,8 @@ def _against_numbers(run: StudyRuns) -> Drawn:
     more: dict[str, Any] = {"chosen": float(run.chosen[0]) if run.chosen else None}
     spread = published.robustness(run.setup.data) if run.study.name == "pc-alpha" else None
     if spread is not None:
-        told = {"measure": PERCENT, "series": SHARES["feasibility_soft"]}
-        more["paper"] = pd.DataFrame([told | vars(spread)])
+        about = {"measure": PERCENT, "series": SHARES["feasibility_soft"]}
+        more["paper"] = pd.DataFrame([about | vars(spread)])
     yield from _studied(run, lines, x=run.study.axis, log_x=run.study.name in LOGARITHMIC, **more)
 
 

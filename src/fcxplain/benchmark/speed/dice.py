@@ -53,7 +53,7 @@ class DicePackage:
         import dice_ml
 
         self.task_, self.translator_ = task, _Translator(task)
-        train = self.translator_.told(task.train)
+        train = self.translator_.to_dice(task.train)
         train[OUTCOME] = class_indices(task, task.predict(task.train)).numpy()
         with _aside(self.seed):
             data = dice_ml.Data(dataframe=train, continuous_features=list(task.schema.numbers), outcome_name=OUTCOME)
@@ -65,10 +65,10 @@ class DicePackage:
     def explain(self, rows: pd.DataFrame, k: int = 1) -> Explanation:
         """Find at most `k` answers for each row that does not have the target class."""
         question = asked(self.task_, rows)
-        told, parts, row, reasons = self.translator_.told(question.rows), [question.rows.iloc[:0]], [], {}
+        table, parts, row, reasons = self.translator_.to_dice(question.rows), [question.rows.iloc[:0]], [], {}
         with _aside(self.seed):
             for number in range(len(question)):
-                found = self._answers(question, told, number, k)
+                found = self._answers(question, table, number, k)
                 if isinstance(found, str):
                     reasons[number] = f"dice-ml: {found}"
                 else:
@@ -77,20 +77,20 @@ class DicePackage:
         x_cf = self.task_.encoder.encode_natural(self.task_.schema.natural(pd.concat(parts)))
         return answered(question, Outputs(x_cf, np.asarray(row, dtype=np.int64), reasons), f"dice-ml {self.way}")
 
-    def _answers(self, question: RowsAsked, told: pd.DataFrame, number: int, k: int) -> pd.DataFrame | str:
+    def _answers(self, question: RowsAsked, table: pd.DataFrame, number: int, k: int) -> pd.DataFrame | str:
         """The answers for one row, or the reason why there are none."""
         varied = [n for n, may in zip(question.task.schema.names, question.layout.mutable, strict=True) if may]
         wanted = int(question.y_target[number])
         try:
             result = self.explainer_.generate_counterfactuals(
-                told.iloc[[number]], total_CFs=k, desired_class=wanted, features_to_vary=varied
+                table.iloc[[number]], total_CFs=k, desired_class=wanted, features_to_vary=varied
             )
         # It raises if it finds nothing, and passes on errors of other libraries: in both cases there is no answer.
         except Exception as error:
             return f"{type(error).__name__}: {' '.join(str(error).split())}"
         example = result.cf_examples_list[0]
-        table = example.final_cfs_df if example.final_cfs_df_sparse is None else example.final_cfs_df_sparse
-        return "nothing found" if table is None or not len(table) else self.translator_.understood(table)
+        found = example.final_cfs_df if example.final_cfs_df_sparse is None else example.final_cfs_df_sparse
+        return "nothing found" if found is None or not len(found) else self.translator_.from_dice(found)
 
 
 class _Translator:
@@ -102,7 +102,7 @@ class _Translator:
     def __init__(self, task: Task) -> None:
         self.task = task
 
-    def told(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def to_dice(self, rows: pd.DataFrame) -> pd.DataFrame:
         """One of our tables in the package's form."""
         natural = self.task.schema.natural(rows)
         columns: dict[str, Any] = {}
@@ -114,24 +114,24 @@ class _Translator:
                 columns[feature.name] = values.astype(np.int64) if feature.kind == "integer" else values
         return pd.DataFrame(columns, index=rows.index)
 
-    def understood(self, told: pd.DataFrame) -> pd.DataFrame:
-        """The inverse of `told`, whatever the types of the columns."""
+    def from_dice(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The inverse of `to_dice`, whatever the types of the columns."""
         # Many small tables are converted, so slow code here would count against the package.
         natural: dict[str, NDArray[Any]] = {
-            f.name: np.asarray(told[f.name], dtype=np.float64)
+            f.name: np.asarray(table[f.name], dtype=np.float64)
             if f.is_number
-            else np.asarray([f.level_of_text[text] for text in told[f.name].tolist()], dtype=np.int64)
+            else np.asarray([f.level_of_text[text] for text in table[f.name].tolist()], dtype=np.int64)
             for f in self.task.schema
         }
-        return self.task.table(natural, told.index)
+        return self.task.table(natural, table.index)
 
-    def predict_proba(self, told: pd.DataFrame) -> NDArray[np.float64]:
+    def predict_proba(self, table: pd.DataFrame) -> NDArray[np.float64]:
         """Class probabilities, `n x classes`."""
-        return self.task.classifier.probabilities(self.understood(told))
+        return self.task.classifier.probabilities(self.from_dice(table))
 
-    def predict(self, told: pd.DataFrame) -> NDArray[np.int64]:
+    def predict(self, table: pd.DataFrame) -> NDArray[np.int64]:
         """The index of the class of each row."""
-        return np.asarray(class_indices(self.task, self.task.predict(self.understood(told))).numpy())
+        return np.asarray(class_indices(self.task, self.task.predict(self.from_dice(table))).numpy())
 
 
 @contextlib.contextmanager
@@ -237,8 +237,8 @@ def _timed(
     marks = evaluate(answer, task, [*SHARES, "sparsity"]).values
     shares = {share: _known(marks[share]) for share in SHARES}
     verified = round(marks["success"] * int(answer.asked.sum()) / 100)
-    told = Counter(reason.words for reason in answer.reasons.values()).most_common(1)
-    note = "; ".join(f"{count} rows: {words}" for words, count in told)
+    reasons = Counter(reason.words for reason in answer.reasons.values()).most_common(1)
+    note = "; ".join(f"{count} rows: {words}" for words, count in reasons)
     changes = _known(marks["sparsity"])
     return Contender(name, len(some), fitting, seconds, verified, **shares, changes=changes, note=note)
 

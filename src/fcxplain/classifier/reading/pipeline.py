@@ -135,5 +135,5 @@ def _columns(columns: Callable[[pd.DataFrame], Floats], rows: pd.DataFrame) -> F
     try:
         return columns(rows)
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
-        raise ClassifierError(f"the model's preprocessing failed on legal values. {told}") from error
+        said = f"{type(error).__name__}: {error}"
+        raise ClassifierError(f"the model's preprocessing failed on legal values. {said}") from error
