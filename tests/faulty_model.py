@@ -1,7 +1,8 @@
 """A model of scikit-learn by its import path, into which tests inject faults on the workers of a cluster.
 
 A file in the folder FAULTS (kill, memory, full, slow) has the path of a folder of answers; the fault happens on a
-worker once there are two parts in it. `kill` and `memory` happen once, `always` kills every time.
+worker once there are two parts in it. `kill` and `memory` happen once, `always` kills every time, `slow` waits until its
+file is gone.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ def is_on_worker() -> bool:
 
 def is_time(fault: str, *, once: bool = False) -> bool:
     path = FAULTS / fault
-    if not path.exists() or len(list(Path(path.read_text()).glob("part-*.parquet"))) < 2:
+    try:
+        target = Path(path.read_text())
+    except FileNotFoundError:
+        return False
+    if len(list(target.glob("part-*.parquet"))) < 2:
         return False
     if once:
         path.unlink()
@@ -67,8 +72,11 @@ class Faulty:
             held = np.ones(10**8)
             time.sleep(20)
             del held
-        if is_time("slow"):
-            time.sleep(0.4)
+        # As long as the test looks on, but not for ever.
+        for _ in range(600):
+            if not is_time("slow"):
+                break
+            time.sleep(0.05)
 
 
 model = Faulty()

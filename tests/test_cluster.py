@@ -197,7 +197,8 @@ def test_a_full_disk_ends_the_run_and_room_lets_it_go_on(folder: Path, cluster: 
     waiting.unlink()
     kept = content(tmp_path / "answers")
     assert 2 <= len(kept) < 6
-    assert not list((tmp_path / "answers").glob(".part*")), "nothing half written is left"
+    # Another worker may still be writing; nothing half written is left.
+    when(lambda: not list((tmp_path / "answers").glob(".part*")))
     with pytest.raises(FormatError, match="belongs to an unfinished run"):
         read_answers(tmp_path / "answers", loaded(folder))
     seen: list[Progress] = []
