@@ -117,7 +117,7 @@ def test_fixed_features_are_never_offered(client):
     wishes = {"gender": {"effort": "easy"}}
     refused = client.post("/api/v1/explain", json={"values": somebody(), "wishes": wishes})
     assert refused.status_code == 422
-    assert "fixed for everybody" in refused.json()["error"]
+    assert "fixed for everyone" in refused.json()["error"]
 
 
 def test_where_there_is_no_way_the_wish_in_it_is_a_button_that_lifts_it(client):

@@ -20,7 +20,7 @@ from .people import Values, read_value
 
 # How hard a change is, and its relative cost.
 EFFORTS = {"fixed": 1.0, "easy": 0.5, "usual": 1.0, "hard": 3.0, "very_hard": 10.0}
-NOT_ABOUT = "is fixed for everybody"
+NOT_ABOUT = "is fixed for everyone"
 
 
 @dataclass(frozen=True)
