@@ -564,6 +564,29 @@ def test_the_best_try_has_the_most_success_and_then_the_fewest_changes():
     assert tuned[0].parameters["latent"] == best.settings["latent"]
 
 
+def test_a_page_shows_what_each_part_contributes_for_every_black_box(tmp_path: Path):
+    figures = {"fcx": (100.0, 2.0), "fcx-search": (100.0, 2.5), "fcx-draw": (80.0, 3.0)}
+    lines = [
+        line(
+            job=Job("law", method, "binary", seed, classifier=box),
+            figures={"success_possible": success - 10 * seed, "sparsity": changes, "lof_to_data": 1.5},
+        )
+        for box in ("boosting", "paper")
+        for method, (success, changes) in figures.items()
+        for seed in (0, 1)
+    ]
+    alone = line(job=Job("adult", "fcx", "binary"), figures={"success_possible": 1.0, "sparsity": 1.0})
+    page = tmp_path / "page.md"
+    page.write_text("<!-- parts -->\n<!-- end -->\n")
+    write_report([*lines, alone], tmp_path / "report", pictures=False, pages=[page])
+    _, head, _, first, second, _ = page.read_text().splitlines()
+    assert head.startswith(
+        "| black box | data | of possible: fcx | of possible: fcx-search | of possible: fcx-draw | changes"
+    )
+    assert first == "| paper | law | 95.0 | 95.0 | 75.0 | 2.00 | 2.50 | 3.00 | 1.50 | 1.50 | 1.50 |"
+    assert second.startswith("| boosting | law |")
+
+
 def test_a_run_made_again_gives_the_same_figures_or_says_how_far_apart_they_are(measured: Measured):
     (again,) = check(measured[2], most=1)
     assert again.same

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...classifier.training import KINDS
 from ..plan import METHODS, takes_rules
 from . import published, reproduction
 from .markdown import legend, measures, number, table
@@ -25,6 +26,11 @@ HELD_BY = {
     "categorical_proximity": "categorical",
     "feasibility": "feasible",
 }
+
+
+# The default and each of its two parts alone, and the figures that show what each contributes.
+PARTS = ("fcx", "fcx-search", "fcx-draw")
+SHOWN_OF_PARTS = ("success_possible", "sparsity", "lof_to_data")
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,9 @@ def tables(runs: Sequence[Runs]) -> dict[str, str]:
         "not ahead": not_ahead(compared),
         "below the paper": below_paper(compared) if compared else "",
         "feasibility": reproduction.in_one_table(reproduction.published_runs(runs)),
+        "parts": _of_parts(
+            [group for group in besides(runs) if group.given == "own" and group.runs.keys() >= {*PARTS}]
+        ),
     }
     return {name: text for name, text in found.items() if text}
 
@@ -188,6 +197,26 @@ def _of_methods(groups: Sequence[Beside], figure: str, *, digits: int) -> str:
         for name in _methods(groups)
     ]
     return table(("method", *(f"{group.setup.data}, {group.rules}" for group in groups)), lines) if groups else ""
+
+
+def _of_parts(groups: Sequence[Beside]) -> str:
+    """A table of what each part contributes, with one line per black box and data set: means over rules and seeds."""
+    shown = [measures("methods")[figure] for figure in SHOWN_OF_PARTS]
+    head = ("black box", "data", *(f"{measure.words}: {part}" for measure in shown for part in PARTS))
+    whole = (group for group in groups if group.runs.keys() >= {*PARTS})
+    setups, lines = grouped(whole, lambda group: (group.setup.classifier, group.setup.data)), []
+    for (box, data), here in sorted(setups.items(), key=lambda item: place(item[0][0], KINDS)):
+        cells = (
+            number(_mean([v for group in here for v in group.runs[part].of(m.figure).values]), digits=m.digits)
+            for m in shown
+            for part in PARTS
+        )
+        lines.append((box, data, *cells))
+    return table(head, lines, left=2) if lines else ""
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _speed(groups: Sequence[Beside]) -> str:
