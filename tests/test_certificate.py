@@ -19,7 +19,7 @@ from effort import examples
 from fcxplain import Certificate, Explanation, Feature, Schema, Task
 from fcxplain.explanation import certificate_schema
 from fcxplain.explanation.certificate import PROBES, json_texts, model_id, rules_id
-from fcxplain.explanation.lof import NoveltyLof
+from fcxplain.explanation.lof import PointLof
 from fcxplain.metrics import METRICS
 from fcxplain.overrides import Overrides
 from fcxplain.rules import holds, in_words
@@ -211,11 +211,11 @@ def test_densities_found_on_demand_are_those_of_scikit_learn(rows, columns):
     new = np.concatenate([generator.random((40, columns)), fixed[:3]])
     k = min(20, len(fixed) - 1)
     expected = -LocalOutlierFactor(n_neighbors=k, novelty=True).fit(fixed).score_samples(new)
-    lof = NoveltyLof(fixed, k)
+    lof = PointLof(fixed, k)
     # One after the other, then again with all densities known, then all at once.
     assert np.concatenate([lof.scores(new[[i]]) for i in range(len(new))]) == pytest.approx(expected, rel=1e-12)
     assert lof.scores(new) == pytest.approx(expected, rel=1e-12)
-    assert NoveltyLof(fixed, k).scores(new) == pytest.approx(expected, rel=1e-12)
+    assert PointLof(fixed, k).scores(new) == pytest.approx(expected, rel=1e-12)
 
 
 def test_one_certificate_does_not_pay_for_the_densities_of_all_rows(monkeypatch):
@@ -224,7 +224,7 @@ def test_one_certificate_does_not_pay_for_the_densities_of_all_rows(monkeypatch)
         NearestNeighbors, "kneighbors", lambda self, x, k=None: asked.append(len(x)) or find(self, x, k)
     )
     fixed = np.random.default_rng(0).random((5_000, 4))
-    NoveltyLof(fixed, 20).scores(fixed[:1] + 0.01)
+    PointLof(fixed, 20).scores(fixed[:1] + 0.01)
     assert sum(asked) <= 1 + 20 + 20 * 20
 
 

@@ -238,8 +238,7 @@ class Certificate:
         dict
             What JSON can hold.
         """
-        data = self._scalars()
-        return data | {name: [part.to_dict() for part in getattr(self, name)] for name in PARTS}
+        return self._scalars() | {name: [part.to_dict() for part in getattr(self, name)] for name in PARTS}
 
     def _scalars(self) -> dict[str, Any]:
         """Plain data but for the parts, whose places are empty."""
@@ -290,10 +289,9 @@ def json_texts(certificates: Sequence[Certificate]) -> list[str]:
     def filled(certificate: Certificate) -> str:
         text = json_text(certificate._scalars())
         for name in PARTS:
-            # This is not found within a value, where quotation marks are escaped.
-            text = text.replace(
-                f'"{name}": []', f'"{name}": [{", ".join(map(encoded, getattr(certificate, name)))}]', 1
-            )
+            parts = ", ".join(map(encoded, getattr(certificate, name)))
+            # No value contains the empty place, since quotation marks within values are escaped.
+            text = text.replace(f'"{name}": []', f'"{name}": [{parts}]', 1)
         return text
 
     return [filled(certificate) for certificate in certificates]

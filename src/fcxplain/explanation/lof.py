@@ -6,6 +6,7 @@ answers average to `lof_to_data`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -33,50 +34,39 @@ Places = NDArray[np.int64]
 
 
 class NoveltyLof:
-    """LOF of new points against fixed ones, as scikit-learn defines it.
+    """LOF of new points against fixed ones, from the distances to their nearest fixed points and the places of these.
 
     Densities of fixed points are computed when they are first needed: the neighbours of one new point are few, and
-    the densities of all take seconds.
+    the densities of all take seconds. `neighbours` finds distances and places for fixed points, given by their places;
+    a point is not its own neighbour.
     """
 
-    def __init__(self, fixed: Floats, neighbours: int) -> None:
-        # scikit-learn takes a second to load, which only certificates should cost.
-        from sklearn.neighbors import NearestNeighbors
+    def __init__(self, points: int, k: int, neighbours: Callable[[Places], tuple[Floats, Places]]) -> None:
+        self._neighbours = neighbours
+        # NaN where not computed yet.
+        self._distance, self._density = np.full((points, k), np.nan), np.full(points, np.nan)
+        self._place = np.zeros((points, k), dtype=np.int64)
 
-        self._fixed = fixed
-        self._tree: NearestNeighbors = NearestNeighbors(n_neighbors=neighbours).fit(fixed)
-        # Distances and places of the neighbours of each fixed point, and its density; NaN where not computed yet.
-        self._distance = np.full((len(fixed), neighbours), np.nan)
-        self._near = np.zeros((len(fixed), neighbours), dtype=np.int64)
-        self._density = np.full(len(fixed), np.nan)
+    def scores(self, distance: Floats, place: Places) -> Floats:
+        """The score of each new point: 1 is as dense as around its neighbours, more is sparser."""
+        needed = _unknown(self._density, place)
+        if len(needed):
+            self._find(needed)
+            self._density[needed] = 1.0 / self._reach(self._distance[needed], self._place[needed])
+        return np.asarray(self._density[place].mean(axis=1) * self._reach(distance, place))
 
-    def scores(self, new: Floats) -> Floats:
-        """The score of each point: 1 is as dense as around its neighbours, more is sparser."""
-        distance, near = self._tree.kneighbors(new)
-        needed = _unknown(self._density, near)
-        self._find_neighbours(needed)
-        self._density[needed] = self._densities(self._distance[needed], self._near[needed])
-        return np.asarray(self._density[near].mean(axis=1) / self._densities(distance, near))
+    def _reach(self, distance: Floats, place: Places) -> Floats:
+        """The mean reachability distance of points from their neighbours."""
+        self._find(place)
+        return np.asarray(np.maximum(distance, self._distance[place, -1]).mean(axis=1) + LEAST)
 
-    def _densities(self, distance: Floats, near: Places) -> Floats:
-        """The density around points, from their distances to their neighbours."""
-        farthest = self._distance[:, -1]
-        self._find_neighbours(_unknown(farthest, near))
-        return np.asarray(1.0 / (np.maximum(distance, farthest[near]).mean(axis=1) + LEAST))
-
-    def _find_neighbours(self, which: Places) -> None:
-        """Find the neighbours of fixed points, which are not their own neighbours."""
-        which = _unknown(self._distance[:, -1], which)
-        if not len(which):
-            return
-        count = self._distance.shape[1]
-        distance, near = self._tree.kneighbors(self._fixed[which], count + 1)
-        others = near != which[:, None]
-        # Where rounding hides the point itself among others, one of them is left out instead.
-        others[others.all(axis=1), -1] = False
-        self._near[which] = near[others].reshape(len(which), count)
-        # Last, since it tells other threads that both are known.
-        self._distance[which] = distance[others].reshape(len(which), count)
+    def _find(self, places: Places) -> None:
+        """Find the neighbours of fixed points."""
+        new = _unknown(self._distance[:, -1], places)
+        if len(new):
+            distance, self._place[new] = self._neighbours(new)
+            # Last, since it tells other threads that both are known.
+            self._distance[new] = distance
 
 
 def _unknown(values: Floats, places: Places) -> Places:
@@ -85,11 +75,34 @@ def _unknown(values: Floats, places: Places) -> Places:
     return found[np.isnan(values[found])]
 
 
+class PointLof:
+    """LOF of points against fixed ones with the same columns, by scikit-learn's neighbours."""
+
+    def __init__(self, fixed: Floats, k: int) -> None:
+        # scikit-learn takes a second to load, which only certificates should cost.
+        from sklearn.neighbors import NearestNeighbors
+
+        self._fixed, self._k = fixed, k
+        self._tree: NearestNeighbors = NearestNeighbors(n_neighbors=k).fit(fixed)
+        self._lof = NoveltyLof(len(fixed), k, self._neighbours)
+
+    def scores(self, new: Floats) -> Floats:
+        """The score of each point."""
+        return self._lof.scores(*self._tree.kneighbors(new))
+
+    def _neighbours(self, which: Places) -> tuple[Floats, Places]:
+        distance, place = self._tree.kneighbors(self._fixed[which], self._k + 1)
+        others = place != which[:, None]
+        # Where rounding hides the point itself among others, one of them is left out instead.
+        others[others.all(axis=1), -1] = False
+        return distance[others].reshape(-1, self._k), place[others].reshape(-1, self._k)
+
+
 @dataclass(frozen=True)
 class Reference:
     """LOF against distinct training rows or a sample of them; None where all are alike."""
 
-    lof: NoveltyLof | None
+    lof: PointLof | None
     used: int
     there: int
 
@@ -154,4 +167,4 @@ def _reference(task: Task) -> Reference:
     if len(rows) < 2:
         return Reference(None, len(chosen), len(rows))
     fixed = encoded(task, taken(natural, rows[chosen]))
-    return Reference(NoveltyLof(fixed, min(NEIGHBOURS, len(chosen) - 1)), len(chosen), len(rows))
+    return Reference(PointLof(fixed, min(NEIGHBOURS, len(chosen) - 1)), len(chosen), len(rows))

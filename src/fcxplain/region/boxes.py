@@ -6,10 +6,10 @@ levels. A disjunct of such atoms is a box, and the nearest point of a box is fou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from ..rules.nodes import Affine, Atom, Compare, Member, Ref, Same
 from ..schema import Feature, Natural, Schema
 from .groups import Disjunct
 
-Found = TypeVar("Found")
+Find = TypeVar("Find", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 # Stands for a grid without end; far enough, and its values are still exact.
@@ -88,74 +88,73 @@ class Box:
         return found
 
 
+def _once(find: Find) -> Find:
+    """Make a method of `AtomLimits` remember what it finds about a feature and some atoms."""
+
+    @wraps(find)
+    def found(self: AtomLimits, feature: Feature, *atoms: Any) -> Any:
+        key = (find.__name__, feature.name, *atoms)
+        if key not in self.known:
+            self.known[key] = find(self, feature, *atoms)
+        return self.known[key]
+
+    return cast(Find, found)
+
+
 class AtomLimits:
     """What atoms allow the rows of a batch. Many boxes have atoms in common, so that each is read once."""
 
     def __init__(self, schema: Schema, before: Natural) -> None:
         self.schema, self.before = schema, before
         self.rows = len(next(iter(before.values()))) if before else 0
-        self._known: dict[tuple[Any, ...], Any] = {}
+        self.known: dict[tuple[Any, ...], Any] = {}
 
-    def _once(self, find: Callable[..., Found], feature: Feature, *about: Hashable) -> Found:
-        """What `find` finds about a feature, remembered."""
-        key = (find.__name__, feature.name, *about)
-        if key not in self._known:
-            self._known[key] = find(feature, *about)
-        found: Found = self._known[key]
-        return found
-
+    @_once
     def may_stay(self, feature: Feature) -> Bools:
         """Whether the present value may stay, legal or not."""
-        return self._once(self._may_stay, feature)
-
-    def stays(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
-        """Whether the present value of a category, which is not a level, may stay under all its atoms."""
-        return self._once(self._stays, feature, atoms)
-
-    def interval(self, feature: Feature, atoms: tuple[Atom, ...]) -> Interval:
-        """The codes of a number that all its atoms and its bounds allow."""
-        return self._once(self._interval, feature, atoms)
-
-    def levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
-        """The levels of a category that all its atoms allow, `rows x levels`."""
-        return self._once(self._levels, feature, atoms)
-
-    def _may_stay(self, feature: Feature) -> Bools:
         return feature.may_stay(self.before[feature.name])
 
+    @_once
     def _is_fixed(self, feature: Feature) -> Bools:
         return ~feature.may_give_way(self.before[feature.name])
 
-    def _stays(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+    @_once
+    def stays(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+        """Whether the present value of a category, which is not a level, may stay under all its atoms."""
         found = (self.before[feature.name] < 0) & self.may_stay(feature)
         for atom in atoms if found.any() else ():
             found &= truth(atom, self.before, self.before)
         return found
 
-    def _interval(self, feature: Feature, atoms: tuple[Atom, ...]) -> Interval:
+    @_once
+    def interval(self, feature: Feature, atoms: tuple[Atom, ...]) -> Interval:
+        """The codes of a number that all its atoms and its bounds allow."""
         lowest, highest = code_bounds(feature)
         low = np.full(self.rows, lowest, dtype=np.int64)
         high = np.full(self.rows, highest, dtype=np.int64)
         keeps = self.may_stay(feature)
         for atom in atoms:
             assert isinstance(atom, Compare)
-            limits = self._once(self._interval_of, feature, atom)
+            limits = self._interval_of(feature, atom)
             low, high = np.maximum(low, limits.low), np.minimum(high, limits.high)
             keeps = keeps & limits.keeps
-        fixed = self._once(self._is_fixed, feature)
+        fixed = self._is_fixed(feature)
         return (
             Interval(np.where(fixed, FAR, low), np.where(fixed, -FAR, high), keeps)
             if fixed.any()
             else Interval(low, high, keeps)
         )
 
-    def _levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+    @_once
+    def levels(self, feature: Feature, atoms: tuple[Atom, ...]) -> Bools:
+        """The levels of a category that all its atoms allow, `rows x levels`."""
         allowed = np.ones((self.rows, len(feature.levels)), dtype=bool)
         for atom in atoms:
-            allowed &= self._once(self._mask_of, feature, atom)
-        allowed[self._once(self._is_fixed, feature)] = False
+            allowed &= self._mask_of(feature, atom)
+        allowed[self._is_fixed(feature)] = False
         return allowed
 
+    @_once
     def _interval_of(self, feature: Feature, atom: Compare) -> Interval:
         """The codes at which `weight * value + rest op 0`.
 
@@ -184,6 +183,7 @@ class AtomLimits:
             keeps = keeps | truth(atom, self.before, self.before)
         return Interval(low, high, keeps)
 
+    @_once
     def _mask_of(self, feature: Feature, atom: Atom) -> Bools:
         own = Ref(feature, primed=True)
         if isinstance(atom, Member):

@@ -6,14 +6,14 @@ candidate are searched among rows with the same categories first, and farther aw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from ..explanation.lof import NoveltyLof
 from ..hashing import distinct
-from .space import Bools, Codes, Floats, SearchSpace
+from .space import Codes, Floats, SearchSpace
 
 NEIGHBOURS = 20
 # The most training rows to compare with. A combination of categories is usual if more training rows than this have it.
@@ -28,24 +28,6 @@ REMEMBERED = 2_000
 FEW = 8
 # Distances held at a time.
 CELLS = 4_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class PointNeighbours:
-    """For each point, the distances to its neighbours, `points x k`, their positions, and its density; NaN: unknown."""
-
-    distance: Floats
-    place: Codes
-    density: Floats
-    is_placed: Bools
-
-    @classmethod
-    def empty(cls, points: int, k: int) -> PointNeighbours:
-        """Nothing computed yet."""
-        shape = (points, k)
-        return cls(
-            np.zeros(shape), np.zeros(shape, dtype=np.int64), np.full(points, np.nan), np.zeros(points, dtype=bool)
-        )
 
 
 class Density:
@@ -91,8 +73,7 @@ class Density:
         return self._lof(codes[first])[inverse]
 
     def _lof(self, codes: Codes) -> Floats:
-        distance, place = self._neighbours(codes, own=False)
-        return np.asarray(np.round(self._densities(place).mean(axis=1) * self._reach(distance, place), 9))
+        return np.asarray(np.round(self._novelty.scores(*self._neighbours(codes, own=False)), 9))
 
     @cached_property
     def points(self) -> Codes:
@@ -104,27 +85,9 @@ class Density:
         return points[np.argsort(self._key(points), kind="stable")]
 
     @cached_property
-    def _reference(self) -> PointNeighbours:
-        """Neighbours of the points, computed on demand: few of the points are near any candidate."""
-        return PointNeighbours.empty(len(self.points), min(NEIGHBOURS, len(self.points) - 1))
-
-    def _reach(self, distance: Floats, place: Codes) -> Floats:
-        """The mean reachability distance, from the distances to points, `n x k`, and their positions."""
-        known, new = self._reference, np.unique(place)
-        new = new[~known.is_placed[new]]
-        if len(new):
-            known.distance[new], known.place[new] = self._neighbours(self.points[new], own=True)
-            known.is_placed[new] = True
-        return np.asarray(np.maximum(distance, known.distance[place, -1]).mean(axis=1) + 1e-10)
-
-    def _densities(self, place: Codes) -> Floats:
-        """The local reachability density of points."""
-        known, new = self._reference, np.unique(place)
-        new = new[np.isnan(known.density[new])]
-        if len(new):
-            self._reach(np.zeros((len(new), 1)), new[:, None])
-            known.density[new] = 1.0 / self._reach(known.distance[new], known.place[new])
-        return np.asarray(known.density[place])
+    def _novelty(self) -> NoveltyLof:
+        k = min(NEIGHBOURS, len(self.points) - 1)
+        return NoveltyLof(len(self.points), k, lambda which: self._neighbours(self.points[which], own=True))
 
     @cached_property
     def _buckets(self) -> tuple[Codes, Codes, Codes]:

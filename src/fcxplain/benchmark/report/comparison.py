@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...classifier.training import KINDS
 from ..plan import METHODS, takes_rules
@@ -26,8 +26,6 @@ HELD_BY = {
     "categorical_proximity": "categorical",
     "feasibility": "feasible",
 }
-
-
 # The default and each of its two parts alone, and the figures that show what each contributes.
 PARTS = ("fcx", "fcx-search", "fcx-draw")
 SHOWN_OF_PARTS = ("success_possible", "sparsity", "lof_to_data")
@@ -166,7 +164,8 @@ def _held_against(run: Runs) -> Iterator[tuple[str, ...]]:
 
 def tables(runs: Sequence[Runs]) -> dict[str, str]:
     """Tables by name, for pages that have a place for them; see `report.fill`."""
-    every = [group for group in besides(runs) if OURS in group.runs and group.others]
+    groups = besides(runs)
+    every = [group for group in groups if OURS in group.runs and group.others]
     compared, without = ([group for group in every if group.given == given] for given in ("own", "none"))
     found = {
         "success without rules": _of_methods(without, "success", digits=1),
@@ -176,9 +175,7 @@ def tables(runs: Sequence[Runs]) -> dict[str, str]:
         "not ahead": not_ahead(compared),
         "below the paper": below_paper(compared) if compared else "",
         "feasibility": reproduction.in_one_table(reproduction.published_runs(runs)),
-        "parts": _of_parts(
-            [group for group in besides(runs) if group.given == "own" and group.runs.keys() >= {*PARTS}]
-        ),
+        "parts": _of_parts([group for group in groups if group.given == "own"]),
     }
     return {name: text for name, text in found.items() if text}
 
@@ -206,17 +203,11 @@ def _of_parts(groups: Sequence[Beside]) -> str:
     whole = (group for group in groups if group.runs.keys() >= {*PARTS})
     setups, lines = grouped(whole, lambda group: (group.setup.classifier, group.setup.data)), []
     for (box, data), here in sorted(setups.items(), key=lambda item: place(item[0][0], KINDS)):
-        cells = (
-            number(_mean([v for group in here for v in group.runs[part].of(m.figure).values]), digits=m.digits)
-            for m in shown
-            for part in PARTS
-        )
-        lines.append((box, data, *cells))
+        results = {part: tuple(r for group in here for r in group.runs[part].results) for part in PARTS}
+        runs = {part: replace(here[0].runs[part], results=own) for part, own in results.items()}
+        means = (number(runs[part].mean(m.figure), digits=m.digits) for m in shown for part in PARTS)
+        lines.append((box, data, *means))
     return table(head, lines, left=2) if lines else ""
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _speed(groups: Sequence[Beside]) -> str:
