@@ -15,7 +15,7 @@ from fcxplain.errors import DataError
 from fcxplain.explanation import Explanation
 from fcxplain.progress import EXPLAINING, WHY_NOT, Progress
 from fcxplain.search import PREFERENCES, Search
-from fcxplain.search import search as search_module
+from fcxplain.search.oracles.tables import TableOracle
 from fcxplain.training_loop import Schedule
 
 NOT_MORE = "age' <= age; income' <= income; degree' <= degree"
@@ -96,7 +96,7 @@ def same(one: Explanation, other: Explanation) -> None:
 def test_rows_are_told_batch_by_batch_and_the_answers_stay_the_same(fcx: FCx, monkeypatch: pytest.MonkeyPatch):
     rows, seen = loans.table(20, seed=5), []
     plain = fcx.explain(rows, k=2)
-    monkeypatch.setattr(search_module, "CHUNK_ASKING", 4)
+    monkeypatch.setattr(TableOracle, "rows_at_once", 4)
     same(fcx.explain(rows, k=2, on_progress=seen.append), plain)
     fine = int((~plain.asked).sum())
     assert steps(seen, 20) == [fine, *range(fine + 4, 20, 4), 20]

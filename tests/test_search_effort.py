@@ -15,7 +15,7 @@ from fcxplain.classifier import differentiable
 from fcxplain.classifier.imitation import imitating_trees
 from fcxplain.errors import ClassifierError, DataError
 from fcxplain.search import Budget, Search, as_budget
-from fcxplain.search.search import CHUNK_ASKING
+from fcxplain.search.oracles.tables import TableOracle
 from test_search import SCHEMA, refused, table
 from test_search import task as trained
 
@@ -194,8 +194,8 @@ class Sleepy:
 def test_after_the_deadline_a_slow_model_is_asked_no_more_and_finished_rows_keep_their_answers():
     model = Sleepy(0.3)
     task = problem(model)
-    rows = people(CHUNK_ASKING + 6)
-    rows.iloc[CHUNK_ASKING:, rows.columns.get_loc("born")] = "there"
+    rows = people(TableOracle.rows_at_once + 6)
+    rows.iloc[TableOracle.rows_at_once :, rows.columns.get_loc("born")] = "there"
     search = Search(task, prefer="sparse", budget={"seconds": 0.1})
     search.explain(rows.head(2))
     model.calls = 0
@@ -204,8 +204,8 @@ def test_after_the_deadline_a_slow_model_is_asked_no_more_and_finished_rows_keep
     assert model.calls <= 4
     assert answer.counts["timed_out"] > 0
     whole = search.explain(rows)
-    assert (whole.row_status[:CHUNK_ASKING] == "verified").all()
-    assert set(whole.row_status[CHUNK_ASKING:]) <= {"timed_out", "verified"}
+    assert (whole.row_status[: TableOracle.rows_at_once] == "verified").all()
+    assert set(whole.row_status[TableOracle.rows_at_once :]) <= {"timed_out", "verified"}
     assert whole.checks.passed.all()
 
 
@@ -232,14 +232,14 @@ class Breaking:
 
 
 def test_a_model_that_breaks_down_half_way_costs_only_the_rows_still_to_come():
-    rows = people(CHUNK_ASKING + 6)
-    rows.iloc[CHUNK_ASKING:, rows.columns.get_loc("born")] = "there"
+    rows = people(TableOracle.rows_at_once + 6)
+    rows.iloc[TableOracle.rows_at_once :, rows.columns.get_loc("born")] = "there"
     answer = Search(problem(Breaking()), prefer="sparse").explain(rows)
-    assert (answer.row_status == "verified").tolist() == [True] * CHUNK_ASKING + [False] * 6
-    assert set(answer.row_status[CHUNK_ASKING:]) == {"not_found"}
+    assert (answer.row_status == "verified").tolist() == [True] * TableOracle.rows_at_once + [False] * 6
+    assert set(answer.row_status[TableOracle.rows_at_once :]) == {"not_found"}
     assert "failed on 6 rows" in answer.notes[0]
     assert "the line is dead" in answer.notes[0]
-    assert repr(int(rows.index[CHUNK_ASKING])) in answer.notes[0]
+    assert repr(int(rows.index[TableOracle.rows_at_once])) in answer.notes[0]
 
 
 class Choosy:

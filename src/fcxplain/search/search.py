@@ -46,14 +46,13 @@ from .steps import DEEPEST, StepRunner
 if TYPE_CHECKING:
     from ..classifier.distillation import Differentiable
 
-# Rows searched at a time, and batches that are compared with the training rows, and checked, together.
-CHUNK, CHUNKS = 1_024, 8
-# With `quick`, this many times as many rows are searched and checked together.
+# Rows that are compared with the training rows, and checked, together; batches of a model that is expensive to query
+# are checked one by one.
+TOGETHER = 8_192
+# With `quick`, this many times as many rows.
 QUICKLY = 4
-# The same for models that are expensive to query.
-CHUNK_ASKING, CHUNKS_ASKING = 384, 1
-# An imitation leaves few queries, so the fixed cost of a batch dominates.
-CHUNK_IMITATED = 2_048
+# The most codes of single changes that are held at a time: fewer rows of a wide table are searched together.
+HELD = 2**26
 # Where to look for candidates, in standard deviations beyond the border, and at which depth (see `steps`): first for
 # all rows, then for rows without an answer.
 LEVELS = (((-1.5, 2), (-0.5, 1), (0.5, 1)), ((1.0, 2),))
@@ -178,8 +177,8 @@ class Search:
 
     def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
         """Search and check the rows in parts; raise if the model fails on every row."""
-        cheap = self.context.oracle.cheap
-        size, rows = CHUNK * CHUNKS if cheap else CHUNK_ASKING * CHUNKS_ASKING, len(question.rows)
+        cheap, rows = self.context.oracle.cheap, len(question.rows)
+        size = TOGETHER if cheap else self.context.oracle.rows_at_once
         # Few rows are left to search, so the fixed cost of a search dominates.
         size *= QUICKLY if cheap and self.settings.is_quick(runner.k) else 1
         parts = []
@@ -228,8 +227,8 @@ class Search:
         if not self.settings.is_quick(runner.k):
             found = self._in_batches(runner, present, count)
         else:
-            size, features = CHUNK * CHUNKS, present.codes.shape[1]
-            parts = [present.take(slice(i, i + size)) for i in range(0, max(len(present), 1), size)]
+            features = present.codes.shape[1]
+            parts = [present.take(slice(i, i + TOGETHER)) for i in range(0, max(len(present), 1), TOGETHER)]
             found = one_after_the_other([found_by_halves(runner.quick, part) for part in parts], features)
             left = np.flatnonzero(~found.pool.has(len(present)))
             count.add(len(present) - len(left))
@@ -237,15 +236,15 @@ class Search:
         return replace(found, pool=runner.ordered(present, found.pool))
 
     def _in_batches(self, runner: StepRunner, present: Rows, count: RowCount) -> SearchResult:
-        imitation, found = runner.context.imitation, []
-        size = CHUNK if runner.context.oracle.cheap else CHUNK_ASKING
-        size = size if imitation is None else CHUNK_IMITATED
+        context, found = runner.context, []
+        imitation, features = context.imitation, present.codes.shape[1]
+        size = max(1, min(context.oracle.rows_at_once, HELD // max(1, len(context.moves) * features)))
         find = runner.run if imitation is None else partial(imitated, runner, imitation)
         for start in range(0, max(len(present), 1), size):
             batch = present.take(slice(start, start + size))
             found.append(found_by_halves(find, batch))
             count.add(len(batch), int((~found[-1].pool.has(len(batch))).sum()))
-        return one_after_the_other(found, present.codes.shape[1])
+        return one_after_the_other(found, features)
 
 
 def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchResult:

@@ -46,6 +46,8 @@ class CodeModel(Protocol):
 
     additive: bool
     """Whether the lead of the second class is a sum over features."""
+    rows_at_once: int
+    """See `Oracle`."""
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """The logits of candidates, `n x classes`: the largest is the most probable class."""
@@ -54,6 +56,7 @@ class CodeModel(Protocol):
 class SummedCodes(ABC):
     """A model that starts with a sum of one contribution per feature."""
 
+    rows_at_once = 1_024
     space: SearchSpace
     start: Floats
     """The start of every sum."""
@@ -208,7 +211,7 @@ class LayerCodes(SummedCodes):
 class WalkedCodes(SummedCodes):
     """Trees too large for look-up tables: their input columns are looked up, and their own library evaluates them."""
 
-    additive = False
+    additive, rows_at_once = False, 2_048
 
     def __init__(
         self, space: SearchSpace, walk: Callable[[Floats], Floats], columns: Callable[[pd.DataFrame], Floats]
@@ -265,7 +268,7 @@ class CalibratedCodes:
     additive = False
 
     def __init__(self, parts: list[tuple[CodeModel, list[Any], bool]]) -> None:
-        self.parts = parts
+        self.parts, self.rows_at_once = parts, parts[0][0].rows_at_once
 
     def logits(self, present: Rows, row: Codes, codes: Codes) -> Floats:
         """See `CodeModel`."""

@@ -39,7 +39,7 @@ class CodeOracle:
         is_own: bool = False,
     ) -> None:
         self.space, self.model, self.additive, self.is_own = space, model, model.additive, is_own
-        self.rounding, self.built_in = rounding, built_in
+        self.rounding, self.built_in, self.rows_at_once = rounding, built_in, model.rows_at_once
 
     def least(self, wanted: Outcomes) -> Floats:
         """The margin above which each row's candidates count as good; the model itself decides in the check.

@@ -37,6 +37,8 @@ class Oracle(Protocol):
     """Whether it is the user's own network, whose queries are counted, but not limited."""
     additive: bool
     """Whether margins are known to be a sum over features."""
+    rows_at_once: int
+    """Rows that are searched together: where a query costs little, more of them share the fixed cost of a step."""
 
     def decisions(self, rows: pd.DataFrame, natural: Natural) -> Predictions:
         """The model's decisions about rows as they are."""

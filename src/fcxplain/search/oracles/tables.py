@@ -26,7 +26,7 @@ CHUNK, FEW = 65_536, 64
 class TableOracle:
     """Any model, queried with decoded tables."""
 
-    cheap, additive, is_own = False, False, False
+    cheap, additive, is_own, rows_at_once = False, False, False, 384
 
     def __init__(self, space: SearchSpace) -> None:
         self.space, self.task = space, space.task

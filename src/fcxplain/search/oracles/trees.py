@@ -51,7 +51,7 @@ class TreeCodes:
     `shares`: scores are probabilities, not log-odds.
     """
 
-    additive = False
+    additive, rows_at_once = False, 2_048
 
     def __init__(
         self,
