@@ -5,7 +5,7 @@ so a model that breaks down later only costs the rows that were still to come.
 
 If a model can only be imitated, the search runs on the imitation, and the model is queried about the most promising
 candidates. The error of an imitation differs from row to row, and less among the candidates of one row. So the search
-looks for candidates slightly before, at and beyond the border of the target class (see `questions`).
+looks for candidates slightly before, at and beyond the border of the target class (see `imitated`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from ..progress import OnProgress, RowCount, no_progress
 from ..schema import Natural
 from ..task import Task
 from .answers import Answers, Inquiry, Part, Question, checked, nearest, reported
-from .batch import Batch
-from .candidates import Candidates, SearchResult, joined, one_after_the_other, within
+from .candidates import SearchResult, joined, one_after_the_other, within
 from .context import ORACLES, Context, Settings
 from .cost import CostWeights, weights_for
+from .imitated import AskedCandidates, found_beyond
 from .improve import improved
 from .oracles.imitation import Imitation
 from .oracles.oracle import Oracle
 from .propose.draws import Draws
-from .questions import AskedCandidates
 from .reach import out_of_reach
-from .space import Floats, Rows
+from .space import Rows
 from .spending import Budget, as_budget
 from .steps import DEEPEST, StepRunner
 
@@ -56,8 +55,8 @@ HELD = 2**26
 # Where to look for candidates, in standard deviations beyond the border, and at which depth (see `steps`): first for
 # all rows, then for rows without an answer.
 LEVELS = (((-1.5, 2), (-0.5, 1), (0.5, 1)), ((1.0, 2),))
-# Candidates kept per row, and how many of them the model is queried about in each round.
-KEPT, ROUNDS = 32, (2, 3, 4, 6, 8)
+# Candidates per row that the model is queried about in each round.
+ROUNDS = (2, 3, 4, 6, 8)
 
 
 class Search:
@@ -253,15 +252,11 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
     model = replace(batch, context=batch.context.by_model)
     off, pools = np.zeros(len(present)), [batch.nothing()]
     for levels in LEVELS:
-        part = batch.of(rows)
         borders = [(off[rows] + level * imitation.spread, depth) for level, depth in levels]
-        pool = _found(runner, part, borders).best(len(levels) * KEPT)
+        pool = found_beyond(runner, batch.of(rows), borders)
         asked = AskedCandidates(model.of(rows), imitation, pool, off[rows])
-        for count in ROUNDS:
-            if not asked.ask(asked.most_promising(count)):
-                break
+        pools.append(asked.ask_in_rounds(ROUNDS).at(rows))
         off[rows] = asked.off
-        pools.append(pool.take(asked.good).at(rows))
         rows = np.flatnonzero(~joined(pools).has(len(present)))
         if not len(rows):
             break
@@ -270,17 +265,6 @@ def imitated(runner: StepRunner, imitation: Imitation, present: Rows) -> SearchR
     return SearchResult(
         runner.shortlisted(batch, joined(pools)), status, batch.nothing(), account.spent, account.refused, account.calls
     )
-
-
-def _found(runner: StepRunner, part: Batch, borders: list[tuple[Floats, int]]) -> Candidates:
-    """Candidates that the imitation finds good for each of several borders, each with the depth of its search."""
-    batch, pools = runner.batch(part.rows), list[Candidates]()
-    singles = runner.singles(batch)
-    for border, depth in borders:
-        here, own = replace(batch, rows=replace(part.rows, border=border)), replace(runner, deepest=depth)
-        kept = own.shortlisted(here, own.found(here, singles.beyond(border)).pool, KEPT)
-        pools.append(part.priced(kept.row, kept.codes, kept.how))
-    return joined(pools)
 
 
 def _refuse(message: str, faults: list[Fault]) -> None:

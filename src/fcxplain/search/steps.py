@@ -20,6 +20,7 @@ from .batch import Batch
 from .candidates import REFINE, Candidates, Found, SearchResult, diverse, joined, undominated, within
 from .context import Context
 from .cost import LOOKED_AT, MOST, CostWeights, incoherence, measured, supported
+from .imitated import AskedCandidates, found_beyond
 from .improve import improve, improved, sparsified
 from .oracles.codes import CodeOracle, seen_rounding
 from .oracles.imitation import Imitation
@@ -39,7 +40,6 @@ from .propose.single import (
     single_changes,
     values_between,
 )
-from .questions import AskedCandidates
 from .reach import out_of_reach
 from .space import Bools, Codes, Rows
 from .spending import Spending
@@ -55,9 +55,9 @@ UNPROVED = 0
 DRAWN_FIRST, SPARSIFIED = (2, 8), 2
 # Draws that a model is queried about one after the other if no surrogate predicts its answers.
 DRAWN_BLINDLY = 4
-# With a surrogate: how far beyond the border of a class it looks for candidates, in standard deviations, how many are
-# kept per row, and how many of them the model is queried about in each round.
-BEYOND, GUESSED, ROUNDS = (-2.0, -0.5, 1.5), 32, (1, 1, 2, 4, 8)
+# With a surrogate: how far beyond the border of a class it looks for candidates, in standard deviations, and about how
+# many of them per row the model is queried in each round.
+BEYOND, ROUNDS = (-2.0, -0.5, 1.5), (1, 1, 2, 4, 8)
 # Rows to prove between two looks at the clock.
 PROVED = 64
 
@@ -260,18 +260,9 @@ class StepRunner:
 
     def _guessed(self, batch: Batch, guess: Imitation) -> Candidates:
         """Candidates that the model finds good, among those found by draws and a search on the surrogate."""
-        runner = replace(self, context=self.context.by(guess.oracle), deepest=UNPROVED)
-        pools = []
-        for level in BEYOND:
-            part = runner.batch(replace(batch.rows, border=np.full(len(batch), level * guess.spread)))
-            part = replace(part, spending=replace(part.spending, deadline=batch.spending.deadline))
-            pools.append(runner.shortlisted(part, runner.found(part).pool, GUESSED))
-        pool = joined(pools)
-        asked = AskedCandidates(batch, guess, batch.priced(pool.row, pool.codes, pool.how).best(len(pool)))
-        for most in ROUNDS:
-            if not asked.ask(asked.most_promising(most)):
-                break
-        return asked.pool.take(asked.good)
+        runner = replace(self, context=self.context.by(guess.oracle))
+        borders = [(np.full(len(batch), level * guess.spread), UNPROVED) for level in BEYOND]
+        return AskedCandidates(batch, guess, found_beyond(runner, batch, borders)).ask_in_rounds(ROUNDS)
 
     def _take(self, step: SearchStep, batch: Batch, found: Found) -> None:
         wanted = np.ones(len(batch), dtype=bool)

@@ -1,24 +1,32 @@
-"""Which candidate to query the model about next, given the margins of an imitation.
+"""Search with an imitation of the model: it is searched, and the model is queried about the most promising candidates.
 
-The next one has the highest expected saving: the cost it would save, times the probability that it is good. The model's
-replies about a row's candidates correct the imitation for that row.
+Candidates are looked for slightly before, at and beyond the border of the target class, since the imitation may be
+wrong about it. The model is queried next about the candidate with the highest expected saving: the cost it would save,
+times the probability that it is good. The replies about a row's candidates correct the imitation for that row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 
 from .batch import Batch
-from .candidates import Candidates, within
+from .candidates import Candidates, joined, within
 from .cost import MOST
 from .oracles.imitation import Imitation
 from .oracles.oracle import FAR
 from .propose.few import FEW
 from .space import Bools, Codes, Floats
 
+if TYPE_CHECKING:
+    from .steps import StepRunner
+
+# Candidates kept per row and border.
+KEPT = 32
 # Candidates that are less likely than this to be good are not queried, nor those whose expected saving is below this
 # part of their own price.
 CHANCE, WORTH = 0.02, 0.002
@@ -43,7 +51,7 @@ class AskedCandidates:
         self.asked: Bools = np.zeros(len(pool), dtype=bool)
         self.good: Bools = np.zeros(len(pool), dtype=bool)
 
-    def most_promising(self, count: int) -> Codes:
+    def _most_promising(self, count: int) -> Codes:
         """The next candidates of each row that are worth a query, at most `count`."""
         pool, left = self.pool, self.batch.spending.left[self.pool.row]
         chance = ndtr((self.margin - self.off[pool.row]) / self.spread)
@@ -66,7 +74,14 @@ class AskedCandidates:
         np.maximum.at(last, good.row, good.price)
         return np.where(np.bincount(good.row, minlength=len(last)) == self.batch.k, last, np.inf)
 
-    def ask(self, which: Codes) -> bool:
+    def ask_in_rounds(self, counts: Iterable[int]) -> Candidates:
+        """Query the model in rounds, each about so many candidates per row, and return the good ones."""
+        for count in counts:
+            if not self._ask(self._most_promising(count)):
+                break
+        return self.pool.take(self.good)
+
+    def _ask(self, which: Codes) -> bool:
         """Query the model about candidates and learn from its replies; return whether there were any."""
         row = self.pool.row[which]
         replies = self.batch.query(row, self.pool.codes[which])
@@ -77,3 +92,18 @@ class AskedCandidates:
         mean = np.bincount(row[known], off, len(self.off)) / np.maximum(count, 1)
         self.off += np.where(count > 0, LEARNT * (mean - self.off), 0.0)
         return len(which) > 0
+
+
+def found_beyond(runner: StepRunner, part: Batch, borders: Iterable[tuple[Floats, int]]) -> Candidates:
+    """Distinct candidates that the runner's imitation finds good for each of several borders, cheapest first.
+
+    A border has the depth of its search.
+    """
+    batch, pools = runner.batch(part.rows), list[Candidates]()
+    batch = replace(batch, spending=replace(batch.spending, deadline=part.spending.deadline))
+    singles = runner.singles(batch)
+    for border, depth in borders:
+        here, own = replace(batch, rows=replace(part.rows, border=border)), replace(runner, deepest=depth)
+        kept = own.shortlisted(here, own.found(here, singles.beyond(border)).pool, KEPT)
+        pools.append(part.priced(kept.row, kept.codes, kept.how))
+    return joined(pools).best(len(pools) * KEPT)
