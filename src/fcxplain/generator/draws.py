@@ -108,8 +108,8 @@ def _generated(
 
 
 Codes = NDArray[np.int64]
-# Draws per pass through the network, few enough to stay in the processor's cache.
-PROPOSED_TOGETHER = 8_192
+# Draws per pass through the network.
+PROPOSED_TOGETHER = 16_384
 TINY = 2.0**-40
 # Factors on the noise of choices, one draw after the other: a well trained generator is confident, and its next best
 # choices show up only under more noise than it was trained with.

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 # Rows that are compared with the training rows, and checked, together; batches of a model that is expensive to query
 # are checked one by one.
 TOGETHER = 8_192
-# With `quick`, this many times as many rows.
-QUICKLY = 4
+# The same with `quick`, and the rows whose draws are tried together.
+TOGETHER_QUICKLY, DRAWN_TOGETHER = 32_768, 16_384
 # The most codes of single changes that are held at a time: fewer rows of a wide table are searched together.
 HELD = 2**26
 # Where to look for candidates, in standard deviations beyond the border, and at which depth (see `steps`): first for
@@ -176,11 +176,10 @@ class Search:
 
     def _in_parts(self, runner: StepRunner, question: Question, count: RowCount, *, best_effort: bool) -> list[Part]:
         """Search and check the rows in parts; raise if the model fails on every row."""
-        cheap, rows = self.context.oracle.cheap, len(question.rows)
-        size = TOGETHER if cheap else self.context.oracle.rows_at_once
-        # Few rows are left to search, so the fixed cost of a search dominates.
-        size *= QUICKLY if cheap and self.settings.is_quick(runner.k) else 1
-        parts = []
+        oracle, rows, parts = self.context.oracle, len(question.rows), []
+        # After draws few rows are left to search, so the fixed cost of a search dominates.
+        many = TOGETHER_QUICKLY if self.settings.is_quick(runner.k) else TOGETHER
+        size = many if oracle.cheap else oracle.rows_at_once
         for start in range(0, max(rows, 1), size):
             part = question.take(slice(start, start + size))
             found, answers = self._answered(runner, part, count)
@@ -227,7 +226,8 @@ class Search:
             found = self._in_batches(runner, present, count)
         else:
             features = present.codes.shape[1]
-            parts = [present.take(slice(i, i + TOGETHER)) for i in range(0, max(len(present), 1), TOGETHER)]
+            starts = range(0, max(len(present), 1), DRAWN_TOGETHER)
+            parts = [present.take(slice(i, i + DRAWN_TOGETHER)) for i in starts]
             found = one_after_the_other([found_by_halves(runner.quick, part) for part in parts], features)
             left = np.flatnonzero(~found.pool.has(len(present)))
             count.add(len(present) - len(left))
