@@ -111,31 +111,39 @@ WORD = 30
 
 def frame_of(explanation: Explanation) -> pd.DataFrame:
     """Results and checks of each line, then its features; see `Explanation.frame`."""
-    e, c = explanation, explanation.checks
-    answer, row = e.lines
-    status, classes = e.row_status[row], pd.Series(list(e.task.classes), dtype=None if e.task.classes else str).dtype
-    status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    wanted = _wanted(e.wanted[row], classes if e.all_wanted else _nullable(classes))
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": wanted}
-    score = "probability" if e.task.classes else "output"
-    of_row[f"{score}_now"] = pd.Series(e.score_now[row])
+    e, task, (answer, row) = explanation, explanation.task, explanation.lines
+    classes = pd.Series(list(task.classes), dtype=None if task.classes else str).dtype
+    found, status = of_answers(e), e.row_status[row]
+    status[answer >= 0] = found.pop("status")[answer[answer >= 0]]
+    about = {
+        "row": e.rows.index[row].to_flat_index(),
+        "status": pd.Series(status, dtype=str),
+        "wanted": _wanted(e.wanted[row], classes if e.all_wanted else _nullable(classes)),
+        "probability_now" if task.classes else "output_now": pd.Series(e.score_now[row]),
+    }
     if e.noted:
         said = ["; ".join(e.noted.get(i, ())) or None for i in range(len(e))]
-        of_row["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)
+        about["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)
     if e.reasons:
-        of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
-    of_answer = {
-        "rank": pd.Series(e.rank),
-        score: pd.Series(c.score),
-        "cost": pd.Series(c.cost),
-        "changes": pd.Series(c.changes),
-        "changed": pd.Series(changed_names(c.changed, e.task.schema.names), dtype=str),
+        about["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
+    kinds = {"changed": str, "predicted": _nullable(classes)}
+    about |= {name: _taken(pd.Series(values, dtype=kinds.get(name)), answer) for name, values in found.items()}
+    features = {name: _taken(as_trained(e.answers[name], task), answer) for name in task.schema.names}
+    return pd.DataFrame({**{column_named(name, task): about[name] for name in ABOUT if name in about}, **features})
+
+
+def of_answers(explanation: Explanation) -> dict[str, NDArray[Any]]:
+    """What files and `frame` say of each answer, apart from its features."""
+    task, checks = explanation.task, explanation.checks
+    return {
+        "rank": explanation.rank,
+        "status": np.where(checks.passed, "verified", "best_effort"),
+        **({"predicted": checks.predicted} if task.classes else {}),
+        "probability" if task.classes else "output": checks.score,
+        "cost": checks.cost,
+        "changes": checks.changes,
+        "changed": changed_names(checks.changed, task.schema.names),
     }
-    if e.task.classes:
-        of_answer["predicted"] = pd.Series(c.predicted, dtype=_nullable(classes))
-    about = {"row": e.rows.index[row].to_flat_index(), **of_row, **{k: _taken(v, answer) for k, v in of_answer.items()}}
-    features = {name: _taken(as_trained(e.answers[name], e.task), answer) for name in e.task.schema.names}
-    return pd.DataFrame({**{column_named(name, e.task): about[name] for name in ABOUT if name in about}, **features})
 
 
 def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:

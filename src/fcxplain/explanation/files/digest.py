@@ -48,8 +48,7 @@ class DigestState(StrEnum):
 WORDS = {
     DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. Everything that can be compared without it "
     "matches: no accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
-    DigestState.MISSING: "there is none, so it is unknown whether something was edited: it was removed, or the file "
-    "comes from an older fcxplain. Explain again to get one.",
+    DigestState.MISSING: "there is none, so it is unknown whether something was edited. Explain again to get one.",
     DigestState.WRONG_KEY: "was made with another key than the one given.",
     DigestState.WITHOUT_KEY: "was made without a key, so the given key proves nothing: anyone could have made it.",
 }
