@@ -150,10 +150,11 @@ def _accepts(task: Task, count: int, seed: int) -> Item:
     except Exception as error:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
-        problem = (
-            f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {error_text(error)}"
+        problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}"
+        return broken(
+            f"{problem}. {error_text(error)}",
+            "Narrow the schema to what the model knows, or make it answer these rows.",
         )
-        return broken(problem, "Narrow the schema to what the model knows, or make it answer these rows.")
     return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 
 
@@ -255,12 +256,10 @@ def _frozen(trial: Trial) -> Item:
     frozen = trial.task.frozen
     now, then = trial.task.schema.natural(trial.answer.before), trial.task.schema.natural(trial.answer.answers)
     moved = {n: int((now[n] != then[n]).sum()) for n in sorted(frozen)}
-    wrong = {n: count for n, count in moved.items() if count}
-    if wrong:
-        said = ", ".join(f"{n!r} in {count:,}" for n, count in wrong.items())
+    if any(moved.values()):
+        said = ", ".join(f"{n!r} in {count:,}" for n, count in moved.items() if count)
         return broken(f"of {len(trial.answer.answers):,} answers, some change {said}", "Put the values back.")
-    said = f"no answer changes {some(sorted(frozen))}" if frozen else "every feature may change"
-    return held(said)
+    return held(f"no answer changes {some(sorted(frozen))}" if frozen else "every feature may change")
 
 
 def _rows_untouched(trial: Trial) -> Item:

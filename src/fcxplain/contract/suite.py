@@ -98,9 +98,8 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
         name = "explainer: explain"
         trial = _first(task, fitted, asked)
     except Exception as error:
-        yield Item(
-            name, False, error_text(error), "Nothing can be explained before this works; the rest was not tested."
-        )
+        remedy = "Nothing can be explained before this works; the rest was not tested."
+        yield Item(name, False, error_text(error), remedy)
         return
     yield Item(name, True, f"{len(asked):,} rows explained")
     yield from answer_items(trial)
@@ -150,11 +149,8 @@ def _saved(explainer: Any, trial: Trial) -> Item:
         except FcxError as error:
             return broken(error_text(error), SAVING)
         other = again.explain(trial.rows)
-    if not _alike(trial.answer, other):
+    parts = ("row_status", "place", "rank")
+    alike = all(np.array_equal(getattr(trial.answer, part), getattr(other, part)) for part in parts)
+    if not alike or not trial.answer.answers.astype(object).equals(other.answers.astype(object)):
         return broken("the loaded explainer gives other answers", "Save everything that an answer depends on.")
     return held("the loaded explainer gives the same answers")
-
-
-def _alike(one: Explanation, other: Explanation) -> bool:
-    same = (np.array_equal(getattr(one, part), getattr(other, part)) for part in ("row_status", "place", "rank"))
-    return all(same) and one.answers.astype(object).equals(other.answers.astype(object))

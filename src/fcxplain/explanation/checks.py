@@ -137,46 +137,28 @@ def check(
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    predicted, valid, score, firm, margin = _asked(task, after, outcomes, np.asarray(legal.all(axis=1)))
+    said = _asked(task, after, outcomes, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
-        kept = np.hstack([kept, _own_kept(own.rules, applies, features, first, second, legal)])
-    return Checks(
-        wanted=wanted,
-        predicted=predicted,
-        valid=valid,
-        score=score,
-        firm=firm,
-        margin=margin,
-        kept=kept,
-        legal=legal,
-        changed=changed,
-        immutables_kept=_kept(features, first, second, rows),
-        continuous=_distance(task, first, second, rows),
-    )
+        mine = np.ones_like(applies)
+        for j, (rule, lines) in enumerate(zip(own.rules, lines_of(applies), strict=True)):
+            now, then = ({name: natural[name][lines] for name in rule.features} for natural in (first, second))
+            mine[lines, j] = _holds(rule, features, now, then, legal[lines])
+        kept = np.hstack([kept, mine])
+    immutables_kept, continuous = np.ones(rows, dtype=bool), np.zeros(rows)
+    for f in features:
+        if not f.mutable:
+            immutables_kept &= f.same(first[f.name], second[f.name])
+        if f.is_number:
+            continuous += _moved(task, f.name, first[f.name], second[f.name])
+    return Checks(wanted, *said, kept, legal, changed, immutables_kept, continuous)
 
 
 def lines_of(applies: Bools) -> Iterator[NDArray[np.int64]]:
     """The lines that each own rule applies to, rule by rule."""
     rule, line = np.nonzero(applies.T)
     return iter(np.split(line, np.searchsorted(rule, np.arange(1, applies.shape[1]))))
-
-
-def _own_kept(
-    rules: tuple[Rule, ...],
-    applies: Bools,
-    features: tuple[Feature, ...],
-    before: Natural,
-    after: Natural,
-    legal: Bools,
-) -> Bools:
-    """Whether each own rule is kept, checked only where it applies."""
-    kept = np.ones_like(applies, dtype=bool)
-    for j, (rule, lines) in enumerate(zip(rules, lines_of(applies), strict=True)):
-        first, second = ({n: natural[n][lines] for n in rule.features} for natural in (before, after))
-        kept[lines, j] = _holds(rule, features, first, second, legal[lines])
-    return kept
 
 
 def _columns(columns: Any, rows: int = 0) -> Bools:
@@ -199,21 +181,6 @@ def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Na
     return np.asarray(holds(rule, before, after) & known)
 
 
-def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: int) -> Bools:
-    kept = np.ones(rows, dtype=bool)
-    for f in features:
-        if not f.mutable:
-            kept &= f.same(before[f.name], after[f.name])
-    return kept
-
-
-def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
-    total = np.zeros(rows)
-    for name in task.schema.numbers:
-        total += _moved(task, name, before[name], after[name])
-    return total
-
-
 def _moved(task: Task, name: str, now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far a number moves, in its unit. Filling a gap counts 0; losing a number gives NaN."""
     return np.where(np.isnan(now), 0.0, np.abs(then - now) / task.units[name])
@@ -223,9 +190,8 @@ def _asked(
     task: Task, after: pd.DataFrame, outcomes: Outcomes, legal: Bools
 ) -> tuple[NDArray[Any], Bools, NDArray[np.float64], Bools, NDArray[np.float64]]:
     """The model's answers, whether they meet the target, their scores, whether they are firm, and their margins."""
-    predicted, rows = np.full(len(after), None, dtype=object), len(after)
-    score, margin = np.full(rows, np.nan), np.full(rows, np.nan)
-    valid, firm = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
+    predicted = np.full(len(after), None, dtype=object)
+    (score, margin), (valid, firm) = np.full((2, len(after)), np.nan), np.zeros((2, len(after)), dtype=bool)
     if legal.any():
         own = outcomes[legal]
         decided = task.classifier.decide(after if legal.all() else after[legal], wanted=lambda _: own)

@@ -1,28 +1,35 @@
-"""Read overrides from a file, a table or lines of JSON, cell by cell, and collect every fault."""
+"""Read overrides from a file, a table or lines of JSON, cell by cell, and collect every fault: the lines of a table
+belong to rows by their labels, its columns to features by their names.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from ..datasets.delimited import DelimitedFile
 from ..datasets.tables import existing, reading_parquet
 from ..errors import DataError, Fault, RuleError, SchemaError, did_you_mean, some
 from ..rules import Rule, read_rules
+from ..schema import Schema
+from ..schema.feature import plain
 from ..schema.validation import not_a_table
 from ..task import Task
 from . import cells
 from .cells import Unreadable, allowed
-from .labels import DIFFICULTY, FREEZE, RULES, TARGET, ambiguity, meanings, positions, shown
 
 ROW = "row"
+FREEZE, TARGET, RULES, DIFFICULTY = SPECIAL = ("freeze", "target", "rules", "difficulty")
+PREFIX = "allow_"
 
 
 def read_overrides(path: str | Path) -> pd.DataFrame:
@@ -75,14 +82,10 @@ def _json(path: Path) -> pd.DataFrame:
         content = [{ROW: label, **row} if isinstance(row, dict) else row for label, row in content.items()]
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
         raise DataError(f"{path} is neither a list of objects nor an object of objects by the rows' labels")
-    return _objects(content)
-
-
-def _objects(records: list[dict[str, Any]]) -> pd.DataFrame:
-    """Records as a table of plain objects, in which lists stay lists and integers stay integers."""
-    names = dict.fromkeys(name for record in records for name in record)
-    columns = {name: [record.get(name) for record in records] for name in names}
-    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    # As objects, lists stay lists and integers stay integers.
+    names = dict.fromkeys(name for row in content for name in row)
+    columns = {name: pd.Series([row.get(name) for row in content], dtype=object) for name in names}
+    return pd.DataFrame(columns)
 
 
 def _indexed(path: Path, table: pd.DataFrame) -> pd.DataFrame:
@@ -91,11 +94,92 @@ def _indexed(path: Path, table: pd.DataFrame) -> pd.DataFrame:
         raise DataError(str(path), [Fault(f"column {ROW!r}", "is missing; it holds the labels of the rows", remedy)])
     absent = table[ROW].isna()
     if absent.any():
-        lines = [
-            Fault(f"entry {place + 1}", f"has no {ROW!r}", "Name its row.") for place in absent.to_numpy().nonzero()[0]
-        ]
-        raise DataError(f"{path} has overrides without a row", lines)
+        places = absent.to_numpy().nonzero()[0].tolist()
+        faults = [Fault(f"entry {place + 1}", f"has no {ROW!r}", "Name its row.") for place in places]
+        raise DataError(f"{path} has overrides without a row", faults)
     return table.set_index(ROW)
+
+
+def shown(label: Hashable) -> str:
+    """A row's label as plain Python, for messages."""
+    return repr(tuple(plain(part) for part in label) if isinstance(label, tuple) else plain(label))
+
+
+def positions(table: pd.DataFrame, rows: pd.DataFrame, faults: list[Fault]) -> NDArray[np.int64]:
+    """The position of each line's row, or -1."""
+    # pandas' default index cannot match rows that have another.
+    counted = isinstance(table.index, pd.RangeIndex) and table.index.equals(pd.RangeIndex(len(rows)))
+    if counted and len(rows) > 0 and not table.index.equals(rows.index):
+        problem = "is a plain row count, and the rows to explain have another index"
+        remedy = "Set overrides.index = rows.index if both are in the same order; otherwise set it to their labels."
+        faults.append(Fault("index of the overrides", problem, remedy))
+        return np.full(len(table), -1, dtype=np.int64)
+    exact, written = _places(rows.index, plain), _places(rows.index, as_written)
+    found = [exact.get(plain(label)) or written.get(as_written(label)) or [] for label in table.index.tolist()]
+    faults += _label_faults(table.index, found, rows)
+    return np.array([place[0] if len(place) == 1 else -1 for place in found], dtype=np.int64)
+
+
+def _places(index: pd.Index, key: Any) -> dict[Hashable, list[int]]:
+    places: dict[Hashable, list[int]] = {}
+    for place, label in enumerate(index.tolist()):
+        places.setdefault(key(label), []).append(place)
+    return places
+
+
+def as_written(label: Hashable) -> str:
+    """A label as text: 7 and 7.0 are equal, and a date has no time of day."""
+    label = plain(label)
+    if isinstance(label, float) and label.is_integer():
+        return str(int(label))
+    if isinstance(label, pd.Timestamp) and label.tz is None and label == label.normalize():
+        return str(label.date())
+    return str(label).strip()
+
+
+def _label_faults(index: pd.Index, found: list[list[int]], rows: pd.DataFrame) -> list[Fault]:
+    faults, seen = [], set()
+    for label, places in zip(index.tolist(), found, strict=True):
+        place = f"row {shown(label)}"
+        if not places:
+            remedy = did_you_mean(label, rows.index[:1000]) or f"Their labels are {some(rows.index, 3)}."
+            faults.append(Fault(place, "is not one of the rows to explain", remedy))
+        elif len(places) > 1:
+            problem = f"is the label of {len(places)} of the rows to explain"
+            faults.append(Fault(place, problem, "Give the rows unique labels, e.g. rows.reset_index(drop=True)."))
+        elif places[0] in seen:
+            faults.append(Fault(place, "appears in the overrides more than once", "Merge its entries into one line."))
+        seen |= set(places[:1])
+    return faults
+
+
+def meanings(columns: pd.Index, schema: Schema, faults: list[Fault]) -> dict[int, str | None]:
+    """By the position of each column: the feature whose values it limits, or None for a special column."""
+    found: dict[int, str | None] = {}
+    for place, column in enumerate(columns):
+        meant, earlier = _meant(column, schema), list(columns[:place])
+        if column not in SPECIAL and meant is None:
+            known = [*SPECIAL, *schema.names, *(PREFIX + n for n in schema.names if n in SPECIAL)]
+            remedy = did_you_mean(column, known) or f"Known columns are {some(known, 20)}."
+            faults.append(Fault(f"column {column!r}", "is neither a feature nor an override", remedy))
+        elif column in earlier or (meant is not None and meant in found.values()):
+            problem = f"limits {meant!r} a second time" if meant else "appears in the table more than once"
+            faults.append(Fault(f"column {column!r}", problem, "Drop one of the two."))
+        else:
+            found[place] = meant
+    return found
+
+
+def _meant(column: Any, schema: Schema) -> str | None:
+    """The feature of a column: its own name, or the name after `allow_`."""
+    rest = str(column).removeprefix(PREFIX) if str(column).startswith(PREFIX) else None
+    if column in SPECIAL:
+        return None
+    if rest in SPECIAL and rest in schema:
+        return rest
+    if column in schema:
+        return str(column)
+    return rest if rest in schema else None
 
 
 IN_FILES = (RULES, TARGET, DIFFICULTY)
@@ -223,7 +307,8 @@ class Reader:
                 return self._values(feature, value)
             return NOTHING if cells.is_empty(value) else self._special(column, value)
         except Unreadable as error:
-            hint = "" if feature else ambiguity(column, self.schema)
+            limits = f"To limit the feature {column!r}, name the column {PREFIX + column!r}."
+            hint = "" if feature or column not in self.schema else limits
             return Said(NOTHING.own, tuple(Fault("", what, f"{do} {hint}".strip()) for what, do in error.problems))
 
     def _values(self, name: str, value: Any) -> Said:

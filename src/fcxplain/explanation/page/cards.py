@@ -14,7 +14,7 @@ from ...schema import Feature
 from ...text import counted
 from ..certificate import Certificate, Change
 from ..checks import needed_scores
-from ..reasons import Blocked, Status, WhyNot, blocked
+from ..reasons import Blocked, Status, blocked
 from ..wording import (
     CUT_SHORT,
     ChangeTexts,
@@ -103,18 +103,19 @@ class Deck:
 
     def card(self, position: int) -> Card:
         """The card of the case at a position."""
-        e = self.explanation
+        e, why = self.explanation, self.explanation.reasons.get(position)
         status, wanted = str(e.row_status[position]), self._wanted(position)
-        answers = tuple(map(self._answer, self._answers[position]))
-        why = e.reasons.get(position)
         relaxed = why.relaxation.changes if why is not None and why.relaxation is not None else ()
+        # The outcome of the search in sentences; obstacles are listed separately.
+        outcome = WITHOUT.get(Status(status), "").format(wanted=wanted)
+        words = why.words if why is not None and not why.blockers else ""
         return Card(
             label=label_text(e.rows.index[position]),
             status=status,
             wanted=wanted,
             values=tuple((short(f.title), column[position]) for f, column in self._texts),
-            answers=answers,
-            reason=_reason(status, wanted, why, self._now(position)),
+            answers=tuple(map(self._answer, self._answers[position])),
+            reason=tuple(filter(None, (outcome, words, self._now(position) if outcome else ""))),
             blocked=None if why is None else _shown(blocked(why, e.task.schema)),
             relaxed=tuple(map(self._line, relaxed)),
         )
@@ -158,12 +159,9 @@ class Deck:
         if number not in self.spreads:
             self.spreads[number] = spread_of(self.explanation.task, feature.name)
         spread = self.spreads[number]
+        at, names = (spread.at(now), spread.at(then)), (spread.named(now), spread.named(then))
         return Line(
-            **vars(change_texts(feature, now, then)),
-            feature=number,
-            among=spread.words(now, then),
-            at=(spread.at(now), spread.at(then)),
-            names=(spread.named(now), spread.named(then)),
+            **vars(change_texts(feature, now, then)), feature=number, among=spread.words(now, then), at=at, names=names
         )
 
 
@@ -197,11 +195,3 @@ def _failures(c: Certificate) -> Iterator[str]:
         yield f"It breaks {counted(broken, 'rule')}."
     if not c.immutables_kept:
         yield "It changes something that cannot be changed."
-
-
-def _reason(status: str, wanted: str, why: WhyNot | None, now: str) -> tuple[str, ...]:
-    """The outcome of the search in sentences; obstacles are listed separately."""
-    sentences = [WITHOUT.get(Status(status), "").format(wanted=wanted)]
-    sentences += [why.words] if why is not None and not why.blockers else []
-    sentences += [now] if sentences[0] else []
-    return tuple(filter(None, sentences))

@@ -22,6 +22,7 @@ from ...outcome import Outcome
 from ...rules import in_words
 from ...schema import Feature, Schema
 from ...schema.dates import day_of
+from ...schema.definition import is_missing
 from ...schema.personal import is_inborn, is_personal
 from ..certificate import Change
 from ..checks import needed_scores
@@ -31,7 +32,6 @@ from ..wording import (
     ChangeTexts,
     amount,
     distance,
-    is_missing,
     label_text,
     number,
     plain_amount,
@@ -124,29 +124,10 @@ class LetterWay:
     score: str
 
 
-@dataclass(frozen=True)
-class Letter:
-    """The content of a letter, in reading order."""
-
-    reference: str
-    date: str
-    intro: str
-    facts: tuple[tuple[str, str], ...]
-    lead: str
-    ways: tuple[LetterWay, ...]
-    checked: str
-    unread: tuple[str, ...]
-    takes: LetterWay | None
-    if_gone: str
-    gone: tuple[str, ...]
-    meaning: str
-    details: tuple[tuple[str, str, bool], ...]
-
-
 def letter_of(answer: Explanation, position: int, language: str = ENGLISH) -> str:
     """The letter for the row at a position, as HTML."""
     words, today = words_in(language), date.today()
-    letter = _Writer(answer, position, words).letter(today)
+    letter = _Writer(answer, position, words).content(today)
     page = templates().get_template("letter.html")
     text = page.render(letter=letter, words=words, today=today.isoformat(), css=part("letter.css"))
     return LONE.sub("\ufffd", text)
@@ -159,29 +140,33 @@ class _Writer:
         self.e, self.at, self.words = answer, position, words
         self.schema: Schema = answer.task.schema
         self.status = Status(str(answer.row_status[position]))
-        wanted = answer.wanted[position]
-        self.wanted = words.quoted.format(text=self._outcome(wanted))
+        self.wanted = words.quoted.format(text=self._outcome(answer.wanted[position]))
         self.now = float(answer.score_now[position])
         self.needed = float(needed_scores(answer.task, answer.wanted[[position]])[0])
 
-    def letter(self, today: date) -> Letter:
+    def content(self, today: date) -> dict[str, Any]:
+        """What the template shows, in reading order."""
         read = self.status != Status.UNREADABLE
         ways, takes = self._ways(), self._takes()
-        return Letter(
-            reference=label_text(self.e.rows.index[self.at]),
-            date=self.words.day(today),
-            intro=self._say("intro"),
-            facts=self._facts() if read else (),
-            lead=self._lead(len(ways)),
-            ways=ways,
-            checked=self._say("ways", "checked"),
-            unread=() if read else self._unread(),
-            takes=None if takes is None else self._way(takes.changes, takes.probability),
-            if_gone="" if takes is None else self._say("takes", "first" if len(takes.gone) == 1 else "several"),
-            gone=() if takes is None else tuple(map(self._obstacle, takes.gone)),
-            meaning=self._say("score", "meaning") if read and self.e.task.classes else "",
-            details=tuple(self._details()),
-        )
+        # The columns of the rows are the features, in order.
+        values = list(zip(self.schema, self.e.rows.iloc[self.at].tolist(), strict=True))
+        unread = [f.title for f, value in values if is_missing(value) and f.missing in (None, "never")]
+        frozen = self.e.task.frozen
+        return {
+            "reference": label_text(self.e.rows.index[self.at]),
+            "date": self.words.day(today),
+            "intro": self._say("intro"),
+            "facts": self._facts() if read else (),
+            "lead": self._lead(len(ways)),
+            "ways": ways,
+            "checked": self._say("ways", "checked"),
+            "unread": () if read else unread,
+            "takes": None if takes is None else self._way(takes.changes, takes.probability),
+            "if_gone": "" if takes is None else self._say("takes", "first" if len(takes.gone) == 1 else "several"),
+            "gone": () if takes is None else tuple(map(self._obstacle, takes.gone)),
+            "meaning": self._say("score", "meaning") if read and self.e.task.classes else "",
+            "details": [(short(f.title), self.words.value(f, value), f.name in frozen) for f, value in values],
+        }
 
     def _say(self, *path: str, **more: Any) -> str:
         text: Any = self.words.texts
@@ -274,14 +259,3 @@ class _Writer:
             return obstacle.words
         titles = ", ".join(self.schema[name].title for name in self.schema.names if name in rule.features)
         return str(names["rule"]).format(words=in_words(rule), features=titles)
-
-    def _unread(self) -> tuple[str, ...]:
-        """Features that could not be read: their values are missing."""
-        row = self.e.rows.iloc[self.at]
-        return tuple(f.title for f in self.schema if is_missing(row[f.name]) and f.missing in (None, "never"))
-
-    def _details(self) -> list[tuple[str, str, bool]]:
-        # The columns of the rows are the features, in order.
-        values, fixed = self.e.rows.iloc[self.at].tolist(), self.e.task.frozen
-        lines = zip(self.schema, values, strict=True)
-        return [(short(f.title), self.words.value(f, value), f.name in fixed) for f, value in lines]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schema import Feature
+from ...schema.definition import is_missing
 from ...task import Task
-from ..wording import amount, as_number, is_missing, percent, short
+from ..wording import amount, as_number, percent, short
 
 BARS = 24
 HEIGHT = 100
@@ -79,9 +80,8 @@ class NumberSpread:
         return f"Higher than {self._below(now)} of past cases now, {self._below(then)} then"
 
     def _below(self, value: Any) -> str:
-        return percent(
-            float(np.searchsorted(self.values, as_number(self.feature, value), side="left")) / len(self.values)
-        )
+        below = np.searchsorted(self.values, as_number(self.feature, value), side="left")
+        return percent(float(below) / len(self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +117,8 @@ class LevelSpread:
     @cached_property
     def _bar_of(self) -> NDArray[np.int64]:
         """The bar of each level."""
-        places, order = np.full(len(self._counts), BARS - 1), np.asarray(self._order)
         # The rarest levels share the last bar.
+        places, order = np.full(len(self._counts), BARS - 1), np.asarray(self._order)
         own = order if len(order) <= BARS else np.argsort(-self._counts, kind="stable")[: BARS - 1]
         places[own] = np.arange(len(own))
         return places
@@ -159,8 +159,7 @@ class LevelSpread:
 
 def _heights(counts: NDArray[np.int64]) -> list[int]:
     """Bar heights, rounded up so that no bar with values is invisible."""
-    scaled = np.ceil(counts * (HEIGHT / max(1, int(counts.max(initial=0)))))
-    return [int(h) for h in scaled]
+    return [int(h) for h in np.ceil(counts * (HEIGHT / max(1, int(counts.max(initial=0)))))]
 
 
 Spread = NumberSpread | LevelSpread
@@ -169,8 +168,6 @@ Spread = NumberSpread | LevelSpread
 def spread_of(task: Task, name: str) -> Spread:
     """The spread of one feature over the task's training rows."""
     feature, values = task.schema[name], task.schema.natural(task.train, [name])[name]
-    return (
-        LevelSpread(feature, values)
-        if feature.is_category
-        else NumberSpread(feature, np.sort(values[~np.isnan(values)]))
-    )
+    if feature.is_category:
+        return LevelSpread(feature, values)
+    return NumberSpread(feature, np.sort(values[~np.isnan(values)]))
