@@ -41,47 +41,37 @@ def answer_number(explanation: Explanation, which: Hashable) -> int:
     A whole number is never a label, so that its meaning does not depend on the labels of the rows.
     """
     e, count = explanation, len(explanation.answers)
-    if not isinstance(which, int | np.integer) or isinstance(which, bool):
-        return _of_label(e, which)
-    if not -count <= which < count:
+    if isinstance(which, int | np.integer) and not isinstance(which, bool):
+        if -count <= which < count:
+            return int(which) % count
         there = f"there are {count:,}, counted from 0" if count else "there is none"
         problem = f"does not exist: {there if count != 1 else 'there is one, number 0'}"
-        raise NoAnswerError("", [Fault(f"answer {which}", problem, _same_label(e, which) or SEE)])
-    return int(which) % count
-
-
-def _of_label(e: Explanation, label: Hashable) -> int:
-    row = row_position(e, label, "Give the number of the answer, counted from 0.")
+        rows = _rows(e, which)
+        remedy = f"The row with the label {which} {_has(e, rows[0])}." if len(rows) == 1 else SEE
+        raise NoAnswerError("", [Fault(f"answer {which}", problem, remedy)])
+    row = row_position(e, which, "Give the number of the answer, counted from 0.")
     first = _first_answer(e, row)
     if first is None:
         why = e.reasons[row].words if row in e.reasons else "See .status for all rows."
-        raise DataError("", [Fault(_place(label), WITHOUT[str(e.row_status[row])], why)])
+        raise DataError("", [Fault(f"row {cut(which, LABEL)}", _has(e, row), why)])
     return first
 
 
 def row_position(e: Explanation, label: Hashable, remedy: str = "Give the rows labels that differ.") -> int:
     """The position of the one row with this label; `remedy` is for a label of several rows."""
-    rows = _rows(e, label)
+    rows, place = _rows(e, label), f"row {cut(label, LABEL)}"
     if not len(rows):
         near = did_you_mean(label, e.rows.index) if len(e) <= NEAR else ""
-        raise DataError("", [Fault(_place(label), "no row has this label", near or SEE)])
+        raise DataError("", [Fault(place, "no row has this label", near or SEE)])
     if len(rows) > 1:
-        raise DataError("", [Fault(_place(label), f"{counted(len(rows), 'row')} have this label", remedy)])
+        raise DataError("", [Fault(place, f"{counted(len(rows), 'row')} have this label", remedy)])
     return rows[0]
 
 
-def _place(label: Hashable) -> str:
-    return f"row {cut(label, LABEL)}"
-
-
-def _same_label(e: Explanation, number: int | np.integer) -> str:
-    """For a number that is the label of a row but not of an answer: what that row has."""
-    rows = _rows(e, number)
-    if len(rows) != 1:
-        return ""
-    first = _first_answer(e, rows[0])
-    has = WITHOUT[str(e.row_status[rows[0]])] if first is None else f"has answer {first}"
-    return f"The row with the label {number} {has}."
+def _has(e: Explanation, row: int) -> str:
+    """What a row has: its first answer, or none."""
+    first = _first_answer(e, row)
+    return WITHOUT[str(e.row_status[row])] if first is None else f"has answer {first}"
 
 
 def _first_answer(e: Explanation, row: int) -> int | None:

@@ -53,6 +53,12 @@ WORDS = {
     DigestState.WITHOUT_KEY: "was made without a key, so the given key proves nothing: anyone could have made it.",
 }
 
+WITH_KEY = "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
+NO_KEY = (
+    "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file on purpose "
+    "can recompute it; only a key proves who wrote it."
+)
+
 
 @dataclass(frozen=True)
 class DigestCheck:
@@ -72,23 +78,15 @@ class DigestCheck:
     def words(self) -> str:
         """What the result proves, and what it does not."""
         if self.state is DigestState.CHANGED:
-            return f"does not match: {self._named()} changed after the file was written."
+            more = f" and {len(self.changed) - NAMED} more" if len(self.changed) > NAMED else ""
+            return f"does not match: {', '.join(self.changed[:NAMED])}{more} changed after the file was written."
         if self.state is not DigestState.MATCHES:
             return WORDS[self.state]
-        if self.with_key:
-            return "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
-        return (
-            "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file "
-            "on purpose can recompute it; only a key proves who wrote it."
-        )
-
-    def _named(self) -> str:
-        more = len(self.changed) - NAMED
-        return ", ".join(self.changed[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        return WITH_KEY if self.with_key else NO_KEY
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"state": str(self.state), "with_key": self.with_key, "changed": list(self.changed), "words": self.words}
+        return vars(self) | {"state": str(self.state), "changed": list(self.changed), "words": self.words}
 
 
 class Digest:

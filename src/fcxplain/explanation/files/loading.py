@@ -50,15 +50,6 @@ class Explainer(Protocol):
     task_: Task
 
 
-def task_of(given: Task | Explainer) -> Task:
-    """The task itself, or the one that an explainer was fitted to."""
-    task = getattr(given, "task_", given)
-    if not isinstance(task, Task):
-        problem = f"is a {type(given).__name__}, neither a Task nor a fitted explainer"
-        raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
-    return task
-
-
 @contextmanager
 def reading(path: Path | str) -> Iterator[None]:
     """Turn errors about a file's content into a `FormatError` that names the file."""
@@ -95,15 +86,21 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
     >>> answer.to_parquet("answers.parquet")  # doctest: +SKIP
     >>> read_answers("answers.parquet", task).counts  # doctest: +SKIP
     """
-    file = AnswerFile(path, task_of(task))
+    known = getattr(task, "task_", task)
+    if not isinstance(known, Task):
+        problem = f"is a {type(task).__name__}, neither a Task nor a fitted explainer"
+        raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
+    file = AnswerFile(path, known)
     lines = file.lines(file.whole())
     with reading(file.path):
         certificates = [json.loads(text) for text in lines.said["certificate"][lines.answered]]
         found_by = [str(certificate["found_by"]) for certificate in certificates]
         status = [Status(text) for text in lines.of_row("status")]
         own = lines.own()
-    index = labels(lines.of_row("row"), file.about["labels"])
-    rows, wanted = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0), lines.wanted()
+    targets = zip(lines.of_row("wanted"), lines.of_row("outcome"), strict=True)
+    wanted = classes([w if pd.isna(t) else as_target(json.loads(t), file.task.classes) for w, t in targets])
+    index = _index(lines.of_row("row"), file.about["labels"])
+    rows = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0)
     return explained(file, lines, rows, wanted, without=status, found_by=found_by, certificates=certificates, own=own)
 
 
@@ -120,22 +117,26 @@ def explained(
 ) -> Explanation:
     """The answers on these lines, checked again as counterfactuals for these rows."""
     with reading(file.path):
-        reasons = lines.reasons()
-    about, calls = file.about, lines.said["calls"][lines.first]
+        texts = enumerate(lines.of_row("why_not"))
+        reasons = {place: WhyNot.from_dict(json.loads(text)) for place, text in texts if not pd.isna(text)}
+    about, place, known = file.about, lines.position[lines.answered], [c.get("cut_short") for c in certificates]
+    calls, soft = lines.said["calls"][lines.first], lines.said["soft_valid"][lines.answered]
+    cut_short = np.zeros(len(rows), dtype=bool)
+    cut_short[place] = [said is True for said in known]
     return Explanation.of(
         file.task,
         rows,
         _restored(lines.then[lines.answered], file.task),
-        lines.position[lines.answered],
+        place,
         method=about["method"],
         wanted=wanted,
         without=np.asarray(without, dtype=object),
         found_by=np.asarray(found_by, dtype=object),
-        soft_valid=lines.soft_valid(),
+        soft_valid=None if not len(soft) or soft.isna().any() else soft.to_numpy(dtype=bool),
         own=own,
         reasons=reasons,
         calls=None if calls.isna().any() else calls.to_numpy(dtype=np.int64),
-        cut_short=lines.cut_short(certificates),
+        cut_short=None if all(said is None for said in known) else cut_short,
         draws=about["draws"],
         effort=Effort(**about["effort"]),
         notes=tuple(about["notes"]),
@@ -250,21 +251,14 @@ class AnswerFile:
 
     def _pieces(self, size: int) -> Iterator[pa.Table]:
         for place in self.places:
-            with reading(self.path):
-                file = _opened(place)
+            with reading(self.path), _opened(place) as file:
                 digest = self.digests[place.name] = Digest(file.schema_arrow, file.metadata.metadata)
-                pieces = file.iter_batches(batch_size=size)
-            while True:
-                with reading(self.path):
-                    piece = next(pieces, None)
-                    if piece is None:
-                        break
-                    table = pa.Table.from_batches([piece])
+                for batch in file.iter_batches(batch_size=size):
+                    table = pa.Table.from_batches([batch])
                     # Foreign columns count too.
                     digest.update(table)
-                    table = table.select(self.columns).replace_schema_metadata(None)
-                if table.num_rows:
-                    yield table
+                    if table.num_rows:
+                        yield table.select(self.columns).replace_schema_metadata(None)
 
 
 def _opened(place: Place) -> pq.ParquetFile:
@@ -311,32 +305,10 @@ class AnswerLines:
         """A column on the first line of each row."""
         return list(self.said[name][self.first].tolist())
 
-    def wanted(self) -> NDArray[Any]:
-        """The target of each row."""
-        pairs = zip(self.of_row("wanted"), self.of_row("outcome"), strict=True)
-        return classes([w if pd.isna(t) else as_target(json.loads(t), self.task.classes) for w, t in pairs])
-
-    def soft_valid(self) -> NDArray[np.bool_] | None:
-        """Whether each answer had the target class before decoding, if known for all."""
-        found = self.said["soft_valid"][self.answered]
-        return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
-
-    def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
-        """Whether each row's budget ran out, by the answers' certificates; None if none says."""
-        known = [certificate.get("cut_short") for certificate in certificates]
-        found = np.zeros(int(self.first.sum()), dtype=bool)
-        found[self.position[self.answered]] = [said is True for said in known]
-        return None if all(said is None for said in known) else found
-
     def own(self) -> Overrides | None:
         """Rules of single rows, if there are any."""
         texts = ["" if pd.isna(text) else text for text in self.of_row("own")]
         return Overrides.from_json(texts, self.task) if any(texts) else None
-
-    def reasons(self) -> dict[int, WhyNot]:
-        """Why rows have no answer, by their position."""
-        texts = enumerate(self.of_row("why_not"))
-        return {place: WhyNot.from_dict(json.loads(text)) for place, text in texts if not pd.isna(text)}
 
     def take(self, which: NDArray[np.bool_]) -> AnswerLines:
         """Some of the lines, all of a row together."""
@@ -344,7 +316,7 @@ class AnswerLines:
         return AnswerLines(self.task, said, now, then, self.first[which])
 
 
-def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
+def _index(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
     """Row labels as an index; lists become tuples again."""
     if values and all(isinstance(v, list) for v in values):
         return pd.MultiIndex.from_tuples([tuple(v) for v in values], names=names)

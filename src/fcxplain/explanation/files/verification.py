@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        found = [{name: _shown(value) for name, value in vars(d).items()} for d in self.differences]
+        found = [json.loads(json.dumps(vars(difference), default=str)) for difference in self.differences]
         known = vars(self) | {"path": str(self.path), "counts": dict(self.counts), "fields": dict(self.fields)}
         return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
 
@@ -269,8 +270,11 @@ class _Audit:
     def look_at(self, table: pa.Table) -> None:
         """Check some lines, all of a row together."""
         lines = self.file.lines(table)
-        self.counts.update(_row_statuses(lines))
         place = self._places(table, lines)
+        # The status of a row is that of its best answer.
+        statuses = np.array(lines.of_row("status"), dtype=object)
+        statuses[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = Status.VERIFIED
+        self.counts.update(map(str, statuses))
         known = place[lines.position] >= 0
         if known.any():
             self._compare(table.filter(pa.array(known)), lines.take(known), place[place >= 0])
@@ -305,15 +309,14 @@ class _Audit:
             own = lines.own() if self.own is None else self.own.take(place)
         unreadable = self._unreadable(lines.of_row("status"), place)
         which = np.flatnonzero(~unreadable)
-        known = None if own is None else own.take(which)
-
-        def targets(found: Predictions) -> NDArray[Any]:
-            return _wanted(task, task.classifier.named(found), known)
-
+        targets = partial(_wanted, task, None if own is None else own.take(which))
         found = task.classifier.decide(rows.iloc[which], wanted=lambda found: task.outcomes(targets(found)))
         wanted = targets(found)
-        already = np.zeros(len(rows), dtype=bool)
-        already[which] = task.outcomes(wanted).met(found.probabilities, found.choice)
+        # A row without an answer may have the claimed status if that cannot be refuted.
+        status = [str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in lines.of_row("status")]
+        without = np.array(status, dtype=object)
+        without[which[task.outcomes(wanted).met(found.probabilities, found.choice)]] = str(Status.ALREADY)
+        without[unreadable] = str(Status.UNREADABLE)
         if unreadable.any():
             readable, wanted = wanted, classes([task.target] * len(rows))
             wanted[which] = readable
@@ -322,7 +325,7 @@ class _Audit:
             lines,
             rows,
             wanted,
-            without=_statuses(lines.of_row("status"), already, unreadable),
+            without=without.tolist(),
             found_by=[str(c.get("found_by")) for c in certificates],
             certificates=certificates,
             own=own,
@@ -392,28 +395,11 @@ class _Audit:
         )
 
 
-def _row_statuses(lines: AnswerLines) -> list[str]:
-    """The stored status of each row: that of its best answer, or of its line without one."""
-    verified = np.zeros(int(lines.position[-1]) + 1, dtype=bool)
-    verified[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
-    return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
-
-
-def _statuses(stored: Iterable[Any], already: NDArray[np.bool_], unreadable: NDArray[np.bool_]) -> list[str]:
-    """Statuses that rows without an answer may have: the claimed one if it cannot be refuted, else the true one."""
-    claims = np.array([str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored], dtype=object)
-    claims[already], claims[unreadable] = str(Status.ALREADY), str(Status.UNREADABLE)
-    return list(claims.tolist())
-
-
-def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:
+def _wanted(task: Task, own: Overrides | None, found: Predictions) -> NDArray[Any]:
     """The target of each row: its own, or the task's."""
+    predicted = task.classifier.named(found)
     wanted = task.wanted(predicted)
     if own is None:
         return wanted
     triples = zip(wanted.tolist(), own.targets, predicted.tolist(), strict=True)
     return classes([w if t is None else t.of_row(now) if isinstance(t, Outcome) else t for w, t, now in triples])
-
-
-def _shown(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else json.loads(json.dumps(value, default=str))
