@@ -64,7 +64,14 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
     cost = prices.total(task, before, task.schema.natural(answer.answers.iloc[solved]))
     best = _cheapest(task, prices, region, spaces, answer.checks.wanted[solved], cost)
     necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
-    return _gap(cost - necessary, best - necessary, notes + list(unit_notes(task)))
+    cost, best, notes = cost - necessary, best - necessary, [*notes, *unit_notes(task)]
+    # Only a row that needs no change has an optimum of 0, as when the task has another model than the answers had.
+    moves = best > 0
+    if not moves.all():
+        notes.append(f"optimality_gap: left out {(~moves).sum():,} of {len(moves):,} rows, which need no change")
+    if not moves.any():
+        return absent("no row needs a change", notes)
+    return Figure(100 * float(np.mean((cost[moves] - best[moves]) / best[moves])), notes=notes)
 
 
 def _shared_spaces(region: Region, task: Task) -> list[list[int]]:
@@ -77,16 +84,6 @@ def _shared_spaces(region: Region, task: Task) -> list[list[int]]:
     for row in range(len(region)):
         found.setdefault(tuple(str(key[row]) for key in keys), []).append(row)
     return list(found.values())
-
-
-def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
-    # Only a row that needs no change has an optimum of 0, as when the task has another model than the answers had.
-    moves = best > 0
-    if not moves.all():
-        notes.append(f"optimality_gap: left out {(~moves).sum():,} of {len(moves):,} rows, which need no change")
-    if not moves.any():
-        return absent("no row needs a change", notes)
-    return Figure(100 * float(np.mean((cost[moves] - best[moves]) / best[moves])), notes=notes)
 
 
 def _cheapest(

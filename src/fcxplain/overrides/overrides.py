@@ -7,7 +7,7 @@ lines of a table belong to rows by their labels, its columns to features by thei
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,37 @@ class Overrides:
         own, faults = _read_table(table, rows, task)
         if faults:
             raise DataError("these overrides cannot be used", faults)
-        return _joined(own)
+        return cls.of(own)
+
+    @classmethod
+    def of(cls, own: Sequence[RowOverrides]) -> Overrides:
+        """Overrides of rows, in order.
+
+        Parameters
+        ----------
+        own : sequence of RowOverrides
+            One per row.
+
+        Returns
+        -------
+        Overrides
+        """
+        # Sorted, so that the order of a row's rules does not depend on other rows.
+        distinct = {rule.text: rule for row in own for rule in row.rules}
+        place = {text: i for i, text in enumerate(sorted(distinct))}
+        return cls(
+            tuple(distinct[text] for text in place),
+            tuple(tuple(sorted({place[rule.text] for rule in row.rules})) for row in own),
+            tuple(row.target for row in own),
+            tuple(row.difficulty for row in own),
+        )
 
     def __len__(self) -> int:
         return len(self.of_row)
+
+    def __iter__(self) -> Iterator[RowOverrides]:
+        for places, target, difficulty in zip(self.of_row, self.targets, self.difficulty, strict=True):
+            yield RowOverrides(tuple(self.rules[i] for i in places), target, difficulty)
 
     def take(self, which: NDArray[np.int64]) -> Overrides:
         """Overrides of some rows; `rules` stays complete, so that arrays with one column per rule still fit.
@@ -158,18 +185,7 @@ class Overrides:
         list of str
             "" for a row without overrides.
         """
-        return list(map(self._line, self.of_row, self.targets, self.difficulty))
-
-    def _line(self, places: tuple[int, ...], target: Any, difficulty: Mapping[str, float]) -> str:
-        content: dict[str, Any] = {}
-        if places:
-            content["rules"] = [self.rules[i].text for i in places]
-        if target is not None:
-            content["target"] = target.to_data() if isinstance(target, Outcome) else target
-        if difficulty:
-            content["difficulty"] = dict(difficulty)
-        # A class that JSON cannot hold, such as a date, is matched by its text.
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str) if content else ""
+        return [row.to_json() for row in self]
 
     @classmethod
     def from_json(cls, lines: Sequence[str], task: Task) -> Overrides:
@@ -197,20 +213,7 @@ class Overrides:
         faults = [fault for i, one in enumerate(said, start=1) for fault in one.faults_at(f"overrides of row {i}")]
         if faults:
             raise FormatError("these overrides cannot be read", faults)
-        return _joined([one.own for one in said])
-
-
-def _joined(own: Sequence[RowOverrides]) -> Overrides:
-    """The overrides of rows, in order."""
-    # Sorted, so that the order of a row's rules does not depend on other rows.
-    distinct = {rule.text: rule for row in own for rule in row.rules}
-    place = {text: i for i, text in enumerate(sorted(distinct))}
-    return Overrides(
-        tuple(distinct[text] for text in place),
-        tuple(tuple(sorted({place[rule.text] for rule in row.rules})) for row in own),
-        tuple(row.target for row in own),
-        tuple(row.difficulty for row in own),
-    )
+        return cls.of([one.own for one in said])
 
 
 ROW = "row"
@@ -380,6 +383,16 @@ class RowOverrides:
     rules: tuple[Rule, ...] = ()
     target: Any = None
     difficulty: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """A line of JSON; "" without overrides."""
+        content: dict[str, Any] = {"rules": [rule.text for rule in self.rules]} if self.rules else {}
+        if self.target is not None:
+            content["target"] = self.target.to_data() if isinstance(self.target, Outcome) else self.target
+        if self.difficulty:
+            content["difficulty"] = dict(self.difficulty)
+        # A class that JSON cannot hold, such as a date, is matched by its text.
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str) if content else ""
 
     def __add__(self, other: RowOverrides) -> RowOverrides:
         target = self.target if other.target is None else other.target

@@ -294,8 +294,8 @@ def read_manifest(folder: Place) -> dict[str, Any] | None:
     """The content of the manifest, or None if it cannot be read."""
     try:
         about = json.loads((folder / MANIFEST).read())
-        known = isinstance(about["parts"], list) and all(isinstance(p["name"], str) for p in about["parts"])
-        return about if known and all(is_part(p["name"]) for p in about["parts"]) else None
+        is_list = isinstance(about["parts"], list)
+        return about if is_list and all(is_part(part["name"]) for part in about["parts"]) else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

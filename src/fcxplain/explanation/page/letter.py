@@ -116,14 +116,6 @@ def _names(texts: Mapping[str, Any], before: str = "") -> list[str]:
     return [n for k, v in nested for n in (_names(v, f"{k}.") if isinstance(v, Mapping) else [k])]
 
 
-@dataclass(frozen=True)
-class LetterWay:
-    """One option: its changes and the new score."""
-
-    lines: tuple[ChangeTexts, ...]
-    score: str
-
-
 def letter_of(answer: Explanation, position: int, language: str = ENGLISH) -> str:
     """The letter for the row at a position, as HTML."""
     words, today = words_in(language), date.today()
@@ -210,19 +202,19 @@ class _Writer:
             return self._say("ways", "withheld")
         return self._say("without", str(Status.NOT_FOUND if self.status == Status.BEST_EFFORT else self.status))
 
-    def _ways(self) -> tuple[LetterWay, ...]:
+    def _ways(self) -> list[dict[str, Any]]:
         """Verified answers that may be advised."""
         own = np.flatnonzero((self.e.place == self.at) & self.e.checks.passed)
         ranked = own[np.argsort(self.e.rank[own], kind="stable")].tolist()
         ways = [(self.e.changes(i), float(self.e.checks.score[i])) for i in ranked]
-        return tuple(self._way(*way) for way in ways if self._may_advise(way[0]))
+        return [self._way(*way) for way in ways if self._may_advise(way[0])]
 
     def _may_advise(self, changes: tuple[Change, ...]) -> bool:
         features = [self.schema[change.feature] for change in changes]
         return all(f.name not in self.e.task.frozen and not is_inborn(f) and not is_personal(f) for f in features)
 
-    def _way(self, changes: tuple[Change, ...], score: float) -> LetterWay:
-        return LetterWay(tuple(map(self._line, changes)), "" if math.isnan(score) else self._score(score))
+    def _way(self, changes: tuple[Change, ...], score: float) -> dict[str, Any]:
+        return {"lines": list(map(self._line, changes)), "score": "" if math.isnan(score) else self._score(score)}
 
     def _line(self, change: Change) -> ChangeTexts:
         feature = self.schema[change.feature]

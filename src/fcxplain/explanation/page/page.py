@@ -34,14 +34,18 @@ class ValuePool:
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        self.shapes: list[tuple[str, ...]] = []
-        self._value_places: dict[Any, int] = {}
-        self._shape_places: dict[Any, int] = {}
+        self._places: dict[Any, int] = {}
+        self._shapes: dict[tuple[str, ...], int] = {}
+
+    @property
+    def shapes(self) -> list[tuple[str, ...]]:
+        """The keys of each kind of dict."""
+        return list(self._shapes)
 
     def place(self, value: Any) -> int:
         """The position of the value, added if it is new."""
         if isinstance(value, dict):
-            shape = _place(self.shapes, self._shape_places, tuple(map(str, value)))
+            shape = self._shapes.setdefault(tuple(map(str, value)), len(self._shapes))
             value = (shape, *map(self.place, value.values()))
         elif isinstance(value, list | tuple):
             value = (LIST, *map(self.place, value))
@@ -49,15 +53,10 @@ class ValuePool:
             value = written(value)
         # 1, 1.0 and True are equal, and yet three things in JSON; so are 0.0 and -0.0.
         key = value if isinstance(value, str | tuple) else (repr(value),)
-        return _place(self.values, self._value_places, value, key)
-
-
-def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = None) -> int:
-    """The position of a thing in a list, appended if it is new."""
-    place = places.setdefault(thing if key is None else key, len(things))
-    if place == len(things):
-        things.append(thing)
-    return place
+        place = self._places.setdefault(key, len(self.values))
+        if place == len(self.values):
+            self.values.append(value)
+        return place
 
 
 def json_block(data: Any) -> str:
