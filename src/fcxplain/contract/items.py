@@ -40,17 +40,12 @@ class Item:
     detail: str
     remedy: str = ""
 
-    @property
-    def mark(self) -> str:
-        """The verdict in a word."""
-        return {True: "passed", False: "FAILED", None: "note"}[self.passed]
-
     def lines(self, width: int) -> list[str]:
         """The lines of the table, with names of this width."""
         said = [self.detail, *([self.remedy] if self.remedy and not self.passed else [])]
-        room = max(30, WIDTH - width - 12)
+        room, mark = max(30, WIDTH - width - 12), {True: "passed", False: "FAILED", None: "note"}[self.passed]
         first, *rest = (line for text in said for line in textwrap.wrap(text, room, break_long_words=False) or [""])
-        return [f"  {self.mark:<6}  {self.name:<{width}}  {first}", *(f"{'':{width + 12}}{line}" for line in rest)]
+        return [f"  {mark:<6}  {self.name:<{width}}  {first}", *(f"{'':{width + 12}}{line}" for line in rest)]
 
 
 @dataclass(frozen=True)
@@ -252,10 +247,8 @@ def _accepts(task: Task, count: int, seed: int) -> Item:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
         problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}"
-        return broken(
-            f"{problem}. {error_text(error)}",
-            "Narrow the schema to what the model knows, or make it answer these rows.",
-        )
+        remedy = "Narrow the schema to what the model knows, or make it answer these rows."
+        return broken(f"{problem}. {error_text(error)}", remedy)
     return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 
 

@@ -88,9 +88,12 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
     try:
         asked = _asked(task, rows, seed)
         name = "explainer: fit"
-        fitted = _fitted(explainer, task)
+        if getattr(explainer, "task_", None) is None and hasattr(explainer, "fit"):
+            # The caller's explainer stays as it is.
+            mine = copy.deepcopy(explainer)
+            explainer = mine.fit(task) or mine
         name = "explainer: explain"
-        trial = _first(task, fitted, asked)
+        trial = _first(task, explainer, asked)
     except Exception as error:
         remedy = "Nothing can be explained before this works; the rest was not tested."
         yield Item(name, False, error_text(error), remedy)
@@ -107,14 +110,6 @@ def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
         raise DataError("every training row in the sample already has the target class: there is nothing to explain")
     few = int(np.ceil(ACCEPTED * rows))
     return pd.concat([pool[refused].head(max(1, rows - few)), pool[~refused].head(few)])
-
-
-def _fitted(explainer: Any, task: Task) -> Any:
-    if getattr(explainer, "task_", None) is not None or not hasattr(explainer, "fit"):
-        return explainer
-    # The caller's explainer stays as it is.
-    mine = copy.deepcopy(explainer)
-    return mine.fit(task) or mine
 
 
 def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:

@@ -51,7 +51,12 @@ def model_id(task: Task) -> str | None:
     except Exception as error:  # a user's model may raise anything
         logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
         return None
-    answers = found.choice if task.classes else _in_steps(found.probabilities[:, 0])
+    answers, outputs = found.choice, found.probabilities[:, 0]
+    if not task.classes:
+        # In steps of about a hundredth of their range, so that rounding does not show; the offset keeps round numbers
+        # away from the borders.
+        step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
+        answers = np.floor(outputs / step + 0.382).astype(np.int64)
     return fingerprint([str(name) for name in task.classes], task.classifier.threshold, answers.tolist())[:DIGITS]
 
 
@@ -70,13 +75,6 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
     sets = [own.of_row[i] for i in place.tolist()]
     known = {s: rules_id(task.schema, [*common, *(own.rules[r].text for r in s)]) for s in set(sets)}
     return [known[s] for s in sets]
-
-
-def _in_steps(outputs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Outputs in steps of about a hundredth of their range, so that rounding does not show."""
-    step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
-    # The offset keeps round numbers away from the borders.
-    return np.asarray(np.floor(outputs / step + 0.382), dtype=np.int64)
 
 
 # Fields of a certificate that are lists of other objects.
@@ -376,16 +374,15 @@ def unusual(schema: Schema, rows: pd.DataFrame, which: Bools) -> dict[int, tuple
         low = 0 if feature.is_category else -np.inf if feature.low is None else feature.low
         known = (natural >= low) & (natural <= (np.inf if feature.high is None else feature.high))
         for i in np.flatnonzero(which & ~known).tolist():
-            found[i] = (*found.get(i, ()), _unusual(feature, rows[feature.name].iloc[i]))
+            value = rows[feature.name].iloc[i]
+            if is_missing(value):
+                said = "missing"
+            elif feature.is_category:
+                said = f"{feature.level_title(value)}, which is new to the model"
+            else:
+                said = f"{plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
+            found[i] = (*found.get(i, ()), f"{feature.title} is {said}")
     return dict(sorted(found.items()))
-
-
-def _unusual(feature: Feature, value: Any) -> str:
-    if is_missing(value):
-        return f"{feature.title} is missing"
-    if feature.is_category:
-        return f"{feature.title} is {feature.level_title(value)}, which is new to the model"
-    return f"{feature.title} is {plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
 
 
 def labels(index: pd.Index) -> list[Any]:

@@ -137,7 +137,7 @@ def check(
     features = tuple(task.schema)
     legal = _columns(_legal(f, first[f.name], second[f.name]) for f in features)
     changed = _columns(f.changed(first[f.name], second[f.name]) for f in features)
-    said = _asked(task, after, outcomes, np.asarray(legal.all(axis=1)))
+    predicted, valid, score, firm, margin = _asked(task, after, outcomes, np.asarray(legal.all(axis=1)))
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
@@ -152,7 +152,19 @@ def check(
             immutables_kept &= f.same(first[f.name], second[f.name])
         if f.is_number:
             continuous += _moved(task, f.name, first[f.name], second[f.name])
-    return Checks(wanted, *said, kept, legal, changed, immutables_kept, continuous)
+    return Checks(
+        wanted=wanted,
+        predicted=predicted,
+        valid=valid,
+        score=score,
+        firm=firm,
+        margin=margin,
+        kept=kept,
+        legal=legal,
+        changed=changed,
+        immutables_kept=immutables_kept,
+        continuous=continuous,
+    )
 
 
 def lines_of(applies: Bools) -> Iterator[NDArray[np.int64]]:
@@ -190,8 +202,9 @@ def _asked(
     task: Task, after: pd.DataFrame, outcomes: Outcomes, legal: Bools
 ) -> tuple[NDArray[Any], Bools, NDArray[np.float64], Bools, NDArray[np.float64]]:
     """The model's answers, whether they meet the target, their scores, whether they are firm, and their margins."""
-    predicted = np.full(len(after), None, dtype=object)
-    (score, margin), (valid, firm) = np.full((2, len(after)), np.nan), np.zeros((2, len(after)), dtype=bool)
+    predicted, rows = np.full(len(after), None, dtype=object), len(after)
+    score, margin = np.full(rows, np.nan), np.full(rows, np.nan)
+    valid, firm = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     if legal.any():
         own = outcomes[legal]
         decided = task.classifier.decide(after if legal.all() else after[legal], wanted=lambda _: own)

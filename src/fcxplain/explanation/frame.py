@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, also, did_you_mean
 from ..outcome import Outcome
 from ..task import Task
 from ..text import counted, cut
@@ -31,10 +31,6 @@ WITHOUT = {
 }
 
 
-class NoAnswerError(DataError, IndexError):
-    """No answer of that number."""
-
-
 def answer_number(explanation: Explanation, which: Hashable) -> int:
     """The number, from 0, of an answer: the number given, or the first answer of the row with this label.
 
@@ -48,7 +44,7 @@ def answer_number(explanation: Explanation, which: Hashable) -> int:
         problem = f"does not exist: {there if count != 1 else 'there is one, number 0'}"
         rows = _rows(e, which)
         remedy = f"The row with the label {which} {_has(e, rows[0])}." if len(rows) == 1 else SEE
-        raise NoAnswerError("", [Fault(f"answer {which}", problem, remedy)])
+        raise also(DataError, IndexError)("", [Fault(f"answer {which}", problem, remedy)])
     row = row_position(e, which, "Give the number of the answer, counted from 0.")
     first = _first_answer(e, row)
     if first is None:

@@ -248,7 +248,15 @@ def read_overrides(path: str | Path) -> pd.DataFrame:
     """
     path = existing(Path(path))
     readers = {".json": _json, ".parquet": _parquet, ".pq": _parquet}
-    return _indexed(path, readers.get(path.suffix.lower(), _delimited)(path))
+    table = readers.get(path.suffix.lower(), _delimited)(path)
+    if ROW not in table.columns:
+        remedy = did_you_mean(ROW, table.columns) or f"The file has {some(table.columns)}."
+        raise DataError(str(path), [Fault(f"column {ROW!r}", "is missing; it holds the labels of the rows", remedy)])
+    absent = np.flatnonzero(table[ROW].isna()).tolist()
+    if absent:
+        faults = [Fault(f"entry {place + 1}", f"has no {ROW!r}", "Name its row.") for place in absent]
+        raise DataError(f"{path} has overrides without a row", faults)
+    return table.set_index(ROW)
 
 
 def _delimited(path: Path) -> pd.DataFrame:
@@ -275,18 +283,6 @@ def _json(path: Path) -> pd.DataFrame:
     names = dict.fromkeys(name for row in content for name in row)
     columns = {name: pd.Series([row.get(name) for row in content], dtype=object) for name in names}
     return pd.DataFrame(columns)
-
-
-def _indexed(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    if ROW not in table.columns:
-        remedy = did_you_mean(ROW, table.columns) or f"The file has {some(table.columns)}."
-        raise DataError(str(path), [Fault(f"column {ROW!r}", "is missing; it holds the labels of the rows", remedy)])
-    absent = table[ROW].isna()
-    if absent.any():
-        places = absent.to_numpy().nonzero()[0].tolist()
-        faults = [Fault(f"entry {place + 1}", f"has no {ROW!r}", "Name its row.") for place in places]
-        raise DataError(f"{path} has overrides without a row", faults)
-    return table.set_index(ROW)
 
 
 def shown(label: Hashable) -> str:
@@ -361,12 +357,10 @@ def meanings(columns: pd.Index, schema: Schema, faults: list[Fault]) -> dict[int
 
 def _meant(column: Any, schema: Schema) -> str | None:
     """The feature of a column: its own name, or the name after `allow_`."""
-    rest = str(column).removeprefix(PREFIX) if str(column).startswith(PREFIX) else None
     if column in SPECIAL:
         return None
-    if rest in SPECIAL and rest in schema:
-        return rest
-    if column in schema:
+    rest = str(column).removeprefix(PREFIX) if str(column).startswith(PREFIX) else None
+    if column in schema and not (rest in SPECIAL and rest in schema):
         return str(column)
     return rest if rest in schema else None
 

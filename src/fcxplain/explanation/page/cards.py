@@ -306,17 +306,14 @@ class Deck:
     def _answer(self, i: int) -> Answer:
         certificate = self.explanation.certificates[i]
         lines = tuple(map(self._line, certificate.changes))
-        says = _says(certificate, self._close(i)) + (f" {CUT_SHORT.capitalize()}." if certificate.cut_short else "")
+        # A remark on an option that passes by very little.
+        task = self.explanation.task
+        is_close = self.explanation.checks.margin[i] < CLOSE * task.classifier.unit
+        line = "over the line" if len(task.classes) <= 2 else "ahead of another class"
+        says = _says(certificate, f", which is just {line}" if is_close else "")
+        says += f" {CUT_SHORT.capitalize()}." if certificate.cut_short else ""
         says += "".join(f" Note: {short(said, LONGEST)}." for said in certificate.noted)
         return Answer(says, tuple(_failures(certificate)), lines, certificate)
-
-    def _close(self, i: int) -> str:
-        """A remark on an option that passes by very little."""
-        task = self.explanation.task
-        if not self.explanation.checks.margin[i] < CLOSE * task.classifier.unit:
-            return ""
-        line = "over the line" if len(task.classes) <= 2 else "ahead of another class"
-        return f", which is just {line}"
 
     def _line(self, change: Change) -> Line:
         number = self._number[change.feature]

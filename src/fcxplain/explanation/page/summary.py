@@ -135,7 +135,17 @@ def group_counts(e: Explanation, name: str) -> list[GroupCount]:
 def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
     """Names of groups and their members."""
     if feature.is_number:
-        return _number_groups(feature, natural(feature, column))
+        numbers = natural(feature, column)
+        distinct = np.unique(numbers)
+        if len(distinct) <= FEW:
+            return [(amount(feature, float(v)), numbers == v) for v in distinct]
+        edges = np.unique(np.quantile(numbers, [0.25, 0.5, 0.75], method="nearest"))
+        quarter, spans = np.searchsorted(edges, numbers, side="left"), []
+        for members in (quarter == q for q in np.unique(quarter)):
+            low, high = float(numbers[members].min()), float(numbers[members].max())
+            start = "" if low == high else f"{amount(feature.replace(unit=''), low)} to "
+            spans.append((start + amount(feature, high), members))
+        return spans
     values = np.asarray([amount(feature, v) for v in column.tolist()], dtype=object)
     counts = Counter(values.tolist())
     order = [amount(feature, level) for level in feature.levels]
@@ -144,16 +154,3 @@ def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.b
     groups = [(v, values == v) for v in shown]
     left = ~np.isin(values, shown)
     return [*groups, ("others", left)] if left.any() else groups
-
-
-def _number_groups(feature: Feature, values: NDArray[np.float64]) -> list[tuple[str, NDArray[np.bool_]]]:
-    distinct = np.unique(values)
-    if len(distinct) <= FEW:
-        return [(amount(feature, float(v)), values == v) for v in distinct]
-    edges = np.unique(np.quantile(values, [0.25, 0.5, 0.75], method="nearest"))
-    quarter, groups = np.searchsorted(edges, values, side="left"), []
-    for members in (quarter == q for q in np.unique(quarter)):
-        low, high = float(values[members].min()), float(values[members].max())
-        start = "" if low == high else f"{amount(feature.replace(unit=''), low)} to "
-        groups.append((start + amount(feature, high), members))
-    return groups
