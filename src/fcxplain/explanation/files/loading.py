@@ -33,12 +33,12 @@ from .parquet import (
     NOW,
     ROW_GROUP,
     about_columns,
+    answer_files,
     asked_for,
     ended_manifest,
     file_schema,
     is_json,
     own_digest,
-    parts_in,
 )
 
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
@@ -150,7 +150,7 @@ class AnswerFile:
         place = Place.of(path)
         self.path, self.task, self.asked, self.digests = place.given, task, "", dict[str, Digest]()
         self.manifest = ended_manifest(place) if place.is_folder else None
-        self.places = [place] if self.manifest is None else parts_in(place, self.manifest)
+        self.places = answer_files(path)
         if self.manifest is None and not place.is_file:
             raise also(FormatError, FileNotFoundError)(f"there is no file {self.path}")
         if self.manifest is None and place.name.lower().endswith((".csv", ".json")):

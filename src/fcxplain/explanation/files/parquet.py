@@ -329,12 +329,7 @@ def own_digest(about: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
 
 
-def parts_in(folder: Place, manifest: dict[str, Any]) -> list[Place]:
-    """The files that a manifest names, in order."""
-    return [folder / part["name"] for part in manifest["parts"]]
-
-
 def answer_files(path: str | Path) -> list[Place]:
-    """The files of answers: one file, or those of a folder."""
+    """The files of answers: one file, or those named in the manifest of a folder, in order."""
     place = Place.of(path)
-    return parts_in(place, ended_manifest(place)) if place.is_folder else [place]
+    return [place / part["name"] for part in ended_manifest(place)["parts"]] if place.is_folder else [place]
