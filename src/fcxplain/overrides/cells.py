@@ -268,36 +268,25 @@ def _number(value: float) -> str:
 
 
 def _level_rule(value: Any, feature: Feature, primed: str) -> str:
-    is_level = named(value, feature.levels) is not None
-    signed = _SIGNED.fullmatch(value.strip()) if isinstance(value, str) and not is_level else None
-    if signed is not None:
-        return _compared(signed.group(1), signed.group(2), feature, primed)
-    if isinstance(value, LISTS + SETS):
-        items = list(value)
-    else:
-        items = notation.items(value) if isinstance(value, str) and not is_level else [value]
-    refuse([_no_level(item, feature) for item in items if named(item, feature.levels) is None])
-    chosen = sorted({_code(item, feature) for item in items})
-    return _one_of([_level(feature, code) for code in chosen], primed)
-
-
-def _compared(sign: str, text: str, feature: Feature, primed: str) -> str:
-    sign, text = _SIGNS.get(sign, sign), notation.bare(text)
-    if feature.kind == "categorical" and sign != "==":
+    is_text = isinstance(value, str) and named(value, feature.levels) is None
+    signed = _SIGNED.fullmatch(value.strip()) if is_text else None
+    sign = "" if signed is None else _SIGNS.get(signed.group(1), signed.group(1))
+    if sign not in ("", "==") and feature.kind == "categorical":
         problem = f"{feature.name!r} is categorical: it has no order"
         raise Unreadable((problem, "List the allowed levels, e.g. {A, B}."))
-    if named(text, feature.levels) is None:
-        refuse([_no_level(text, feature)])
-    return f"{primed} {sign} {_level(feature, _code(text, feature))}"
-
-
-def _no_level(value: Any, feature: Feature) -> Problem:
-    remedy = did_you_mean(value, feature.levels) or f"Its levels are {some(feature.levels)}."
-    return f"{feature.name!r} has no level {some([value])}", remedy
-
-
-def _code(value: Any, feature: Feature) -> int:
-    return feature.code_of_level[named(value, feature.levels)]
+    if signed is not None:
+        items = [notation.bare(signed.group(2))]
+    elif isinstance(value, LISTS + SETS):
+        items = list(value)
+    else:
+        items = notation.items(value) if is_text else [value]
+    meant = [named(item, feature.levels) for item in items]
+    unknown = [item for item, level in zip(items, meant, strict=True) if level is None]
+    remedies = [did_you_mean(item, feature.levels) or f"Its levels are {some(feature.levels)}." for item in unknown]
+    problems = [f"{feature.name!r} has no level {some([item])}" for item in unknown]
+    refuse(list(zip(problems, remedies, strict=True)))
+    chosen = [_level(feature, code) for code in sorted({feature.code_of_level[level] for level in meant})]
+    return f"{primed} {sign} {chosen[0]}" if sign else _one_of(chosen, primed)
 
 
 def _level(feature: Feature, code: int) -> str:

@@ -226,13 +226,8 @@ def _cast(cells: pa.Array, kind: pa.DataType | None) -> pa.Array:
     if kind is None:
         texts = [None if v is None else json.dumps(v, default=repr, sort_keys=True) for v in cells.to_pylist()]
         return pa.array(texts, pa.large_string()).cast(pa.large_binary())
-    if pa.types.is_large_string(kind):
-        return cells.cast(kind).cast(pa.large_binary())
-    if pa.types.is_date32(kind):
-        return cells.cast(pa.int32())
-    if pa.types.is_timestamp(kind):
-        return cells.cast(kind).cast(pa.int64())
-    return cells.cast(pa.uint8() if pa.types.is_boolean(kind) else kind)
+    stored = {pa.large_string(): pa.large_binary(), pa.date32(): pa.int32(), pa.bool_(): pa.uint8()}.get(kind, kind)
+    return cells.cast(kind).cast(pa.int64() if pa.types.is_timestamp(kind) else stored)
 
 
 def _packed(cells: pa.Array) -> bytes:
