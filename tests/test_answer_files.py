@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import loans
 import plain_answers
 from effort import examples
-from fcxplain import FCx, Feature, Schema, Task, verify
+from fcxplain import FCx, Feature, Schema, Task
 from fcxplain.errors import DataError, FormatError
 from fcxplain.explanation import Effort, Explanation, Status, WhyNot, read_answers
 from fcxplain.explanation.files.parquet import KEY, arrow_table, write_answers
@@ -321,28 +321,3 @@ def test_files_of_another_table_or_format_are_refused(path, task, tmp_path):
         pq.write_table(table.replace_schema_metadata(told), path)
         with pytest.raises(FormatError, match=f"has format {number}.*{remedy}"):
             read_answers(path, task)
-
-
-# Files of older formats, as the library of their time wrote them: see the rows and answers below
-
-
-def clerks(rows: pd.DataFrame) -> np.ndarray:
-    chance = np.where(rows["job"] == "clerk", 0.25, 0.125) + (rows["age"].to_numpy() >= 40) * 0.5
-    return np.column_stack([1 - chance, chance])
-
-
-@pytest.mark.parametrize("number", [2, 3])
-def test_files_of_older_formats_are_read_and_verified(number):
-    age, job = Feature("age", "integer", low=18, high=60), Feature("job", "categorical", levels=("cook", "clerk"))
-    train = pd.DataFrame({"age": [20, 30, 40, 50, 25, 45], "job": ["cook", "clerk"] * 3})
-    classes = {"target": "yes", "classes": ("no", "yes")}
-    task = Task(train, clerks, schema=Schema((age, job)), rules="age' >= age", **classes)
-    rows = pd.DataFrame({"age": [30, 39, 45], "job": ["cook", "clerk", "cook"]}, index=["A", "B", "C"])
-    file = Path(__file__).parent / "files" / f"answers-format-{number}.parquet"
-    found = read_answers(file, task)
-    assert found.status.to_dict() == {"A": "verified", "B": "verified", "C": "already"}
-    assert found.answers["age"].tolist() == [40, 40]
-    assert found.score_now.tolist() == [0.125, 0.25, 0.625]
-    again = verify(task, rows, file)
-    assert again.passed, str(again)
-    assert verify(task, rows.assign(age=[31, 39, 45]), file).fields

@@ -27,8 +27,8 @@ from fcxplain.errors import SchemaError
 from fcxplain.explanation import Explanation, Status
 from fcxplain.explanation.certificate import Change, written
 from fcxplain.explanation.page import render
+from fcxplain.explanation.page.cards import BARS, LevelSpread, NumberSpread
 from fcxplain.explanation.page.page import ValuePool, json_block
-from fcxplain.explanation.page.spread import BARS, LevelSpread, NumberSpread
 from fcxplain.explanation.page.summary import changes_per_answer, feature_counts, group_counts
 from fcxplain.explanation.reasons import Obstacle, Relaxation, WhyNot
 from fcxplain.explanation.wording import amount, difference, percent

@@ -26,7 +26,7 @@ from fcxplain import FCx, Task
 from fcxplain.cli import main
 from fcxplain.errors import DataError, FormatError, SchemaError
 from fcxplain.explanation import Explanation, Status, WhyNot, read_answers
-from fcxplain.explanation.files.digest import DIGEST, Digest, with_digest
+from fcxplain.explanation.files.digest import DIGEST, Digest
 from fcxplain.explanation.files.parquet import KEY, write_answers
 from fcxplain.explanation.files.verification import Verification, verify
 from fcxplain.overrides import Overrides, as_table
@@ -200,20 +200,6 @@ def test_a_certificate_without_lof_is_counted(path):
     assert found.total == 0
     assert found.without_lof == 1
     assert "certificates without a LOF to compare: 1" in str(found)
-
-
-@pytest.mark.parametrize(("factor", "fields"), [(1.0, set()), (1.5, {"certificate: lof"})])
-def test_a_file_of_before_lof_was_called_so_is_read_and_verified(factor, fields, path):
-    table = pq.read_table(path)
-    told = [c and json.loads(c) for c in table["certificate"].to_pylist()]
-    old = [c and json.dumps(c | {"density": factor * c.pop("lof")}) for c in told]
-    table = table.set_column(table.column_names.index("certificate"), "certificate", pa.array(old, pa.string()))
-    about = json.loads(table.schema.metadata[KEY]) | {"format": 2}
-    table = table.replace_schema_metadata({**table.schema.metadata, KEY: json.dumps(about).encode()})
-    pq.write_table(with_digest(table), path)
-    found = verify(TASK, ROWS, path)
-    assert (set(found.fields), found.without_lof, found.digest.holds) == (fields, 0, True)
-    pd.testing.assert_frame_equal(read_answers(path, TASK).frame, FOUND.frame)
 
 
 def test_certificates_that_cannot_be_read_are_found(path):

@@ -1,11 +1,15 @@
-"""Contract items for rules, models and answers."""
+"""Contract items for rules, models and answers, and their results: as data, as a table, and as one error."""
 
 from __future__ import annotations
 
+import inspect
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +17,105 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..classifier.protocol import chosen
-from ..errors import some
+from ..errors import Fault, FcxError, some
 from ..explanation import Explanation, Status
 from ..region.conflict import breakage, contradiction
 from ..rules import holds, in_words
 from ..schema.feature import plain
 from ..task import Task
-from .report import Item, broken, error_text, held, noted, tried
+
+WIDTH = 100
+
+
+class ContractError(FcxError):
+    """A model, rules or an explainer break the contract; `faults` lists each failed item."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One test of the contract. `passed` is None for information, and for tests that could not run."""
+
+    name: str
+    passed: bool | None
+    detail: str
+    remedy: str = ""
+
+    def lines(self, width: int) -> list[str]:
+        """The lines of the table, with names of this width."""
+        said = [self.detail, *([self.remedy] if self.remedy and not self.passed else [])]
+        room, mark = max(30, WIDTH - width - 12), {True: "passed", False: "FAILED", None: "note"}[self.passed]
+        first, *rest = (line for text in said for line in textwrap.wrap(text, room, break_long_words=False) or [""])
+        return [f"  {mark:<6}  {self.name:<{width}}  {first}", *(f"{'':{width + 12}}{line}" for line in rest)]
+
+
+@dataclass(frozen=True)
+class ContractReport:
+    """The result of every item; printed, it is a table."""
+
+    explainer: str
+    task: str
+    items: tuple[Item, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Item, ...]:
+        """The items that failed."""
+        return tuple(item for item in self.items if item.passed is False)
+
+    def __getitem__(self, name: str) -> Item:
+        return {item.name: item for item in self.items}[name]
+
+    def __str__(self) -> str:
+        width = max((len(item.name) for item in self.items), default=0)
+        lines = [line for item in self.items for line in item.lines(width)]
+        tried = sum(item.passed is not None for item in self.items)
+        verdict = "all passed" if self.passed else f"{len(self.failures)} FAILED"
+        return "\n".join([self.explainer, f"on {self.task}", *lines, f"{tried} items tried, {verdict}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"passed": self.passed, **asdict(self)}
+
+    def raise_for_failures(self) -> None:
+        """Raise one `ContractError` that lists every failed item, if there are any."""
+        if not self.passed:
+            faults = [Fault(item.name, item.detail, item.remedy) for item in self.failures]
+            raise ContractError(f"{self.explainer} breaks the contract", faults)
+
+
+def held(detail: str) -> Item:
+    """A trial that passed."""
+    return Item("", True, detail)
+
+
+def broken(detail: str, remedy: str) -> Item:
+    """A trial that failed."""
+    return Item("", False, detail, remedy)
+
+
+def noted(detail: str) -> Item:
+    """A trial that only informs, and cannot fail."""
+    return Item("", None, detail)
+
+
+def tried(trials: Mapping[str, Callable[[], Item]], remedy: str) -> Iterator[Item]:
+    """Run trials by name. Any exception is a failure too: a user's code may raise anything."""
+    for name, trial in trials.items():
+        try:
+            found = trial()
+        except Exception as error:
+            found = broken(error_text(error), remedy)
+        yield replace(found, name=name)
+
+
+def error_text(error: Exception) -> str:
+    """An error as text, with its type unless it is one of ours."""
+    said = str(error).strip() or "no message"
+    return said if isinstance(error, FcxError) else f"{type(error).__name__}: {said}"
 
 
 def rule_items(task: Task) -> Iterator[Item]:
@@ -150,10 +246,9 @@ def _accepts(task: Task, count: int, seed: int) -> Item:
     except Exception as error:
         bad = [i for i in range(len(rows)) if not _answers(task, rows.iloc[[i]])]
         shown = f", e.g. {rows.iloc[bad[0]].to_dict()}" if bad else ""
-        problem = (
-            f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}. {error_text(error)}"
-        )
-        return broken(problem, "Narrow the schema to what the model knows, or make it answer these rows.")
+        problem = f"{len(bad):,} of {len(rows):,} rows inside the schema's bounds get no answer{shown}"
+        remedy = "Narrow the schema to what the model knows, or make it answer these rows."
+        return broken(f"{problem}. {error_text(error)}", remedy)
     return held(f"{len(rows):,} rows from all over the schema's bounds and levels get an answer")
 
 
@@ -165,9 +260,9 @@ def _answers(task: Task, row: pd.DataFrame) -> bool:
         return False
 
 
-Explain = Callable[[pd.DataFrame], Explanation]
 # Rows that are explained one at a time.
 ALONE = 3
+SAVING = "Fix `save` and `load`, or leave both out."
 OWN = "An answer may depend only on its row, the model, the rules and the seed: seed each row by its own values."
 
 
@@ -176,7 +271,7 @@ class Trial:
     """An explainer, the rows it explained, its answers, and how long that took."""
 
     task: Task
-    explain: Explain
+    explainer: Any
     rows: pd.DataFrame
     answer: Explanation
     seconds: float
@@ -196,7 +291,8 @@ def answer_items(trial: Trial) -> Iterator[Item]:
         "answers: cost": _cost,
     }
     remedy = "The explainer failed where it had answered before; explain the same rows by hand."
-    return tried({name: partial(run, trial) for name, run in trials.items()}, remedy)
+    yield from tried({name: partial(run, trial) for name, run in trials.items()}, remedy)
+    yield from tried({"explainer: save and load": partial(_saved, trial)}, SAVING)
 
 
 def _statuses(trial: Trial) -> Item:
@@ -255,17 +351,15 @@ def _frozen(trial: Trial) -> Item:
     frozen = trial.task.frozen
     now, then = trial.task.schema.natural(trial.answer.before), trial.task.schema.natural(trial.answer.answers)
     moved = {n: int((now[n] != then[n]).sum()) for n in sorted(frozen)}
-    wrong = {n: count for n, count in moved.items() if count}
-    if wrong:
-        said = ", ".join(f"{n!r} in {count:,}" for n, count in wrong.items())
+    if any(moved.values()):
+        said = ", ".join(f"{n!r} in {count:,}" for n, count in moved.items() if count)
         return broken(f"of {len(trial.answer.answers):,} answers, some change {said}", "Put the values back.")
-    said = f"no answer changes {some(sorted(frozen))}" if frozen else "every feature may change"
-    return held(said)
+    return held(f"no answer changes {some(sorted(frozen))}" if frozen else "every feature may change")
 
 
 def _rows_untouched(trial: Trial) -> Item:
     given = trial.rows.copy(deep=True)
-    answer = trial.explain(given)
+    answer = trial.explainer.explain(given)
     if not given.equals(trial.rows) or not given.index.equals(trial.rows.index):
         return broken("explaining changes the table of rows", "Work on a copy.")
     if not answer.status.index.equals(trial.rows.index):
@@ -289,7 +383,7 @@ def _in_batches(trial: Trial) -> Item:
 def _compared(trial: Trial, parts: list[NDArray[np.int64]], said: str) -> Item:
     usual, differ = _by_row(trial.answer), set()
     for part in parts:
-        found = _by_row(trial.explain(trial.rows.iloc[part].copy(deep=True)))
+        found = _by_row(trial.explainer.explain(trial.rows.iloc[part].copy(deep=True)))
         differ |= {int(i) for i, one in zip(part, found, strict=True) if one != usual[i]}
     if differ:
         first = trial.rows.index[min(differ)]
@@ -308,7 +402,7 @@ def _by_row(answer: Explanation) -> list[tuple[Any, ...]]:
 
 def _undisturbed(trial: Trial) -> Item:
     before = _random_state()
-    trial.explain(trial.rows.head(2).copy(deep=True))
+    trial.explainer.explain(trial.rows.head(2).copy(deep=True))
     moved = [kind for kind, state in _random_state().items() if state != before[kind]]
     if moved:
         remedy = "Draw from your own generator: np.random.default_rng(seed), torch.Generator()."
@@ -332,3 +426,25 @@ def _cost(trial: Trial) -> Item:
     calls = trial.answer.effort.calls / asked
     speed = f"{1000 * trial.seconds / asked:,.1f} ms for each row that needs an answer"
     return noted(f"{speed}; {calls:,.0f} model queries for each")
+
+
+def _saved(trial: Trial) -> Item:
+    """Whether the explainer gives the same answers after saving and loading."""
+    explainer = trial.explainer
+    if not (hasattr(explainer, "save") and hasattr(type(explainer), "load")):
+        return noted("it has no save and load, so this was not tested")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "explainer"
+        try:
+            explainer.save(folder)
+            load = type(explainer).load
+            takes_model = "classifier" in inspect.signature(load).parameters
+            again = load(folder, classifier=trial.task.classifier) if takes_model else load(folder)
+        except FcxError as error:
+            return broken(error_text(error), SAVING)
+        other = again.explain(trial.rows)
+    parts = ("row_status", "place", "rank")
+    alike = all(np.array_equal(getattr(trial.answer, part), getattr(other, part)) for part in parts)
+    if not alike or not trial.answer.answers.astype(object).equals(other.answers.astype(object)):
+        return broken("the loaded explainer gives other answers", "Save everything that an answer depends on.")
+    return held("the loaded explainer gives the same answers")

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-import inspect
-import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError, FcxError, one_of, whole
+from ..errors import DataError, one_of, whole
 from ..explainer import FCx
 from ..explanation import Explanation
 from ..task import Task
 from ..training_loop import Schedule
-from .items import Trial, answer_items, model_items, rule_items
-from .report import ContractReport, Item, broken, error_text, held, noted, tried
+from .items import ContractReport, Item, Trial, answer_items, error_text, model_items, rule_items
 
 OnFail = Literal["raise", "report"]
 # Long enough for a network that proposes something; its quality does not matter here.
@@ -29,7 +24,6 @@ SHORT = Schedule(epochs=3, batch=1024)
 LOOKED_AT = 40
 # The share of rows to explain that already have the target class.
 ACCEPTED = 0.1
-SAVING = "Fix `save` and `load`, or leave both out."
 
 
 def check_explainer(
@@ -94,17 +88,18 @@ def _explaining(task: Task, explainer: Any, rows: int, seed: int) -> Iterator[It
     try:
         asked = _asked(task, rows, seed)
         name = "explainer: fit"
-        fitted = _fitted(explainer, task)
+        if getattr(explainer, "task_", None) is None and hasattr(explainer, "fit"):
+            # The caller's explainer stays as it is.
+            mine = copy.deepcopy(explainer)
+            explainer = mine.fit(task) or mine
         name = "explainer: explain"
-        trial = _first(task, fitted, asked)
+        trial = _first(task, explainer, asked)
     except Exception as error:
-        yield Item(
-            name, False, error_text(error), "Nothing can be explained before this works; the rest was not tested."
-        )
+        remedy = "Nothing can be explained before this works; the rest was not tested."
+        yield Item(name, False, error_text(error), remedy)
         return
     yield Item(name, True, f"{len(asked):,} rows explained")
     yield from answer_items(trial)
-    yield from tried({"explainer: save and load": partial(_saved, fitted, trial)}, SAVING)
 
 
 def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
@@ -117,14 +112,6 @@ def _asked(task: Task, rows: int, seed: int) -> pd.DataFrame:
     return pd.concat([pool[refused].head(max(1, rows - few)), pool[~refused].head(few)])
 
 
-def _fitted(explainer: Any, task: Task) -> Any:
-    if getattr(explainer, "task_", None) is not None or not hasattr(explainer, "fit"):
-        return explainer
-    # The caller's explainer stays as it is.
-    mine = copy.deepcopy(explainer)
-    return mine.fit(task) or mine
-
-
 def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:
     start = time.perf_counter()
     answer = explainer.explain(rows.copy(deep=True))
@@ -133,28 +120,4 @@ def _first(task: Task, explainer: Any, rows: pd.DataFrame) -> Trial:
         raise DataError(f"explain returned a {type(answer).__name__}, not an Explanation")
     if len(answer) != len(rows):
         raise DataError(f"explain was given {len(rows):,} rows and returned {len(answer):,}")
-    return Trial(task, explainer.explain, rows, answer, seconds)
-
-
-def _saved(explainer: Any, trial: Trial) -> Item:
-    """Whether the explainer gives the same answers after saving and loading."""
-    if not (hasattr(explainer, "save") and hasattr(type(explainer), "load")):
-        return noted("it has no save and load, so this was not tested")
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "explainer"
-        try:
-            explainer.save(folder)
-            load = type(explainer).load
-            takes_model = "classifier" in inspect.signature(load).parameters
-            again = load(folder, classifier=trial.task.classifier) if takes_model else load(folder)
-        except FcxError as error:
-            return broken(error_text(error), SAVING)
-        other = again.explain(trial.rows)
-    if not _alike(trial.answer, other):
-        return broken("the loaded explainer gives other answers", "Save everything that an answer depends on.")
-    return held("the loaded explainer gives the same answers")
-
-
-def _alike(one: Explanation, other: Explanation) -> bool:
-    same = (np.array_equal(getattr(one, part), getattr(other, part)) for part in ("row_status", "place", "rank"))
-    return all(same) and one.answers.astype(object).equals(other.answers.astype(object))
+    return Trial(task, explainer, rows, answer, seconds)

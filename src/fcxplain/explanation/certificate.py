@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,7 @@ from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..task import Task
 from .checks import Bools, lines_of, needed_scores
-from .lof import lof_to_data, taken
+from .lof import lof_to_data, once_for_each, taken
 from .wording import certificate_glance, headline, stated
 
 if TYPE_CHECKING:
@@ -40,24 +39,31 @@ logger = logging.getLogger(__name__)
 # Rows for the fingerprint of a model, and its digits.
 PROBES, DIGITS = 1_024, 16
 
-_MODELS: WeakKeyDictionary[Task, str | None] = WeakKeyDictionary()
 
-
+@once_for_each
 def model_id(task: Task) -> str | None:
-    """A fingerprint of the model's classes, threshold and answers; None where it fails on rows of this schema.
-
-    The model is queried with 1,024 rows, once for each task.
-    """
-    if task not in _MODELS:
-        _MODELS[task] = _model_id(task)
-    return _MODELS[task]
+    """A fingerprint of the model's classes, threshold and answers; None where it fails on rows of this schema."""
+    # Labels and mutability do not matter to a model.
+    grid = [[f.name, f.kind, f.low, f.high, f.step, list(map(str, f.levels))] for f in task.schema]
+    rows = task.legal_rows(PROBES, seed=int(fingerprint(grid)[:DIGITS], 16))
+    try:
+        found = task.classifier.decide(rows)
+    except Exception as error:  # a user's model may raise anything
+        logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
+        return None
+    answers, outputs = found.choice, found.probabilities[:, 0]
+    if not task.classes:
+        # In steps of about a hundredth of their range, so that rounding does not show; the offset keeps round numbers
+        # away from the borders.
+        step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
+        answers = np.floor(outputs / step + 0.382).astype(np.int64)
+    return fingerprint([str(name) for name in task.classes], task.classifier.threshold, answers.tolist())[:DIGITS]
 
 
 def rules_id(schema: Schema, rules: Sequence[str]) -> str:
     """A fingerprint of the features and of the rule texts, in any order."""
     # Readable labels do not count.
-    plainly = [f.replace(labels={}) for f in schema]
-    features = json.dumps(Schema(tuple(plainly)).to_dict(), ensure_ascii=False, default=str)
+    features = json_text(Schema(tuple(f.replace(labels={}) for f in schema)).to_dict())
     return fingerprint(features, sorted(set(rules)))[:DIGITS]
 
 
@@ -69,31 +75,6 @@ def rules_ids(task: Task, own: Overrides | None, place: NDArray[np.int64]) -> li
     sets = [own.of_row[i] for i in place.tolist()]
     known = {s: rules_id(task.schema, [*common, *(own.rules[r].text for r in s)]) for s in set(sets)}
     return [known[s] for s in sets]
-
-
-def _model_id(task: Task) -> str | None:
-    rows = task.legal_rows(PROBES, seed=_seed(task.schema))
-    try:
-        found = task.classifier.decide(rows)
-    except Exception as error:  # a user's model may raise anything
-        logger.info("no fingerprint of the model, since it does not answer %d legal rows: %s", PROBES, error)
-        return None
-    names = [str(name) for name in task.classes]
-    answers = found.choice if task.classes else _in_steps(found.probabilities[:, 0])
-    return fingerprint(names, task.classifier.threshold, answers.tolist())[:DIGITS]
-
-
-def _in_steps(outputs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Outputs in steps of about a hundredth of their range, so that rounding does not show."""
-    step = 10.0 ** (math.floor(math.log10(max(float(np.ptp(outputs)), 1e-300))) - 2)
-    # The offset keeps round numbers away from the borders.
-    return np.asarray(np.floor(outputs / step + 0.382), dtype=np.int64)
-
-
-def _seed(schema: Schema) -> int:
-    """A seed from the grid alone: labels and mutability do not matter to a model."""
-    grid = [[f.name, f.kind, f.low, f.high, f.step, list(map(str, f.levels))] for f in schema]
-    return int(fingerprint(grid)[:DIGITS], 16)
 
 
 # Fields of a certificate that are lists of other objects.
@@ -317,15 +298,10 @@ def written(value: Any) -> Any:
     return None if value is pd.NA or value is pd.NaT else str(value)
 
 
-Columns = dict[str, list[Any]]
-
-
 def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.float64]) -> list[Certificate]:
     """The certificates of some answers; `lof` has one value for each, NaN if not available."""
     e, place, checks = explanation, explanation.place[which], explanation.checks.take(which)
     before, after = e.rows.iloc[place], e.answers.iloc[which]
-    rules = [*e.task.rules, *(e.own.rules if e.own is not None else ())]
-    first, second = _columns(before, rules, primed=False), _columns(after, rules, primed=True)
     calls = repeat(None) if e.calls is None else e.calls[place].tolist()
     cut_short = repeat(None) if e.cut_short is None else e.cut_short[place].tolist()
     then, now = checks.score.tolist(), e.score_now[place].tolist()
@@ -347,7 +323,7 @@ def issued(explanation: Explanation, which: NDArray[np.int64], lof: NDArray[np.f
             checks.immutables_kept.tolist(),
             checks.cost.tolist(),
             changes_of(e.task.schema, before, after, checks.changed),
-            _verdicts(e, place, first, second, checks.kept),
+            _verdicts(e, place, before, after, checks.kept),
             (None if math.isnan(score) else score for score in lof.tolist()),
             repeat(e.draws),
             calls,
@@ -395,34 +371,23 @@ def unusual(schema: Schema, rows: pd.DataFrame, which: Bools) -> dict[int, tuple
     """Values of some rows that are missing, outside guessed bounds or not known levels, in words, by position."""
     found: dict[int, tuple[str, ...]] = {}
     for feature, natural in ((f, schema.natural(rows, [f.name])[f.name]) for f in schema):
-        low, high = (_or(feature.low, -np.inf), _or(feature.high, np.inf)) if feature.is_number else (0, np.inf)
-        known = (natural >= low) & (natural <= high)
+        low = 0 if feature.is_category else -np.inf if feature.low is None else feature.low
+        known = (natural >= low) & (natural <= (np.inf if feature.high is None else feature.high))
         for i in np.flatnonzero(which & ~known).tolist():
-            found[i] = (*found.get(i, ()), _unusual(feature, rows[feature.name].iloc[i]))
+            value = rows[feature.name].iloc[i]
+            if is_missing(value):
+                said = "missing"
+            elif feature.is_category:
+                said = f"{feature.level_title(value)}, which is new to the model"
+            else:
+                said = f"{plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
+            found[i] = (*found.get(i, ()), f"{feature.title} is {said}")
     return dict(sorted(found.items()))
-
-
-def _unusual(feature: Feature, value: Any) -> str:
-    if is_missing(value):
-        return f"{feature.title} is missing"
-    if feature.is_category:
-        return f"{feature.title} is {feature.level_title(value)}, which is new to the model"
-    return f"{feature.title} is {plain(value)}, outside the range {feature.low} to {feature.high} that the model knows"
-
-
-def _or(bound: float | None, otherwise: float) -> float:
-    return otherwise if bound is None else bound
 
 
 def labels(index: pd.Index) -> list[Any]:
     """Labels of rows as plain Python."""
     return [tuple(map(plain, v)) if isinstance(v, tuple) else plain(v) for v in index.tolist()]
-
-
-def _columns(table: pd.DataFrame, rules: list[Rule], *, primed: bool) -> Columns:
-    """The columns that rules are about."""
-    features = {ref.name: ref.feature for rule in rules for ref in rule.refs if ref.primed == primed}
-    return {name: _plain_column(table[name], feature) for name, feature in features.items()}
 
 
 def cells(table: pd.DataFrame, schema: Schema) -> dict[str, list[Any]]:
@@ -440,26 +405,31 @@ def _plain_column(column: pd.Series, feature: Feature) -> list[Any]:
 
 
 def _verdicts(
-    explanation: Explanation, place: NDArray[np.int64], before: Columns, after: Columns, kept: Bools
+    explanation: Explanation, place: NDArray[np.int64], before: pd.DataFrame, after: pd.DataFrame, kept: Bools
 ) -> Iterator[tuple[RuleVerdict, ...]]:
     """Every rule on each answer: the task's, then the row's own."""
     task, own, lines = explanation.task, explanation.own, np.arange(len(place))
-    common = [_of_rule(rule, kept[:, j], lines, before, after) for j, rule in enumerate(task.rules)]
+    rules = (*task.rules, *(() if own is None else own.rules))
+    refs = {(ref.primed, ref.name): ref.feature for rule in rules for ref in rule.refs}
+    columns = {at: _plain_column((after if at[0] else before)[at[1]], feature) for at, feature in refs.items()}
+    common = [_of_rule(rule, kept[:, j], lines, columns) for j, rule in enumerate(task.rules)]
     shared = zip(*common, strict=True) if common else repeat((), len(place))
     if own is None or not own.rules:
         return shared
     mine: list[tuple[RuleVerdict, ...]] = [()] * len(place)
     for j, (rule, where) in enumerate(zip(own.rules, lines_of(own.applies(place)), strict=True), start=len(common)):
-        for i, verdict in zip(where.tolist(), _of_rule(rule, kept[where, j], where, before, after), strict=True):
+        for i, verdict in zip(where.tolist(), _of_rule(rule, kept[where, j], where, columns), strict=True):
             mine[i] += (verdict,)
     return (of_task + of_row for of_task, of_row in zip(shared, mine, strict=True))
 
 
-def _of_rule(rule: Rule, kept: Bools, lines: NDArray[np.int64], before: Columns, after: Columns) -> list[RuleVerdict]:
-    """One rule on some answers, with the values that it names."""
+def _of_rule(
+    rule: Rule, kept: Bools, lines: NDArray[np.int64], columns: dict[tuple[bool, str], list[Any]]
+) -> list[RuleVerdict]:
+    """One rule on some answers, with the values that it names; `columns` has those now (False) and then (True)."""
     text, words, which = rule.text, in_words(rule), lines.tolist()
-    now = sorted({ref.name for ref in rule.refs if not ref.primed})
-    then = sorted({ref.name for ref in rule.refs if ref.primed})
+    refs = sorted({(ref.primed, ref.name) for ref in rule.refs})
+    now, then = ([name for primed, name in refs if primed == when] for when in (False, True))
 
     # Cached, since there are far fewer pairs of values than rows.
     @lru_cache(maxsize=None, typed=True)
@@ -467,5 +437,4 @@ def _of_rule(rule: Rule, kept: Bools, lines: NDArray[np.int64], before: Columns,
         first, second = values[: len(now)], values[len(now) :]
         return RuleVerdict(text, words, holds, dict(zip(now, first, strict=True)), dict(zip(then, second, strict=True)))
 
-    columns = [before[name] for name in now] + [after[name] for name in then]
-    return list(map(verdict, kept.tolist(), *([column[i] for i in which] for column in columns)))
+    return list(map(verdict, kept.tolist(), *([columns[at][i] for i in which] for at in refs)))

@@ -141,7 +141,17 @@ def check(
     kept = _columns([_holds(rule, features, first, second, legal) for rule in task.rules], rows)
     if own is not None and own.rules:
         applies = own.applies(np.arange(rows) if place is None else place)
-        kept = np.hstack([kept, _own_kept(own.rules, applies, features, first, second, legal)])
+        mine = np.ones_like(applies)
+        for j, (rule, lines) in enumerate(zip(own.rules, lines_of(applies), strict=True)):
+            now, then = ({name: natural[name][lines] for name in rule.features} for natural in (first, second))
+            mine[lines, j] = _holds(rule, features, now, then, legal[lines])
+        kept = np.hstack([kept, mine])
+    immutables_kept, continuous = np.ones(rows, dtype=bool), np.zeros(rows)
+    for f in features:
+        if not f.mutable:
+            immutables_kept &= f.same(first[f.name], second[f.name])
+        if f.is_number:
+            continuous += _moved(task, f.name, first[f.name], second[f.name])
     return Checks(
         wanted=wanted,
         predicted=predicted,
@@ -152,8 +162,8 @@ def check(
         kept=kept,
         legal=legal,
         changed=changed,
-        immutables_kept=_kept(features, first, second, rows),
-        continuous=_distance(task, first, second, rows),
+        immutables_kept=immutables_kept,
+        continuous=continuous,
     )
 
 
@@ -161,22 +171,6 @@ def lines_of(applies: Bools) -> Iterator[NDArray[np.int64]]:
     """The lines that each own rule applies to, rule by rule."""
     rule, line = np.nonzero(applies.T)
     return iter(np.split(line, np.searchsorted(rule, np.arange(1, applies.shape[1]))))
-
-
-def _own_kept(
-    rules: tuple[Rule, ...],
-    applies: Bools,
-    features: tuple[Feature, ...],
-    before: Natural,
-    after: Natural,
-    legal: Bools,
-) -> Bools:
-    """Whether each own rule is kept, checked only where it applies."""
-    kept = np.ones_like(applies, dtype=bool)
-    for j, (rule, lines) in enumerate(zip(rules, lines_of(applies), strict=True)):
-        first, second = ({n: natural[n][lines] for n in rule.features} for natural in (before, after))
-        kept[lines, j] = _holds(rule, features, first, second, legal[lines])
-    return kept
 
 
 def _columns(columns: Any, rows: int = 0) -> Bools:
@@ -197,21 +191,6 @@ def _holds(rule: Rule, features: tuple[Feature, ...], before: Natural, after: Na
     primed = {ref.name for ref in rule.refs if ref.primed}
     known = legal[:, [f.name in primed for f in features]].all(axis=1)
     return np.asarray(holds(rule, before, after) & known)
-
-
-def _kept(features: tuple[Feature, ...], before: Natural, after: Natural, rows: int) -> Bools:
-    kept = np.ones(rows, dtype=bool)
-    for f in features:
-        if not f.mutable:
-            kept &= f.same(before[f.name], after[f.name])
-    return kept
-
-
-def _distance(task: Task, before: Natural, after: Natural, rows: int) -> NDArray[np.float64]:
-    total = np.zeros(rows)
-    for name in task.schema.numbers:
-        total += _moved(task, name, before[name], after[name])
-    return total
 
 
 def _moved(task: Task, name: str, now: NDArray[np.float64], then: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -205,7 +205,8 @@ class Explanation:
         """
         names = list(task.schema.names)
         rows, answers = rows[names], answers[names].reset_index(drop=True)
-        rank = _ranks(place) if rank is None else rank
+        if rank is None:
+            rank = np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
         checks = check(task, rows.iloc[place], answers, wanted[place], own, place)
         status = _judged(_without(without, len(rows)), place, checks)
         how = np.full(len(answers), found_by, dtype=object) if isinstance(found_by, str) else found_by
@@ -392,18 +393,15 @@ class Explanation:
             whole[which] = values
             return whole
 
-        status = np.full(len(rows), str(Status.UNREADABLE), dtype=object)
-        status[which] = self.row_status
         names = labels(rows.index)
-        reasons = {int(which[i]): reason for i, reason in self.reasons.items()} | {
-            i: WhyNot.unreadable(names[i], *said) for i, said in unreadable.items()
-        }
+        reasons = {int(which[i]): reason for i, reason in self.reasons.items()}
+        reasons |= {i: WhyNot.unreadable(names[i], *said) for i, said in unreadable.items()}
         return replace(
             self,
             rows=rows[list(self.task.schema.names)],
             wanted=spread(self.wanted, self.task.target),
             known_now=None if self.known_now is None else spread(self.known_now, np.nan),
-            row_status=status,
+            row_status=spread(self.row_status, str(Status.UNREADABLE)),
             place=which[self.place],
             reasons=dict(sorted(reasons.items())),
             calls=None if self.calls is None else spread(self.calls, 0),
@@ -439,10 +437,11 @@ class Explanation:
         checks = check(task, self.before, self.answers, self.wanted[self.place], own, self.place)
         now = self.known_now if task.classifier is self.task.classifier else None
         status = self.row_status.copy()
-        if not _proofs_hold(self.task, task):
+        same = task.classifier is self.task.classifier and task.schema == self.task.schema
+        before, after = ({rule.text for rule in made.rules} for made in (self.task, task))
+        if not (same and before <= after):
             status[status == Status.IMPOSSIBLE] = Status.NOT_FOUND
-        # Reasons hold only for the same rules and model.
-        reasons = self.reasons if _proofs_hold(self.task, task) and _proofs_hold(task, self.task) else {}
+        reasons = self.reasons if same and before == after else {}
         status = _judged(status, self.place, checks)
         return replace(self, task=task, checks=checks, row_status=status, own=own, reasons=reasons, known_now=now)
 
@@ -461,9 +460,8 @@ class Explanation:
         columns = {name: map(written, values) for name, values in cells(self.answers, self.task.schema).items()}
         lines = zip(self.certificates, *columns.values(), strict=True)
         answers = [c.to_dict() | {"counterfactual": dict(zip(columns, v, strict=True))} for c, *v in lines]
-        return {
-            "method": self.method, "notes": list(self.notes), "counts": self.counts, "rows": rows, "answers": answers
-        }  # fmt: skip
+        about = {"method": self.method, "notes": list(self.notes), "counts": self.counts}
+        return about | {"rows": rows, "answers": answers}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """`to_dict` as JSON text, with null for NaN.
@@ -597,11 +595,10 @@ class Explanation:
 
 def file_names(index: pd.Index) -> list[str]:
     """A file name for each label: its letters and digits, numbered to be unique."""
-    found: dict[str, int] = {}
-    names = []
+    found, names = Counter[str](), []
     for label in index.tolist():
         name = re.sub(r"[^\w-]+", "-", label_text(label)).strip("-")[:LONGEST_NAME] or "letter"
-        found[name.casefold()] = found.get(name.casefold(), 0) + 1
+        found[name.casefold()] += 1
         count = found[name.casefold()]
         names.append(f"{name}.html" if count == 1 else f"{name}--{count}.html")
     return names
@@ -617,9 +614,9 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     Every part was explained under the task's rules followed by those of its rows, `own`.
     """
 
-    def of_rows(name: str, otherwise: Any) -> NDArray[Any]:
-        """A field of the parts, in the order of all rows."""
-        values = [otherwise if getattr(part, name) is None else getattr(part, name) for _, part in parts]
+    def of_rows(name: str) -> NDArray[Any]:
+        """A field of the parts, in the order of all rows; 0 where a part has none."""
+        values = [0 if getattr(part, name) is None else getattr(part, name) for _, part in parts]
         kinds = {np.asarray(value).dtype for value in values}
         whole = np.empty(len(rows), dtype=kinds.pop() if len(kinds) == 1 else object)
         for (where, _), value in zip(parts, values, strict=True):
@@ -627,6 +624,10 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         return whole
 
     found = [part for _, part in parts]
+    if any((part.row_status == Status.UNREADABLE).any() for part in found):
+        # The rows as far as they can be read.
+        in_order = np.argsort(np.concatenate([where for where, _ in parts]))
+        rows = pd.concat([part.rows for part in found]).iloc[in_order]
     place = np.concatenate([where[part.place] for where, part in parts])
     order = np.argsort(place, kind="stable")
     tables = [part.answers for part in found if len(part.answers)] or [found[0].answers]
@@ -636,10 +637,10 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
     return Explanation(
         task=task,
         method=found[0].method,
-        rows=_rows_of(task, rows, parts),
-        wanted=of_rows("wanted", None),
-        known_now=of_rows("score_now", None),
-        row_status=of_rows("row_status", None),
+        rows=rows[list(task.schema.names)],
+        wanted=of_rows("wanted"),
+        known_now=of_rows("score_now"),
+        row_status=of_rows("row_status"),
         answers=pd.concat(tables, ignore_index=True).iloc[order].reset_index(drop=True),
         place=place[order],
         rank=np.concatenate([part.rank for part in found])[order],
@@ -649,18 +650,10 @@ def joined(task: Task, rows: pd.DataFrame, parts: Sequence[Part], own: Overrides
         notes=tuple(dict.fromkeys(note for part in found for note in part.notes)),
         own=own,
         reasons={int(where[i]): reason for where, part in parts for i, reason in part.reasons.items()},
-        calls=of_rows("calls", 0),
-        cut_short=None if any(part.cut_short is None for part in found) else of_rows("cut_short", False),
+        calls=of_rows("calls"),
+        cut_short=None if any(part.cut_short is None for part in found) else of_rows("cut_short"),
         draws=max(part.draws for part in found),
     )
-
-
-def _rows_of(task: Task, rows: pd.DataFrame, parts: Sequence[Part]) -> pd.DataFrame:
-    """The rows as given, or as far as they can be read."""
-    if not any((part.row_status == Status.UNREADABLE).any() for _, part in parts):
-        return rows[list(task.schema.names)]
-    order = np.argsort(np.concatenate([where for where, _ in parts]))
-    return pd.concat([part.rows for _, part in parts]).iloc[order]
 
 
 def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Overrides) -> Bools:
@@ -671,13 +664,6 @@ def _kept(task: Task, where: NDArray[np.int64], part: Explanation, own: Override
     for column, rule in enumerate(own.of_row[where[0]]):
         kept[:, common + rule] = part.checks.kept[:, common + column]
     return kept
-
-
-def _ranks(place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """1, 2, ... within each row's answers, in their order."""
-    if not len(place):
-        return np.empty(0, dtype=np.int64)
-    return np.asarray(pd.Series(place).groupby(place).cumcount() + 1, dtype=np.int64)
 
 
 def _without(given: NDArray[Any] | None, rows: int) -> NDArray[np.object_]:
@@ -699,8 +685,3 @@ def _judged(status: NDArray[np.object_], place: NDArray[np.int64], checks: Check
     status[place] = Status.BEST_EFFORT
     status[place[checks.passed]] = Status.VERIFIED
     return status
-
-
-def _proofs_hold(made: Task, other: Task) -> bool:
-    rules = {r.text for r in made.rules} <= {r.text for r in other.rules}
-    return rules and made.classifier is other.classifier and made.schema == other.schema

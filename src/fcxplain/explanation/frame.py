@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import DataError, Fault, did_you_mean
+from ..errors import DataError, Fault, also, did_you_mean
 from ..outcome import Outcome
 from ..task import Task
 from ..text import counted, cut
@@ -31,57 +31,43 @@ WITHOUT = {
 }
 
 
-class NoAnswerError(DataError, IndexError):
-    """No answer of that number."""
-
-
 def answer_number(explanation: Explanation, which: Hashable) -> int:
     """The number, from 0, of an answer: the number given, or the first answer of the row with this label.
 
     A whole number is never a label, so that its meaning does not depend on the labels of the rows.
     """
     e, count = explanation, len(explanation.answers)
-    if not isinstance(which, int | np.integer) or isinstance(which, bool):
-        return _of_label(e, which)
-    if not -count <= which < count:
+    if isinstance(which, int | np.integer) and not isinstance(which, bool):
+        if -count <= which < count:
+            return int(which) % count
         there = f"there are {count:,}, counted from 0" if count else "there is none"
         problem = f"does not exist: {there if count != 1 else 'there is one, number 0'}"
-        raise NoAnswerError("", [Fault(f"answer {which}", problem, _same_label(e, which) or SEE)])
-    return int(which) % count
-
-
-def _of_label(e: Explanation, label: Hashable) -> int:
-    row = row_position(e, label, "Give the number of the answer, counted from 0.")
+        rows = _rows(e, which)
+        remedy = f"The row with the label {which} {_has(e, rows[0])}." if len(rows) == 1 else SEE
+        raise also(DataError, IndexError)("", [Fault(f"answer {which}", problem, remedy)])
+    row = row_position(e, which, "Give the number of the answer, counted from 0.")
     first = _first_answer(e, row)
     if first is None:
         why = e.reasons[row].words if row in e.reasons else "See .status for all rows."
-        raise DataError("", [Fault(_place(label), WITHOUT[str(e.row_status[row])], why)])
+        raise DataError("", [Fault(f"row {cut(which, LABEL)}", _has(e, row), why)])
     return first
 
 
 def row_position(e: Explanation, label: Hashable, remedy: str = "Give the rows labels that differ.") -> int:
     """The position of the one row with this label; `remedy` is for a label of several rows."""
-    rows = _rows(e, label)
+    rows, place = _rows(e, label), f"row {cut(label, LABEL)}"
     if not len(rows):
         near = did_you_mean(label, e.rows.index) if len(e) <= NEAR else ""
-        raise DataError("", [Fault(_place(label), "no row has this label", near or SEE)])
+        raise DataError("", [Fault(place, "no row has this label", near or SEE)])
     if len(rows) > 1:
-        raise DataError("", [Fault(_place(label), f"{counted(len(rows), 'row')} have this label", remedy)])
+        raise DataError("", [Fault(place, f"{counted(len(rows), 'row')} have this label", remedy)])
     return rows[0]
 
 
-def _place(label: Hashable) -> str:
-    return f"row {cut(label, LABEL)}"
-
-
-def _same_label(e: Explanation, number: int | np.integer) -> str:
-    """For a number that is the label of a row but not of an answer: what that row has."""
-    rows = _rows(e, number)
-    if len(rows) != 1:
-        return ""
-    first = _first_answer(e, rows[0])
-    has = WITHOUT[str(e.row_status[rows[0]])] if first is None else f"has answer {first}"
-    return f"The row with the label {number} {has}."
+def _has(e: Explanation, row: int) -> str:
+    """What a row has: its first answer, or none."""
+    first = _first_answer(e, row)
+    return WITHOUT[str(e.row_status[row])] if first is None else f"has answer {first}"
 
 
 def _first_answer(e: Explanation, row: int) -> int | None:
@@ -111,31 +97,39 @@ WORD = 30
 
 def frame_of(explanation: Explanation) -> pd.DataFrame:
     """Results and checks of each line, then its features; see `Explanation.frame`."""
-    e, c = explanation, explanation.checks
-    answer, row = e.lines
-    status, classes = e.row_status[row], pd.Series(list(e.task.classes), dtype=None if e.task.classes else str).dtype
-    status[answer >= 0] = np.where(c.passed, "verified", "best_effort")[answer[answer >= 0]]
-    wanted = _wanted(e.wanted[row], classes if e.all_wanted else _nullable(classes))
-    of_row = {"status": pd.Series(status, dtype=str), "wanted": wanted}
-    score = "probability" if e.task.classes else "output"
-    of_row[f"{score}_now"] = pd.Series(e.score_now[row])
+    e, task, (answer, row) = explanation, explanation.task, explanation.lines
+    classes = pd.Series(list(task.classes), dtype=None if task.classes else str).dtype
+    found, status = of_answers(e), e.row_status[row]
+    status[answer >= 0] = found.pop("status")[answer[answer >= 0]]
+    about = {
+        "row": e.rows.index[row].to_flat_index(),
+        "status": pd.Series(status, dtype=str),
+        "wanted": _wanted(e.wanted[row], classes if e.all_wanted else _nullable(classes)),
+        "probability_now" if task.classes else "output_now": pd.Series(e.score_now[row]),
+    }
     if e.noted:
         said = ["; ".join(e.noted.get(i, ())) or None for i in range(len(e))]
-        of_row["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)
+        about["noted"] = pd.Series(np.array(said, dtype=object)[row], dtype=str)
     if e.reasons:
-        of_row["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
-    of_answer = {
-        "rank": pd.Series(e.rank),
-        score: pd.Series(c.score),
-        "cost": pd.Series(c.cost),
-        "changes": pd.Series(c.changes),
-        "changed": pd.Series(changed_names(c.changed, e.task.schema.names), dtype=str),
+        about["why_not"] = pd.Series(e.why_not.to_numpy()[row], dtype=str)
+    kinds = {"changed": str, "predicted": _nullable(classes)}
+    about |= {name: _taken(pd.Series(values, dtype=kinds.get(name)), answer) for name, values in found.items()}
+    features = {name: _taken(as_trained(e.answers[name], task), answer) for name in task.schema.names}
+    return pd.DataFrame({**{column_named(name, task): about[name] for name in ABOUT if name in about}, **features})
+
+
+def of_answers(explanation: Explanation) -> dict[str, NDArray[Any]]:
+    """What files and `frame` say of each answer, apart from its features."""
+    task, checks = explanation.task, explanation.checks
+    return {
+        "rank": explanation.rank,
+        "status": np.where(checks.passed, "verified", "best_effort"),
+        **({"predicted": checks.predicted} if task.classes else {}),
+        "probability" if task.classes else "output": checks.score,
+        "cost": checks.cost,
+        "changes": checks.changes,
+        "changed": changed_names(checks.changed, task.schema.names),
     }
-    if e.task.classes:
-        of_answer["predicted"] = pd.Series(c.predicted, dtype=_nullable(classes))
-    about = {"row": e.rows.index[row].to_flat_index(), **of_row, **{k: _taken(v, answer) for k, v in of_answer.items()}}
-    features = {name: _taken(as_trained(e.answers[name], e.task), answer) for name in e.task.schema.names}
-    return pd.DataFrame({**{column_named(name, e.task): about[name] for name in ABOUT if name in about}, **features})
 
 
 def _wanted(wanted: NDArray[Any], classes: Any) -> pd.Series:

@@ -1,14 +1,14 @@
 """How isolated rows are among training rows: the local outlier factor (Breunig et al. 2000) in the encoder's columns.
 
-There is one reference per task, made on first use. Certificates and metrics both read it, so that those of the
-answers average to `lof_to_data`.
+Certificates and metrics read one reference per task, so that the LOFs of the answers average to `lof_to_data`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,14 +31,28 @@ DECIMALS = 6
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def once_for_each(make: Callable[[Key], Value]) -> Callable[[Key], Value]:
+    """Remember a function's result for each argument, which must not be part of it, as long as the argument lives."""
+    known: WeakKeyDictionary[Key, Value] = WeakKeyDictionary()
+
+    @wraps(make)
+    def remembered(key: Key) -> Value:
+        if key not in known:
+            known[key] = make(key)
+        return known[key]
+
+    return remembered
 
 
 class NoveltyLof:
     """LOF of new points against fixed ones, from the distances to their nearest fixed points and the places of these.
 
-    Densities of fixed points are computed when they are first needed: the neighbours of one new point are few, and
-    the densities of all take seconds. `neighbours` finds distances and places for fixed points, given by their places;
-    a point is not its own neighbour.
+    Densities of fixed points are computed when they are first needed, since those of all take seconds. `neighbours`
+    finds distances and places for fixed points, given by their places; a point is not its own neighbour.
     """
 
     def __init__(self, points: int, k: int, neighbours: Callable[[Places], tuple[Floats, Places]]) -> None:
@@ -107,15 +121,15 @@ class Reference:
     there: int
 
 
-# Keys are weak and no value holds its key, so nothing is kept alive.
-_REFERENCES: WeakKeyDictionary[Task, Reference] = WeakKeyDictionary()
-
-
+@once_for_each
 def reference(task: Task) -> Reference:
-    """LOF against the task's training rows, cached per task."""
-    if task not in _REFERENCES:
-        _REFERENCES[task] = _reference(task)
-    return _REFERENCES[task]
+    """LOF against the task's training rows."""
+    natural = task.encoder.natural_of_codes(task.sample)
+    rows, _, chosen = points(alike(natural), task.seed)
+    if len(rows) < 2:
+        return Reference(None, len(chosen), len(rows))
+    fixed = encoded(task, taken(natural, rows[chosen]))
+    return Reference(PointLof(fixed, min(NEIGHBOURS, len(chosen) - 1)), len(chosen), len(rows))
 
 
 def lof_to_data(task: Task, natural: Natural) -> Floats | None:
@@ -159,12 +173,3 @@ def sampled(which: Places, most: int, seed: int) -> Places:
     if len(which) <= most:
         return which
     return which[np.sort(np.random.default_rng(seed).permutation(len(which))[:most])]
-
-
-def _reference(task: Task) -> Reference:
-    natural = task.encoder.natural_of_codes(task.sample)
-    rows, _, chosen = points(alike(natural), task.seed)
-    if len(rows) < 2:
-        return Reference(None, len(chosen), len(rows))
-    fixed = encoded(task, taken(natural, rows[chosen]))
-    return Reference(PointLof(fixed, min(NEIGHBOURS, len(chosen) - 1)), len(chosen), len(rows))

@@ -83,19 +83,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The cheapest counterfactual found without some obstacles, verified in everything else.
-
-    Attributes
-    ----------
-    gone : tuple of Obstacle
-        The obstacles that would have to be lifted.
-    counterfactual : dict
-        The values of all features.
-    changes : tuple of Change
-        The features that differ.
-    cost, probability : float
-        As in a certificate.
-    """
+    """The cheapest counterfactual found without some obstacles (`gone`), verified in everything else."""
 
     gone: tuple[Obstacle, ...]
     counterfactual: dict[str, Any]
@@ -188,12 +176,10 @@ class WhyNot:
         dict
             What JSON can hold.
         """
-        return {
+        return vars(self) | {
             "row": list(self.row) if isinstance(self.row, tuple) else self.row,
-            "status": self.status,
             "blockers": [[o.to_dict() for o in together] for together in self.blockers],
             "relaxation": None if self.relaxation is None else self.relaxation.to_dict(),
-            "words": self.words,
         }
 
     @classmethod
@@ -226,6 +212,7 @@ def _fields(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
 Sets = tuple[tuple[Obstacle, ...], ...]
 # Words for sets of this many obstacles.
 TOGETHER = {1: "these", 2: "these pairs"}
+NOT_ADVICE = "It only shows what the model's answer depends on."
 
 
 @dataclass(frozen=True)
@@ -253,13 +240,14 @@ def blocked(why: WhyNot, schema: Schema) -> Blocked | None:
         return None
     sets, way, proved = why.blockers, why.relaxation, why.status == Status.IMPOSSIBLE
     shared = tuple(o for o in sets[0] if len(sets) > 1 and all(o in together for together in sets))
-    return Blocked(
-        title=_title(sets, shared, proved),
-        things=_things(sets, shared),
-        either=len(sets) > 1,
-        unless="" if way is None else _unless(way.gone, sets),
-        remark="" if way is None else _remark(way, schema),
-    )
+    # The relaxation says what the obstacles of a single set would take.
+    things = [o.words for o in sets[0]]
+    if len(sets) > 1:
+        things = [" and ".join(_with_takes(o) for o in together if o not in shared) for together in sets]
+    unless = "" if way is None else _unless(way.gone, sets)
+    fixed = [] if way is None else [schema[o.name].title for o in way.gone if not o.can_give_way]
+    remark = f"This is not advice, since {' and '.join(fixed)} cannot be changed. {NOT_ADVICE}" if fixed else ""
+    return Blocked(_title(sets, shared, proved), tuple(things), len(sets) > 1, unless, remark)
 
 
 def moves(way: Relaxation, schema: Schema) -> str:
@@ -276,32 +264,18 @@ def _title(sets: Sets, shared: tuple[Obstacle, ...], proved: bool) -> str:
     return f"Blocked, but would {without}" if proved else f"Would {without}"
 
 
-def _things(sets: Sets, shared: tuple[Obstacle, ...]) -> tuple[str, ...]:
-    if len(sets) == 1:
-        # The relaxation says what these would take.
-        return tuple(obstacle.words for obstacle in sets[0])
-    return tuple(" and ".join(_with_takes(o) for o in together if o not in shared) for together in sets)
-
-
 def _with_takes(obstacle: Obstacle) -> str:
     return f"{obstacle.words} (it would take {obstacle.takes})" if obstacle.takes else obstacle.words
 
 
 def _unless(gone: tuple[Obstacle, ...], sets: Sets) -> str:
-    if len(sets) > 1 and gone == sets[0]:
-        return "Without the first, these changes would be enough:"
-    if gone == sets[0]:
-        without = {1: "that", 2: "both"}.get(len(gone), "all of them")
-    else:
+    if gone != sets[0]:
         without = " and ".join(map(_quoted, gone))
+    elif len(sets) > 1:
+        without = "the first"
+    else:
+        without = {1: "that", 2: "both"}.get(len(gone), "all of them")
     return f"Without {without}, these changes would be enough:"
-
-
-def _remark(way: Relaxation, schema: Schema) -> str:
-    if way.is_advice:
-        return ""
-    fixed = " and ".join(schema[obstacle.name].title for obstacle in way.gone if not obstacle.can_give_way)
-    return f"This is not advice, since {fixed} cannot be changed. It only shows what the model's answer depends on."
 
 
 def _quoted(obstacle: Obstacle) -> str:

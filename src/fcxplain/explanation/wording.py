@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from ..rules.wording import COUNTED
 from ..schema import Feature, Schema
 from ..schema.dates import day_of, iso
+from ..schema.definition import is_missing
 from ..schema.feature import plain
 from ..text import Glance, Overview, counted, cut, remainder
 
@@ -57,17 +57,25 @@ class ChangeTexts:
 
 def change_texts(feature: Feature, now: Any, then: Any) -> ChangeTexts:
     """A change as cards and pages show it."""
-    return ChangeTexts(
-        short(feature.title), amount(feature, now), amount(feature, then), difference(feature, now, then)
-    )
+    values = amount(feature, now), amount(feature, then)
+    return ChangeTexts(short(feature.title), *values, difference(feature, now, then))
 
 
 def difference(feature: Feature, now: Any, then: Any) -> str:
     """How far a value moved; empty for unordered levels and missing values."""
-    moved = distance(feature, now, then)
+    moved, levels = distance(feature, now, then), feature.code_of_level
     if moved is not None:
-        return with_unit(_signed(_number(feature, abs(moved)), moved), _counted_in(feature))
-    return _levels_apart(feature, now, then) if feature.kind == "ordinal" else ""
+        sign = "+" if moved > 0 else "−" if moved < 0 else ""
+        unit = feature.unit or ("days" if feature.kind == "date" else "")
+        return with_unit(f"{sign}{_number(feature, abs(moved))}", unit)
+    if feature.kind != "ordinal" or now not in levels or then not in levels:
+        return ""
+    steps = sorted(set(feature.ranks))
+    up = steps.index(feature.ranks[levels[then]]) - steps.index(feature.ranks[levels[now]])
+    if len(steps) < len(feature.levels):
+        # Levels that share a rank have separate bars in the picture: a count of ranks would contradict it.
+        return "higher" if up > 0 else "lower" if up < 0 else "same rank"
+    return f"{'one level' if abs(up) == 1 else f'{abs(up)} levels'} {'up' if up > 0 else 'down'}"
 
 
 def distance(feature: Feature, now: Any, then: Any) -> float | None:
@@ -81,15 +89,6 @@ def distance(feature: Feature, now: Any, then: Any) -> float | None:
 def as_number(feature: Feature, value: Any) -> float:
     """The value of a number as a float; a date in days."""
     return day_of(value) if feature.kind == "date" else float(value)
-
-
-def _counted_in(feature: Feature) -> str:
-    return feature.unit or "days" if feature.kind == "date" else feature.unit
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is missing or NaN."""
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
 
 
 def with_unit(text: str, unit: str) -> str:
@@ -108,12 +107,9 @@ def plain_amount(feature: Feature, value: Any, *, unit: bool = True) -> str:
     if is_missing(value) or feature.is_category or feature.kind == "date":
         return amount(feature, value)
     text = _number(feature, float(value)).replace("−", "-")
-    return with_unit(text, feature.unit) if unit and not _names_unit(feature) else text
-
-
-def _names_unit(feature: Feature) -> bool:
-    """Whether the title names the unit, as "hours per week" does."""
-    return feature.unit.casefold() in feature.title.casefold().split()
+    # A title such as "hours per week" names the unit.
+    is_named = feature.unit.casefold() in feature.title.casefold().split()
+    return with_unit(text, feature.unit) if unit and not is_named else text
 
 
 def _number(feature: Feature, value: float) -> str:
@@ -123,30 +119,10 @@ def _number(feature: Feature, value: float) -> str:
         text = f"{value:,.12g}"
     elif decimals > 2:
         text = text.rstrip("0").rstrip(".")
-    return text.replace(",", "") if _is_year(feature) else text.replace("-", "−")
-
-
-def _is_year(feature: Feature) -> bool:
-    """Whether a feature looks like a year: a whole number without a unit, always between 1000 and 3000."""
-    bounds = (feature.low, feature.high)
-    return feature.kind == "integer" and not feature.unit and all(b is not None and 1000 <= b < 3000 for b in bounds)
-
-
-def _signed(text: str, moved: float) -> str:
-    return f"+{text}" if moved > 0 else f"−{text}" if moved < 0 else text
-
-
-def _levels_apart(feature: Feature, now: Any, then: Any) -> str:
-    known = feature.code_of_level
-    if now not in known or then not in known:
-        return ""
-    steps = sorted(set(feature.ranks))
-    moved = steps.index(feature.ranks[known[then]]) - steps.index(feature.ranks[known[now]])
-    if len(steps) < len(feature.levels):
-        # Levels that share a rank have separate bars in the picture: a count of ranks would contradict it.
-        return "higher" if moved > 0 else "lower" if moved < 0 else "same rank"
-    far = "one level" if abs(moved) == 1 else f"{abs(moved)} levels"
-    return f"{far} {'up' if moved > 0 else 'down'}"
+    # A whole number without a unit, always between 1000 and 3000, looks like a year.
+    within = all(bound is not None and 1000 <= bound < 3000 for bound in (feature.low, feature.high))
+    is_year = feature.kind == "integer" and not feature.unit and within
+    return text.replace(",", "") if is_year else text.replace("-", "−")
 
 
 # Half a surrogate pair, which UTF-8 cannot encode.
@@ -184,11 +160,17 @@ def headline(c: Certificate) -> str:
 
 def stated(c: Certificate) -> str:
     """The whole certificate, line by line."""
-    return "\n  ".join([headline(c), *_changes(c), answered(c), *_rules(c), _checked(c), *_facts(c), _prints(c)])
-
-
-def _changes(c: Certificate) -> list[str]:
-    return [change_line(change, c.schema) for change in c.changes] or ["nothing changes"]
+    changes = [change_line(change, c.schema) for change in c.changes] or ["nothing changes"]
+    rules = [f"{'kept' if rule.kept else 'BROKEN'}: {rule.words}" for rule in c.rules]
+    parts = {
+        ("target range" if c.is_number else "target class"): c.valid,
+        "every rule" if c.rules else "no rules": c.feasible,
+        "values in their domain": c.in_domain,
+        "immutable features": c.immutables_kept,
+    }
+    checked = "checked: " + ", ".join(name if holds else f"{name} (FAILED)" for name, holds in parts.items())
+    prints = f"model {c.model or 'without fingerprint'}, rules {c.rules_id or 'without fingerprint'}"
+    return "\n  ".join([headline(c), *changes, answered(c), *rules, checked, *_facts(c), prints])
 
 
 def change_line(change: Change, schema: Schema | None) -> str:
@@ -250,21 +232,6 @@ def chance(probability: float) -> str:
     return f"{min(max(probability, 0.001), 0.999):.3f}" if 0 < probability < 1 else f"{probability:g}"
 
 
-def _rules(c: Certificate) -> Iterator[str]:
-    for rule in c.rules:
-        yield f"{'kept' if rule.kept else 'BROKEN'}: {rule.words}"
-
-
-def _checked(c: Certificate) -> str:
-    parts = {
-        ("target range" if c.is_number else "target class"): c.valid,
-        "every rule" if c.rules else "no rules": c.feasible,
-        "values in their domain": c.in_domain,
-        "immutable features": c.immutables_kept,
-    }
-    return "checked: " + ", ".join(name if holds else f"{name} (FAILED)" for name, holds in parts.items())
-
-
 def _facts(c: Certificate) -> Iterator[str]:
     cost = "cost unknown" if math.isnan(c.cost) else f"cost {c.cost:.3f}"
     yield cost if c.lof is None else f"{cost}, lof {c.lof:.3f} (1: as dense as around its neighbours)"
@@ -274,10 +241,6 @@ def _facts(c: Certificate) -> Iterator[str]:
     if c.cut_short:
         yield CUT_SHORT
     yield from (f"note: {said}" for said in c.noted)
-
-
-def _prints(c: Certificate) -> str:
-    return f"model {c.model or 'without fingerprint'}, rules {c.rules_id or 'without fingerprint'}"
 
 
 # An explanation at a glance.
@@ -297,8 +260,14 @@ def glance(explanation: Explanation, few: int = FEW) -> Glance:
         return Glance(said, e.notes)
     without = np.flatnonzero(~np.isin(e.row_status, ANSWERED)).tolist()
     facts = [("note", f"{UNLIMITED}; an answer may not be possible for a person")] if unlimited(e) else []
-    facts += [("changes per answer", _changes_per_answer(e))] if len(e.answers) else []
-    facts += [("no answer", _named(e, without, few))] if without and not e.reasons else []
+    if len(e.answers):
+        counts = sorted(Counter(e.checks.changes.tolist()).items())
+        said_of = ", ".join(f"{changes} in {counted(answers, 'answer')}" for changes, answers in counts)
+        facts.append(("changes per answer", said_of))
+    if without and not e.reasons:
+        more = f" and {len(without) - few:,} more" if len(without) > few else ""
+        named = ", ".join(f"{_label(e, i)} ({e.row_status[i]})" for i in without[:few])
+        facts.append(("no answer", named + more))
     grids = [_answers(e, few)] if len(e.answers) else []
     grids += [_reasons(e, without, few)] if without and e.reasons else []
     return Glance(said, e.notes, tuple(facts), tuple(grids))
@@ -318,18 +287,12 @@ def certificate_glance(c: Certificate) -> Glance:
     return Glance(headline(c), facts=(("then", answered(c)),), grids=grids)
 
 
-def _changes_per_answer(e: Explanation) -> str:
-    counts = sorted(Counter(e.checks.changes.tolist()).items())
-    return ", ".join(f"{changes} in {counted(answers, 'answer')}" for changes, answers in counts)
-
-
 def _answers(e: Explanation, few: int) -> Overview:
     """The first answers, row by row and best first; the changes come last, since they may be long."""
     first = np.lexsort((e.rank, e.place))[:few].tolist()
     classes = dict.fromkeys(e.checks.wanted.tolist())
     wanted = cut(class_words(e.task.schema, next(iter(classes))), CLASS) if len(classes) == 1 else ""
-    score = "probability" if e.task.classes else "output"
-    joins = " of " if e.task.classes else ", wanted "
+    score, joins = ("probability", " of ") if e.task.classes else ("output", ", wanted ")
     head = ("row", "answer", f"{score}{joins}{wanted}" if wanted else score, "what changes")
     rest = remainder(len(e.answers) - few, "answer")
     lines = tuple(_line(e, i, bool(wanted)) for i in first)
@@ -346,11 +309,6 @@ def _line(e: Explanation, i: int, same: bool) -> tuple[str, ...]:
     if not same and not math.isnan(then):
         score = f"{cut(class_words(e.task.schema, e.checks.wanted[i]), CLASS)}: {score}"
     return _label(e, int(e.place[i])), f"{e.rank[i]}{status}", score, said
-
-
-def _named(e: Explanation, without: list[int], few: int) -> str:
-    more = f" and {len(without) - few:,} more" if len(without) > few else ""
-    return ", ".join(f"{_label(e, i)} ({e.row_status[i]})" for i in without[:few]) + more
 
 
 def _reasons(e: Explanation, without: list[int], few: int) -> Overview:

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..explanation import Explanation
-from ..explanation.lof import MOST_POINTS, NEIGHBOURS, encoded, sampled
+from ..explanation.lof import MOST_POINTS, NEIGHBOURS, encoded, sampled, taken
 from ..rules import holds
 from ..schema import Natural
 from ..task import Task
+from .answers import NO_ROWS, Bools, Figure, absent, first, mean, natural_answers
 from .density import NONE_FEASIBLE, OUTLIER, lof_of_points
-from .distance import NO_ANSWER
-from .figure import Bools, Figure, Places, absent, first, natural_answers
-from .outcome import NO_ROWS
 
 Floats = NDArray[np.float64]
 NOT_KEPT = "the raw outputs are not available: files hold legal rows only"
@@ -56,16 +54,11 @@ def raw_outputs(answer: Explanation) -> RawOutputs | None:
         return RawOutputs(before, _unrounded(task, raw), raw, answer.soft_valid[which])
     if answer.soft_valid is not None:
         return None
-    before = task.schema.natural(now)
-    after, valid = natural_answers(answer, which), answer.checks.valid & answer.checks.in_domain
-    return RawOutputs(before, after, _encoded(task, after, valid[which]), valid[which])
-
-
-def _encoded(task: Task, natural: Natural, legal: Bools) -> Floats:
-    """Encoded columns of legal rows; all others are zeros, since they cannot be encoded."""
-    found = np.zeros((len(legal), task.encoder.width_))
-    found[legal] = encoded(task, {name: values[legal] for name, values in natural.items()})
-    return found
+    after, valid = natural_answers(answer, which), (answer.checks.valid & answer.checks.in_domain)[which]
+    # Rows that are not legal cannot be encoded.
+    raw = np.zeros((len(which), task.encoder.width_))
+    raw[valid] = encoded(task, taken(after, valid))
+    return RawOutputs(task.schema.natural(now), after, raw, valid)
 
 
 def _unrounded(task: Task, raw: Floats) -> dict[str, NDArray[np.float64]]:
@@ -112,19 +105,19 @@ def continuous_proximity(answer: Explanation, task: Task) -> float:
     parts = [np.abs(raw.after[name] - raw.before[name]) / mad for name, mad in mads.items() if mad]
     if not parts:
         return absent("no number has a MAD above 0", notes)
-    return _mean(-np.sum(parts, axis=0), notes)
+    return mean(-np.sum(parts, axis=0), notes=notes)
 
 
 def categorical_proximity(answer: Explanation, task: Task) -> float:
     """Minus the mean, over raw outputs, of the number of categories whose level with the largest share changes."""
     raw = raw_outputs(answer.under(task))
-    return absent(NOT_KEPT) if raw is None else _mean(-raw.changed(task.schema.categories))
+    return absent(NOT_KEPT) if raw is None else mean(-raw.changed(task.schema.categories))
 
 
 def sparsity(answer: Explanation, task: Task) -> float:
     """The mean, over raw outputs, of the number of categories changed and numbers that differ at all."""
     raw = raw_outputs(answer.under(task))
-    return absent(NOT_KEPT) if raw is None else _mean(raw.changed(task.schema.names))
+    return absent(NOT_KEPT) if raw is None else mean(raw.changed(task.schema.names))
 
 
 def lof(answer: Explanation, task: Task) -> float:
@@ -145,17 +138,8 @@ def lof_and_outliers(answer: Explanation, task: Task, k: int = NEIGHBOURS) -> tu
     points = raw.encoded[raw.feasible(task)]
     if not len(points):
         return absent(NONE_FEASIBLE), absent(NONE_FEASIBLE)
-    some = _in_order(points)[sampled(np.arange(len(points)), MOST_POINTS, task.seed)]
-    scores = lof_of_points(some, k)
+    # In ascending order, so that ties among neighbours do not depend on the order of the rows.
+    order = sampled(np.lexsort(points.T[::-1]), MOST_POINTS, task.seed)
+    scores = lof_of_points(points[order], k)
     # As scikit-learn's `fit_predict`, whose offset is -1.5 unless a contamination is set.
     return Figure(float(scores.mean())), Figure(round(float((scores > OUTLIER).mean()) * len(points)))
-
-
-def _in_order(points: Floats) -> Floats:
-    """Points in ascending order, so that ties among neighbours do not depend on the order of the rows."""
-    return points[np.lexsort(points.T[::-1])]
-
-
-def _mean(values: Floats | Places, notes: list[str] | None = None) -> Figure:
-    # Adding 0 turns -0.0, for no change at all, into 0.0.
-    return Figure(float(values.mean()) + 0.0, notes=notes or ()) if len(values) else absent(NO_ANSWER, notes or ())

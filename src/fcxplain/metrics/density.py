@@ -8,20 +8,17 @@ answers of rank 1 in encoded columns.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import LocalOutlierFactor
 
 from ..explanation import Explanation
-from ..explanation.lof import MOST_POINTS, NEIGHBOURS, alike, encoded, points, reference, sampled, taken
+from ..explanation.lof import MOST_POINTS, NEIGHBOURS, alike, encoded, once_for_each, points, reference, sampled, taken
 from ..task import Task
-from .distance import NO_ANSWER
-from .figure import Figure, Places, absent, first, natural_answers
+from .answers import NO_ANSWER, Figure, Places, absent, first, natural_answers, share
 
 OUTLIER = 1.5
 # A combination of categories is supported if it occurs in more training rows than this.
@@ -29,8 +26,6 @@ RARE = 20
 NONE_FEASIBLE = "no answer is both valid and feasible"
 
 Floats = NDArray[np.float64]
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -43,19 +38,13 @@ class LofScores:
     notes: tuple[str, ...] = ()
 
     @property
-    def mean(self) -> float:
+    def mean(self) -> Figure:
         """Mean over answers."""
-        return float(np.average(self.lof, weights=self.weight))
+        return Figure(float(np.average(self.lof, weights=self.weight)), notes=self.notes)
 
-    @property
-    def outlying(self) -> float:
-        """Share of the answers that are outliers."""
-        return float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
-
-
-# LOF is slow, and two metrics need each. Keys are weak and no value refers to its key, so nothing is kept alive.
-_AMONG: WeakKeyDictionary[Explanation, LofScores | None] = WeakKeyDictionary()
-_TO_DATA: WeakKeyDictionary[Explanation, LofScores | str] = WeakKeyDictionary()
+    def outlying(self, of: int) -> float:
+        """How many of so many answers are outliers."""
+        return of * float(self.weight[self.lof > OUTLIER].sum() / self.weight.sum())
 
 
 def lof(answer: Explanation, task: Task) -> float:
@@ -63,16 +52,16 @@ def lof(answer: Explanation, task: Task) -> float:
 
     k is capped at the number of distinct points minus one. A single point scores 1.
     """
-    scores = _remembered(_AMONG, answer.under(task), _among_distinct)
-    return absent(NONE_FEASIBLE) if scores is None else Figure(scores.mean, notes=scores.notes)
+    scores = _among_distinct(answer.under(task))
+    return absent(scores) if isinstance(scores, str) else scores.mean
 
 
 def outliers(answer: Explanation, task: Task) -> float:
     """The number of feasible counterfactuals whose LOF, as in `lof`, is above 1.5; an estimate if that is a sample."""
-    scores = _remembered(_AMONG, answer.under(task), _among_distinct)
-    if scores is None:
-        return absent(NONE_FEASIBLE)
-    return Figure(round(scores.outlying * scores.answers), notes=scores.notes)
+    scores = _among_distinct(answer.under(task))
+    if isinstance(scores, str):
+        return absent(scores)
+    return Figure(round(scores.outlying(scores.answers)), notes=scores.notes)
 
 
 def lof_raw(answer: Explanation, task: Task) -> float:
@@ -97,14 +86,14 @@ def lof_to_data(answer: Explanation, task: Task) -> float:
 
     Answers with a value outside the domain cannot be encoded. They are left out, and a note says so.
     """
-    scores = _remembered(_TO_DATA, answer.under(task), _against_data)
-    return absent(scores) if isinstance(scores, str) else Figure(scores.mean, notes=scores.notes)
+    scores = _against_data(answer.under(task))
+    return absent(scores) if isinstance(scores, str) else scores.mean
 
 
 def outliers_to_data(answer: Explanation, task: Task) -> float:
     """Answers whose LOF, as in `lof_to_data`, is above 1.5, in percent of the answers measured there."""
-    scores = _remembered(_TO_DATA, answer.under(task), _against_data)
-    return absent(scores) if isinstance(scores, str) else Figure(100 * scores.outlying, notes=scores.notes)
+    scores = _against_data(answer.under(task))
+    return absent(scores) if isinstance(scores, str) else Figure(scores.outlying(100), notes=scores.notes)
 
 
 def supported(answer: Explanation, task: Task) -> float:
@@ -113,18 +102,19 @@ def supported(answer: Explanation, task: Task) -> float:
     which, names = first(answer), task.schema.categories
     if not names:
         return absent("the table has no categories")
-    if not len(which):
-        return absent(NO_ANSWER)
     seen, asked = (task.schema.natural(table, names) for table in (task.train, answer.answers.iloc[which]))
     groups = alike({name: np.concatenate([seen[name], asked[name]]) for name in names})
     count = np.bincount(groups[: len(task.train)], minlength=groups.max() + 1)
-    return Figure(100 * float(np.mean(count[groups[len(task.train) :]] > RARE)))
+    return share(count[groups[len(task.train) :]] > RARE, NO_ANSWER)
 
 
-def _among_distinct(answer: Explanation) -> LofScores | None:
+# Remembered, since LOF is slow and two metrics need each.
+@once_for_each
+def _among_distinct(answer: Explanation) -> LofScores | str:
+    """The scores, or why there are none."""
     which = _feasible(answer)
     if not len(which):
-        return None
+        return NONE_FEASIBLE
     natural, groups = _by_point(answer, which)
     rows, weight, chosen = points(groups, answer.task.seed)
     notes = _sample_notes("LOF", len(chosen), len(rows), "distinct feasible answers")
@@ -132,6 +122,7 @@ def _among_distinct(answer: Explanation) -> LofScores | None:
     return LofScores(scores, weight[chosen], len(which), notes)
 
 
+@once_for_each
 def _against_data(answer: Explanation) -> LofScores | str:
     which = first(answer)
     legal = which[answer.checks.in_domain[which]]
@@ -173,9 +164,3 @@ def lof_of_points(points: Floats, k: int = NEIGHBOURS) -> Floats:
 
 def _sample_notes(place: str, used: int, there: int, what: str) -> tuple[str, ...]:
     return () if used == there else (f"{place}: a sample of {used:,} of {there:,} {what}",)
-
-
-def _remembered(cache: WeakKeyDictionary[Key, Value], key: Key, make: Callable[[Key], Value]) -> Value:
-    if key not in cache:
-        cache[key] = make(key)
-    return cache[key]

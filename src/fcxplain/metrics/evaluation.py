@@ -13,29 +13,29 @@ from ..errors import DataError, also, unknown
 from ..explanation import Explanation
 from ..task import Task
 from ..text import counted
-from . import authors, density, distance, optimum, outcome
-from .figure import Figure, Metric, handed_out
+from . import answers, authors, density, optimum
+from .answers import Figure, Metric, handed_out
 
 METRICS: dict[str, Metric] = {
-    "validity": outcome.validity,
-    "validity_soft": outcome.validity_soft,
-    "feasibility": outcome.feasibility,
-    "success": outcome.success,
-    "success_possible": outcome.success_possible,
-    "continuous_proximity": distance.continuous_proximity,
-    "categorical_proximity": distance.categorical_proximity,
-    "sparsity": distance.sparsity,
+    "validity": answers.validity,
+    "validity_soft": answers.validity_soft,
+    "feasibility": answers.feasibility,
+    "success": answers.success,
+    "success_possible": answers.success_possible,
+    "continuous_proximity": answers.continuous_proximity,
+    "categorical_proximity": answers.categorical_proximity,
+    "sparsity": answers.sparsity,
     "lof": density.lof,
     "outliers": density.outliers,
     "lof_raw": density.lof_raw,
     "lof_to_data": density.lof_to_data,
     "outliers_to_data": density.outliers_to_data,
     "supported": density.supported,
-    "diversity": distance.diversity,
-    "diversity_pairs": distance.diversity_pairs,
+    "diversity": answers.diversity,
+    "diversity_pairs": answers.diversity_pairs,
     "optimality_gap": optimum.optimality_gap,
-    "rows_per_second": outcome.rows_per_second,
-    "calls_per_row": outcome.calls_per_row,
+    "rows_per_second": answers.rows_per_second,
+    "calls_per_row": answers.calls_per_row,
 }
 # Metrics that a convention measures differently under the same name.
 CONVENTIONS: dict[str, dict[str, Metric]] = {
@@ -92,9 +92,8 @@ class Evaluation:
     def frame(self) -> pd.DataFrame:
         """A table with one line per metric: its value, or the reason why it is absent."""
         absent = [self.reasons.get(name, "") for name in self.values]
-        return pd.DataFrame(
-            {"value": self.values.values(), "absent": absent}, index=pd.Index(self.values, name="metric")
-        )
+        metrics = pd.Index(self.values, name="metric")
+        return pd.DataFrame({"value": self.values.values(), "absent": absent}, index=metrics)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that can be written as JSON.
@@ -160,7 +159,11 @@ def evaluate(
     again = answer.under(task)
     measures = METRICS | CONVENTIONS[convention]
     figures = {name: _figure(measures[name](again, task)) for name in names}
-    notes = [*_general_notes(answer, task, convention), *(note for f in figures.values() for note in f.notes)]
+    notes = [note for figure in figures.values() for note in figure.notes]
+    if answer.soft_valid is not None and answer.task.classifier is not task.classifier:
+        notes.insert(0, "validity_soft: measured with the model that the answers were made for, not with the task's")
+    if convention == "authors":
+        notes.insert(0, "convention authors: the paper's metrics on raw outputs, feasibility among those valid there")
     return Evaluation(
         method=answer.method,
         convention=convention,
@@ -189,12 +192,3 @@ def _figure(value: float) -> Figure:
     if math.isnan(figure) and not figure.reason:
         return Figure(figure, reason="the metric gave no reason", notes=figure.notes)
     return figure
-
-
-def _general_notes(answer: Explanation, task: Task, convention: str) -> list[str]:
-    notes = []
-    if convention == "authors":
-        notes.append("convention authors: the paper's metrics on raw outputs, feasibility among those valid there")
-    if answer.soft_valid is not None and answer.task.classifier is not task.classifier:
-        notes.append("validity_soft: measured with the model that the answers were made for, not with the task's")
-    return notes

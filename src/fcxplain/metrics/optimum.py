@@ -3,67 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..classifier.protocol import Predictions
 from ..explanation import ChangeCosts, Explanation
 from ..explanation.lof import sampled
 from ..proof.enumeration import AskedRows
-from ..region.region import Points
-from ..schema import Natural
+from ..region.region import Points, Region
 from ..task import Task
-from .distance import unit_notes
-from .figure import Figure, Places, absent, first
-
-# Legal rows checked against the rules at a time.
-CHUNK = 65_536
-
-
-class LegalSpaces:
-    """Spaces of legal rows without the rules; each of `rows` lists the rows that share a space, and its fixed values.
-
-    The rules are left out so that rows share queries of the model; `Region.contains` checks them later.
-    """
-
-    def __init__(self, task: Task, before: Natural) -> None:
-        self.task, self.region = task, task.relaxed(rules=[r for r in task.rules if r.freezes]).region(before)
-        off_grid = [n for n in task.schema.numbers if n not in task.frozen]
-        keys = [before[n] for n in self.region.fixed]
-        keys += [np.where(task.schema[n].on_grid(before[n]), np.nan, before[n]) for n in off_grid]
-        found: dict[tuple[Any, ...], list[int]] = {}
-        for row in range(len(self.region)):
-            found.setdefault(tuple(str(key[row]) for key in keys), []).append(row)
-        self.rows = list(found.values())
-
-    @cached_property
-    def size(self) -> int:
-        """The number of legal rows in all spaces."""
-        return sum(math.prod(map(int, self.region.sizes[rows[0]].tolist())) for rows in self.rows)
-
-    def __iter__(self) -> Iterator[tuple[Points, Predictions, list[int]]]:
-        """Yield the points of each space, the model's predictions for them, and the rows that share the space."""
-        memory = AskedRows(self.task, self.region.before)
-        for rows in self.rows:
-            points = self.region.points(rows[0])
-            yield points, memory.predictions(len(points), points.natural), rows
-
-
-def cheapest_part(left: Places, price: NDArray[np.float64]) -> tuple[Places, Places]:
-    """Split the places left into the cheapest ones, as many as are handled at a time, and the others."""
-    if len(left) <= CHUNK:
-        return left, left[:0]
-    order = np.argpartition(price[left], CHUNK)
-    return left[order[:CHUNK]], left[order[CHUNK:]]
-
+from .answers import Figure, absent, first, unit_notes
 
 Floats = NDArray[np.float64]
 
+# Legal rows checked against the rules at a time.
+CHUNK = 65_536
 # The most legal rows, over all rows to explain, that the model is queried on.
 LEGAL_ROWS = 2_000_000
 # The most rows to explain for which the optimum is searched.
@@ -86,32 +42,29 @@ def optimality_gap(answer: Explanation, task: Task, *, limit: int = LEGAL_ROWS, 
     """
     answer = answer.under(task)
     solved = first(answer)[answer.checks.passed[first(answer)]]
-    notes = list(_left_out(int(answer.asked.sum()), len(solved), rows))
+    asked, notes = int(answer.asked.sum()), list[str]()
+    if len(solved) < asked:
+        left_out = f"{asked - len(solved):,} of {asked:,} rows to explain"
+        notes.append(f"optimality_gap: left out {left_out}, whose answer failed")
+    if len(solved) > rows:
+        notes.append(f"optimality_gap: a sample of {rows:,} of {len(solved):,} rows")
     if not len(solved):
         return absent("no answer passed every check", notes)
     solved = sampled(solved, rows, task.seed)
     before = task.schema.natural(answer.before.iloc[solved])
-    spaces = LegalSpaces(task, before)
-    total = spaces.size
+    # Without the other rules, so that rows share queries of the model.
+    region = task.relaxed(rules=[rule for rule in task.rules if rule.freezes]).region(before)
+    spaces = _shared_spaces(region, task)
+    total = sum(math.prod(map(int, region.sizes[sharing[0]].tolist())) for sharing in spaces)
     if total > limit:
         # A product over many features has too many digits to print, and may not fit in a float.
         many = f"{total:,}" if total < HUGE else f"{Decimal(total):.1e}"
         return absent(f"{many} legal rows are too many to try them all (limit {limit:,})")
     prices = answer.costs or ChangeCosts()
     cost = prices.total(task, before, task.schema.natural(answer.answers.iloc[solved]))
-    best = _cheapest(task, prices, spaces, before, answer.checks.wanted[solved], cost)
+    best = _cheapest(task, prices, region, spaces, answer.checks.wanted[solved], cost)
     necessary = np.where(best >= prices.several, prices.several, 0.0) if prices.several else 0.0
-    return _gap(cost - necessary, best - necessary, notes + list(unit_notes(task)))
-
-
-def _left_out(asked: int, solved: int, rows: int) -> Iterator[str]:
-    if solved < asked:
-        yield f"optimality_gap: left out {asked - solved:,} of {asked:,} rows to explain, whose answer failed"
-    if solved > rows:
-        yield f"optimality_gap: a sample of {rows:,} of {solved:,} rows"
-
-
-def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
+    cost, best, notes = cost - necessary, best - necessary, [*notes, *unit_notes(task)]
     # Only a row that needs no change has an optimum of 0, as when the task has another model than the answers had.
     moves = best > 0
     if not moves.all():
@@ -121,29 +74,46 @@ def _gap(cost: Floats, best: Floats, notes: list[str]) -> Figure:
     return Figure(100 * float(np.mean((cost[moves] - best[moves]) / best[moves])), notes=notes)
 
 
+def _shared_spaces(region: Region, task: Task) -> list[list[int]]:
+    """The rows, grouped by the legal rows that they have in common."""
+    before = region.before
+    off_grid = [n for n in task.schema.numbers if n not in task.frozen]
+    keys = [before[n] for n in region.fixed]
+    keys += [np.where(task.schema[n].on_grid(before[n]), np.nan, before[n]) for n in off_grid]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row in range(len(region)):
+        found.setdefault(tuple(str(key[row]) for key in keys), []).append(row)
+    return list(found.values())
+
+
 def _cheapest(
-    task: Task, prices: ChangeCosts, spaces: LegalSpaces, before: Natural, wanted: NDArray[Any], cost: Floats
+    task: Task, prices: ChangeCosts, space: Region, spaces: list[list[int]], wanted: NDArray[Any], cost: Floats
 ) -> Floats:
     """The cost of the cheapest counterfactual of each row; `cost` is that of its answer."""
-    best, outcomes, region = cost.copy(), task.outcomes(wanted), task.region(before)
-    for points, said, rows in spaces:
+    best, outcomes, region = cost.copy(), task.outcomes(wanted), task.region(space.before)
+    memory = AskedRows(task, space.before)
+    for rows in spaces:
+        points = space.points(rows[0])
+        said = memory.predictions(len(points), points.natural)
         for row in rows:
-            priced = _priced(task, prices, points, before, row)
+            priced = _priced(task, prices, points, row)
             met = outcomes[np.full(len(said.choice), row)].met(said.probabilities, said.choice)
             left = np.flatnonzero(met & (priced < cost[row] - ROUNDING))
-            # The cheapest come first.
             while len(left) and best[row] == cost[row]:
-                part, left = cheapest_part(left, priced)
+                # The cheapest come first.
+                order = np.argpartition(priced[left], CHUNK) if len(left) > CHUNK else np.arange(len(left))
+                part, left = left[order[:CHUNK]], left[order[CHUNK:]]
                 kept = part[region.contains(points.natural(part), np.full(len(part), row))]
                 best[row] = priced[kept].min(initial=cost[row])
     return best
 
 
-def _priced(task: Task, prices: ChangeCosts, points: Points, before: Natural, row: int) -> Floats:
+def _priced(task: Task, prices: ChangeCosts, points: Points, row: int) -> Floats:
     """The cost of each point of a space for one row."""
     total, count = np.zeros(1), np.zeros(1, dtype=np.int8)
     for choice, table in zip(points.region.choices, points.tables, strict=True):
-        (feature,) = (task.schema[name] for name in choice.names)
-        price, changed = prices.of_feature(task, feature, before[feature.name][row], table[:, 0])
+        (name,) = choice.names
+        feature = task.schema[name]
+        price, changed = prices.of_feature(task, feature, points.region.before[name][row], table[:, 0])
         total, count = np.add.outer(total, price).ravel(), np.add.outer(count, changed.astype(np.int8)).ravel()
     return np.asarray(total + prices.several * (count > 1))

@@ -27,14 +27,14 @@ Problem = tuple[str, str]
 class Unreadable(Exception):
     """All problems of a cell; caught inside this package."""
 
-    def __init__(self, problem: str, remedy: str = "", *, more: Iterable[Problem] = ()) -> None:
-        self.problems = [(problem, remedy), *more]
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
 
 
 def refuse(problems: list[Problem]) -> None:
     """Raise the collected problems, if any."""
     if problems:
-        raise Unreadable(*problems[0], more=problems[1:])
+        raise Unreadable(*problems)
 
 
 def is_empty(value: Any) -> bool:
@@ -57,7 +57,7 @@ def frozen(value: Any, schema: Schema) -> tuple[str, ...]:
     elif isinstance(value, LISTS + SETS):
         names = [str(name) for name in value]
     else:
-        raise Unreadable(f"{some([value])} does not name features", "List them, e.g. ['age', 'job'] or 'age, job'.")
+        raise Unreadable((f"{some([value])} does not name features", "List them, e.g. ['age', 'job'] or 'age, job'."))
     refuse(_unknown(names, schema))
     written = [notation.name(n, schema) for n in sorted(set(names))]
     return tuple(f"{n}' == {n}" for n in written)
@@ -82,14 +82,9 @@ def target(value: Any, classes: tuple[Any, ...]) -> Any:
     try:
         return as_target(list(value) if isinstance(value, (*LISTS, *SETS)) else value, classes)
     except DataError as error:
-        found = [
-            (
-                f"{fault.place.removeprefix('target ')} {fault.problem}",
-                fault.remedy.replace("They are", "The classes are"),
-            )
-            for fault in error.faults
-        ]
-        raise Unreadable(*found[0], more=found[1:]) from error
+        problems = [f"{fault.place.removeprefix('target ')} {fault.problem}" for fault in error.faults]
+        remedies = [fault.remedy.replace("They are", "The classes are") for fault in error.faults]
+        raise Unreadable(*zip(problems, remedies, strict=True)) from error
 
 
 def difficulty(value: Any, schema: Schema) -> dict[str, float]:
@@ -98,7 +93,7 @@ def difficulty(value: Any, schema: Schema) -> dict[str, float]:
         value = _priced(value)
     if not isinstance(value, Mapping):
         problem = f"{some([value])} is not a mapping from features to numbers"
-        raise Unreadable(problem, "Write {'age': 2} or age=2.")
+        raise Unreadable((problem, "Write {'age': 2} or age=2."))
     given = {str(n): plain(v) for n, v in value.items() if not is_missing(plain(v))}
     odd = {n: v for n, v in given.items() if n in schema and not (is_number(v) and 0 < v < math.inf)}
     above = "Give a number above 0; 1 is the default."
@@ -169,7 +164,7 @@ def _number_rule(value: Any, primed: str) -> tuple[str, ...]:
             low, high = value
             return _between(low, high, primed)
         problem = f"{some([value])} is not an interval: it has {len(value)} ends"
-        raise Unreadable(problem, "Give (low, high), or a set of values such as {20, 30}.")
+        raise Unreadable((problem, "Give (low, high), or a set of values such as {20, 30}."))
     return (_number_set(value if isinstance(value, SETS) else [value], primed),)
 
 
@@ -196,7 +191,8 @@ def _date(value: Any) -> str:
     except (TypeError, ValueError):
         day = math.nan
     if day != day:
-        raise Unreadable(f"{some([value])} is not a date", "Write 2026-12-31, <= 2026-12-31 or 2026-01-01..2026-12-31.")
+        remedy = "Write 2026-12-31, <= 2026-12-31 or 2026-01-01..2026-12-31."
+        raise Unreadable((f"{some([value])} is not a date", remedy))
     return dates.iso(day)
 
 
@@ -211,12 +207,12 @@ def _number_text(text: str, primed: str) -> tuple[str, ...]:
         return (f"{primed} {sign} {_number(float(signed.group(2)))}",)
     items = notation.items(text)
     if not items or not all(re.fullmatch(notation.NUMBER, item) for item in items):
-        raise Unreadable(f"{some([text])} cannot be read as allowed numbers", _remedy(text))
+        raise Unreadable((f"{some([text])} cannot be read as allowed numbers", _remedy(text)))
     values = [float(item) for item in items]
     if text.startswith("[") and len(values) == 2:
         return _between(values[0], values[1], primed)
     if len(values) > 1 and not text.startswith("{"):
-        raise Unreadable(f"{some([text])} could be a range or single values", _remedy(text))
+        raise Unreadable((f"{some([text])} could be a range or single values", _remedy(text)))
     return (_number_set(values, primed),)
 
 
@@ -229,7 +225,7 @@ def _between(low: Any, high: Any, primed: str, closed: str = "both") -> tuple[st
     low, high = _end(low, -math.inf), _end(high, math.inf)
     if low > high or (low == high and closed != "both"):
         remedy = "Swap them." if low > high else "Include both ends."
-        raise Unreadable(f"no number lies between {low:g} and {high:g}", remedy)
+        raise Unreadable((f"no number lies between {low:g} and {high:g}", remedy))
     if low == high:
         return (f"{primed} == {_number(low)}",)
     from_low = "<=" if closed in ("left", "both") else "<"
@@ -249,7 +245,7 @@ def _end(value: Any, otherwise: float) -> float:
     if is_missing(value):
         return otherwise
     if not is_number(value):
-        raise Unreadable(f"{some([value])} is not a number", "An interval is (low, high); either may be None.")
+        raise Unreadable((f"{some([value])} is not a number", "An interval is (low, high); either may be None."))
     return float(value)
 
 
@@ -261,52 +257,41 @@ def _number_set(values: Iterable[Any], primed: str) -> str:
 
 def _one_of(texts: list[str], primed: str) -> str:
     if not texts:
-        raise Unreadable("no value is allowed", "Leave the cell empty for no limit.")
+        raise Unreadable(("no value is allowed", "Leave the cell empty for no limit."))
     return f"{primed} == {texts[0]}" if len(texts) == 1 else f"{primed} in {{{', '.join(texts)}}}"
 
 
 def _number(value: float) -> str:
     if not abs(value) <= MAX_NUMBER:
-        raise Unreadable(f"{value:g} is beyond {MAX_NUMBER:g}", "Leave that end of the interval open.")
+        raise Unreadable((f"{value:g} is beyond {MAX_NUMBER:g}", "Leave that end of the interval open."))
     return notation.number(value)
 
 
 def _level_rule(value: Any, feature: Feature, primed: str) -> str:
-    is_level = named(value, feature.levels) is not None
-    signed = _SIGNED.fullmatch(value.strip()) if isinstance(value, str) and not is_level else None
+    is_text = isinstance(value, str) and named(value, feature.levels) is None
+    signed = _SIGNED.fullmatch(value.strip()) if is_text else None
+    sign = "" if signed is None else _SIGNS.get(signed.group(1), signed.group(1))
+    if sign not in ("", "==") and feature.kind == "categorical":
+        problem = f"{feature.name!r} is categorical: it has no order"
+        raise Unreadable((problem, "List the allowed levels, e.g. {A, B}."))
     if signed is not None:
-        return _compared(signed.group(1), signed.group(2), feature, primed)
-    if isinstance(value, LISTS + SETS):
+        items = [notation.bare(signed.group(2))]
+    elif isinstance(value, LISTS + SETS):
         items = list(value)
     else:
-        items = notation.items(value) if isinstance(value, str) and not is_level else [value]
-    refuse([_no_level(item, feature) for item in items if named(item, feature.levels) is None])
-    chosen = sorted({_code(item, feature) for item in items})
-    return _one_of([_level(feature, code) for code in chosen], primed)
-
-
-def _compared(sign: str, text: str, feature: Feature, primed: str) -> str:
-    sign, text = _SIGNS.get(sign, sign), notation.bare(text)
-    if feature.kind == "categorical" and sign != "==":
-        problem = f"{feature.name!r} is categorical: it has no order"
-        raise Unreadable(problem, "List the allowed levels, e.g. {A, B}.")
-    if named(text, feature.levels) is None:
-        refuse([_no_level(text, feature)])
-    return f"{primed} {sign} {_level(feature, _code(text, feature))}"
-
-
-def _no_level(value: Any, feature: Feature) -> Problem:
-    remedy = did_you_mean(value, feature.levels) or f"Its levels are {some(feature.levels)}."
-    return f"{feature.name!r} has no level {some([value])}", remedy
-
-
-def _code(value: Any, feature: Feature) -> int:
-    return feature.code_of_level[named(value, feature.levels)]
+        items = notation.items(value) if is_text else [value]
+    meant = [named(item, feature.levels) for item in items]
+    unknown = [item for item, level in zip(items, meant, strict=True) if level is None]
+    remedies = [did_you_mean(item, feature.levels) or f"Its levels are {some(feature.levels)}." for item in unknown]
+    problems = [f"{feature.name!r} has no level {some([item])}" for item in unknown]
+    refuse(list(zip(problems, remedies, strict=True)))
+    chosen = [_level(feature, code) for code in sorted({feature.code_of_level[level] for level in meant})]
+    return f"{primed} {sign} {chosen[0]}" if sign else _one_of(chosen, primed)
 
 
 def _level(feature: Feature, code: int) -> str:
     text = notation.level(str(feature.levels[code]))
     if text is None:
         problem = f"the level {some([feature.levels[code]])} cannot be written in a rule"
-        raise Unreadable(problem, "Rename it, without line breaks or mixed quotes.")
+        raise Unreadable((problem, "Rename it, without line breaks or mixed quotes."))
     return text

@@ -13,8 +13,9 @@ from jinja2 import Environment
 
 from ..explanation import page as report
 from ..explanation.page.page import templates
-from ..explanation.wording import amount, as_number, chance, is_missing, number
+from ..explanation.wording import amount, as_number, chance, number
 from ..schema import Feature, Schema
+from ..schema.definition import is_missing
 from .answers import Engine
 from .people import People
 from .sessions import Sessions

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Fault, did_you_mean
-from ..explanation.wording import amount, is_missing
+from ..explanation.wording import amount
 from ..overrides.cells import allowed
 from ..rules import notation
 from ..schema import Feature, Schema
 from ..schema.column import natural
+from ..schema.definition import is_missing
 from .people import Values, read_value
 
 # How hard a change is, and its relative cost.

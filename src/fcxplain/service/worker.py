@@ -26,7 +26,7 @@ from ..explainer import FCx
 from ..explanation import Certificate, Explanation, Status, WhyNot
 from ..explanation.certificate import cells, issued, labels, model_id, rules_id, written
 from ..explanation.checks import needed_scores
-from ..explanation.page.spread import Spread, spread_of
+from ..explanation.page.cards import Spread, spread_of
 from ..explanation.page.summary import obstacle_counts
 from ..explanation.reasons import Obstacle
 from ..explanation.wording import amount, change_texts, class_words, short

@@ -21,8 +21,17 @@ import pyarrow.parquet as pq
 from ..errors import DataError, Fault, some
 from ..explanation import Effort
 from ..explanation.files.digest import DIGEST, Digest
-from ..explanation.files.folder import FOLDER_FORMAT, is_ours, is_part, part_name, read_manifest, write_manifest
-from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP
+from ..explanation.files.parquet import (
+    COMPRESSION,
+    FOLDER_FORMAT,
+    KEY,
+    ROW_GROUP,
+    is_ours,
+    is_part,
+    part_name,
+    read_manifest,
+    write_manifest,
+)
 from ..files import replacing
 from ..hashing import fingerprint
 from ..storage import Place

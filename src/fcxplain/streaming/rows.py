@@ -19,7 +19,7 @@ from ..datasets.tables import TextRows, existing, is_parquet, reading_parquet
 from ..errors import DataError, FcxError
 from ..hashing import fingerprint
 from ..overrides import Overrides
-from ..overrides.labels import as_written, positions
+from ..overrides.overrides import as_written, positions
 from ..schema import Feature
 from ..schema.column import is_numeric
 from ..schema.feature import plain

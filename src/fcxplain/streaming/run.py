@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from ..errors import DataError, Fault, FcxError
 from ..explanation import Effort, Explanation, read_answers
 from ..explanation.files.digest import DIGEST, Digest, checked_key
-from ..explanation.files.folder import answer_files
-from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, arrow_table
+from ..explanation.files.parquet import COMPRESSION, KEY, ROW_GROUP, answer_files, arrow_table
 from ..explanation.frame import column_named
 from ..files import only_run
 from ..hashing import fingerprint

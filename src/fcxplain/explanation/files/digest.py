@@ -48,11 +48,16 @@ class DigestState(StrEnum):
 WORDS = {
     DigestState.KEY_NOT_GIVEN: "was made with a key that was not given. Everything that can be compared without it "
     "matches: no accidental damage, no careless edit. Only the key (--key, key=) proves who wrote the file.",
-    DigestState.MISSING: "there is none, so it is unknown whether something was edited: it was removed, or the file "
-    "comes from an older fcxplain. Explain again to get one.",
+    DigestState.MISSING: "there is none, so it is unknown whether something was edited. Explain again to get one.",
     DigestState.WRONG_KEY: "was made with another key than the one given.",
     DigestState.WITHOUT_KEY: "was made without a key, so the given key proves nothing: anyone could have made it.",
 }
+
+WITH_KEY = "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
+NO_KEY = (
+    "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file on purpose "
+    "can recompute it; only a key proves who wrote it."
+)
 
 
 @dataclass(frozen=True)
@@ -73,23 +78,15 @@ class DigestCheck:
     def words(self) -> str:
         """What the result proves, and what it does not."""
         if self.state is DigestState.CHANGED:
-            return f"does not match: {self._named()} changed after the file was written."
+            more = f" and {len(self.changed) - NAMED} more" if len(self.changed) > NAMED else ""
+            return f"does not match: {', '.join(self.changed[:NAMED])}{more} changed after the file was written."
         if self.state is not DigestState.MATCHES:
             return WORDS[self.state]
-        if self.with_key:
-            return "matches, and was made with this key: the file is unchanged since an owner of the key wrote it."
-        return (
-            "matches. It has no key: it detects accidental damage and careless edits, but anyone who edits the file "
-            "on purpose can recompute it; only a key proves who wrote it."
-        )
-
-    def _named(self) -> str:
-        more = len(self.changed) - NAMED
-        return ", ".join(self.changed[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        return WITH_KEY if self.with_key else NO_KEY
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"state": str(self.state), "with_key": self.with_key, "changed": list(self.changed), "words": self.words}
+        return vars(self) | {"state": str(self.state), "changed": list(self.changed), "words": self.words}
 
 
 class Digest:
@@ -229,13 +226,8 @@ def _cast(cells: pa.Array, kind: pa.DataType | None) -> pa.Array:
     if kind is None:
         texts = [None if v is None else json.dumps(v, default=repr, sort_keys=True) for v in cells.to_pylist()]
         return pa.array(texts, pa.large_string()).cast(pa.large_binary())
-    if pa.types.is_large_string(kind):
-        return cells.cast(kind).cast(pa.large_binary())
-    if pa.types.is_date32(kind):
-        return cells.cast(pa.int32())
-    if pa.types.is_timestamp(kind):
-        return cells.cast(kind).cast(pa.int64())
-    return cells.cast(pa.uint8() if pa.types.is_boolean(kind) else kind)
+    stored = {pa.large_string(): pa.large_binary(), pa.date32(): pa.int32(), pa.bool_(): pa.uint8()}.get(kind, kind)
+    return cells.cast(kind).cast(pa.int64() if pa.types.is_timestamp(kind) else stored)
 
 
 def _packed(cells: pa.Array) -> bytes:

@@ -25,13 +25,22 @@ from ..explanation import Effort, Explanation
 from ..frame import as_trained, column_named
 from ..reasons import Status, WhyNot
 from .digest import DIGEST, Digest, DigestCheck, check_parts
-from .folder import ITSELF, answer_files, ended_manifest, own_digest
-from .parquet import ASKED, BESIDE, FORMAT, KEY, NOW, ROW_GROUP, about_columns, asked_for, file_schema, is_json
+from .parquet import (
+    BESIDE,
+    FORMAT,
+    ITSELF,
+    KEY,
+    NOW,
+    ROW_GROUP,
+    about_columns,
+    answer_files,
+    asked_for,
+    ended_manifest,
+    file_schema,
+    is_json,
+    own_digest,
+)
 
-# Certificates of format 2 call `lof` "density"; only `verify` compares it. Formats 2 and 3 have no present scores and
-# no outcomes but classes: those columns are left out. Format 1 has no digest and is refused.
-READ = (2, 3, FORMAT)
-SINCE_4 = ("probability_now", "outcome")
 AS_PARQUET = "Explain with --out answers.parquet, in Python answer.to_parquet(path)."
 
 
@@ -39,31 +48,6 @@ class Explainer(Protocol):
     """An explainer that was fitted to a task."""
 
     task_: Task
-
-
-def task_of(given: Task | Explainer) -> Task:
-    """The task itself, or the one that an explainer was fitted to."""
-    task = getattr(given, "task_", given)
-    if not isinstance(task, Task):
-        problem = f"is a {type(given).__name__}, neither a Task nor a fitted explainer"
-        raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
-    return task
-
-
-def check_file(path: Path | str, place: Place) -> None:
-    """Refuse a file that does not exist or has another extension."""
-    if not place.is_file:
-        raise also(FormatError, FileNotFoundError)(f"there is no file {path}")
-    if place.name.lower().endswith((".csv", ".json")):
-        raise FormatError("", [Fault(str(path), "answers are read and verified from .parquet only", AS_PARQUET)])
-
-
-def wordless(path: Path | str, names: Sequence[str], task: Task) -> FormatError:
-    """The error for a parquet file without fcxplain's metadata."""
-    if {column_named(name, task) for name in ("status", "certificate")} <= set(names):
-        problem = "was saved again by another program, which removed fcxplain's metadata and digest"
-        return FormatError("", [Fault(str(path), problem, "Use the original file that explain wrote.")])
-    return FormatError(f"{path} does not hold answers written by fcxplain. {AS_PARQUET}")
 
 
 @contextmanager
@@ -102,15 +86,21 @@ def read_answers(path: str | Path, task: Task | Explainer) -> Explanation:
     >>> answer.to_parquet("answers.parquet")  # doctest: +SKIP
     >>> read_answers("answers.parquet", task).counts  # doctest: +SKIP
     """
-    file = AnswerFile(path, task_of(task))
+    known = getattr(task, "task_", task)
+    if not isinstance(known, Task):
+        problem = f"is a {type(task).__name__}, neither a Task nor a fitted explainer"
+        raise DataError("", [Fault("task", problem, "Give the task, or FCx.load(folder).")])
+    file = AnswerFile(path, known)
     lines = file.lines(file.whole())
     with reading(file.path):
         certificates = [json.loads(text) for text in lines.said["certificate"][lines.answered]]
         found_by = [str(certificate["found_by"]) for certificate in certificates]
         status = [Status(text) for text in lines.of_row("status")]
         own = lines.own()
-    index = labels(lines.of_row("row"), file.about["labels"])
-    rows, wanted = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0), lines.wanted()
+    targets = zip(lines.of_row("wanted"), lines.of_row("outcome"), strict=True)
+    wanted = classes([w if pd.isna(t) else as_target(json.loads(t), file.task.classes) for w, t in targets])
+    index = _index(lines.of_row("row"), file.about["labels"])
+    rows = _restored(lines.now[lines.first], file.task).set_axis(index, axis=0)
     return explained(file, lines, rows, wanted, without=status, found_by=found_by, certificates=certificates, own=own)
 
 
@@ -127,22 +117,26 @@ def explained(
 ) -> Explanation:
     """The answers on these lines, checked again as counterfactuals for these rows."""
     with reading(file.path):
-        reasons = lines.reasons()
-    about, calls = file.about, lines.said["calls"][lines.first]
+        texts = enumerate(lines.of_row("why_not"))
+        reasons = {place: WhyNot.from_dict(json.loads(text)) for place, text in texts if not pd.isna(text)}
+    about, place, known = file.about, lines.position[lines.answered], [c.get("cut_short") for c in certificates]
+    calls, soft = lines.said["calls"][lines.first], lines.said["soft_valid"][lines.answered]
+    cut_short = np.zeros(len(rows), dtype=bool)
+    cut_short[place] = [said is True for said in known]
     return Explanation.of(
         file.task,
         rows,
         _restored(lines.then[lines.answered], file.task),
-        lines.position[lines.answered],
+        place,
         method=about["method"],
         wanted=wanted,
         without=np.asarray(without, dtype=object),
         found_by=np.asarray(found_by, dtype=object),
-        soft_valid=lines.soft_valid(),
+        soft_valid=None if not len(soft) or soft.isna().any() else soft.to_numpy(dtype=bool),
         own=own,
         reasons=reasons,
         calls=None if calls.isna().any() else calls.to_numpy(dtype=np.int64),
-        cut_short=lines.cut_short(certificates),
+        cut_short=None if all(said is None for said in known) else cut_short,
         draws=about["draws"],
         effort=Effort(**about["effort"]),
         notes=tuple(about["notes"]),
@@ -156,29 +150,34 @@ class AnswerFile:
         place = Place.of(path)
         self.path, self.task, self.asked, self.digests = place.given, task, "", dict[str, Digest]()
         self.manifest = ended_manifest(place) if place.is_folder else None
-        if self.manifest is None:
-            check_file(self.path, place)
         self.places = answer_files(path)
-        with reading(self.path), _opened(self.places[0]) as file:
-            self.schema = file.schema_arrow
-        word = (self.schema.metadata or {}).get(KEY)
-        if word is None:
-            raise wordless(self.path, self.schema.names, task)
+        if self.manifest is None and not place.is_file:
+            raise also(FormatError, FileNotFoundError)(f"there is no file {self.path}")
+        if self.manifest is None and place.name.lower().endswith((".csv", ".json")):
+            problem = "answers are read and verified from .parquet only"
+            raise FormatError("", [Fault(str(self.path), problem, AS_PARQUET)])
         with reading(self.path):
+            with _opened(self.places[0]) as file:
+                self.schema = file.schema_arrow
+            word = self._word()
             self.about = json.loads(word) if self.manifest is None else self.manifest
-            version = self.about["format"]
-        if version not in READ:
-            remedy = "Explain again." if version == 1 else "Upgrade, or explain again."
-            raise FormatError(f"{path} has format {version}, this fcxplain reads {FORMAT}. {remedy}")
-        with reading(self.path):
             self._check_word()
-        self._check_columns()
-        with reading(self.path):
+            self._check_columns()
             self._ask_as_written()
 
+    def _word(self) -> bytes:
+        """The metadata that explain wrote."""
+        if word := (self.schema.metadata or {}).get(KEY):
+            return bytes(word)
+        if {column_named(name, self.task) for name in ("status", "certificate")} <= set(self.schema.names):
+            problem = "was saved again by another program, which removed fcxplain's metadata and digest"
+            raise FormatError("", [Fault(str(self.path), problem, "Use the original file that explain wrote.")])
+        raise FormatError(f"{self.path} does not hold answers written by fcxplain. {AS_PARQUET}")
+
     def _ask_as_written(self) -> None:
-        """Use the target of the file; older files do not have it and use the task's."""
-        asked, own = {name: self.about.get(name) for name in ASKED}, asked_for(self.task)
+        """Use the target of the file, if it names one."""
+        own = asked_for(self.task)
+        asked = {name: self.about.get(name) for name in own}
         if all(value in (None, own[name]) for name, value in asked.items()):
             return
         try:
@@ -190,6 +189,9 @@ class AnswerFile:
     def _check_word(self) -> None:
         """Read the metadata once, so that faults show up early."""
         about = self.about
+        if about["format"] != FORMAT:
+            remedy = "Explain again." if about["format"] in range(FORMAT) else "Upgrade, or explain again."
+            raise FormatError(f"{self.path} has format {about['format']}, this fcxplain reads {FORMAT}. {remedy}")
         Effort(**about["effort"])
         if not isinstance(about["method"], str) or not all(isinstance(n, str) for n in about["notes"]):
             raise ValueError("method or notes are not text")
@@ -203,9 +205,6 @@ class AnswerFile:
         found, row = self.schema, column_named("row", self.task)
         known = {f.name: f.type for f in found}
         expected = file_schema(self.task, found.field(row) if row in known else pa.field(row, pa.string()))
-        if self.about["format"] < FORMAT:
-            old = [column_named(name, self.task) for name in SINCE_4]
-            expected = pa.schema([f for f in expected if f.name not in old])
         faults = [Fault(f"column {f.name!r}", "is not in it") for f in expected if f.name not in known]
         faults += [
             Fault(f"column {f.name!r}", f"holds {known[f.name]}, not {f.type}")
@@ -218,13 +217,11 @@ class AnswerFile:
 
     def whole(self) -> pa.Table:
         """All lines."""
-        with reading(self.path):
-            return pa.concat_tables(table.replace_schema_metadata(None) for table in self._tables())
-
-    def _tables(self) -> Iterator[pa.Table]:
+        tables = []
         for place in self.places:
-            with _opened(place) as file:
-                yield file.read(columns=self.columns)
+            with reading(self.path), _opened(place) as file:
+                tables.append(file.read(columns=self.columns).replace_schema_metadata(None))
+        return pa.concat_tables(tables)
 
     def lines(self, table: pa.Table) -> AnswerLines:
         """Lines of this file, read."""
@@ -254,21 +251,14 @@ class AnswerFile:
 
     def _pieces(self, size: int) -> Iterator[pa.Table]:
         for place in self.places:
-            with reading(self.path):
-                file = _opened(place)
+            with reading(self.path), _opened(place) as file:
                 digest = self.digests[place.name] = Digest(file.schema_arrow, file.metadata.metadata)
-                pieces = file.iter_batches(batch_size=size)
-            while True:
-                with reading(self.path):
-                    piece = next(pieces, None)
-                    if piece is None:
-                        break
-                    table = pa.Table.from_batches([piece])
+                for batch in file.iter_batches(batch_size=size):
+                    table = pa.Table.from_batches([batch])
                     # Foreign columns count too.
                     digest.update(table)
-                    table = table.select(self.columns).replace_schema_metadata(None)
-                if table.num_rows:
-                    yield table
+                    if table.num_rows:
+                        yield table.select(self.columns).replace_schema_metadata(None)
 
 
 def _opened(place: Place) -> pq.ParquetFile:
@@ -293,11 +283,9 @@ class AnswerLines:
     def of(cls, table: pa.Table, task: Task) -> AnswerLines:
         """Lines of a file."""
         names = list(task.schema.names)
-        columns = {name: column_named(name, task) for name in (*about_columns(task), *BESIDE)}
-        columns = {name: column for name, column in columns.items() if column in table.column_names}
         return cls(
             task,
-            pd.DataFrame({name: _values(table, column) for name, column in columns.items()}),
+            pd.DataFrame({n: _values(table, column_named(n, task)) for n in (*about_columns(task), *BESIDE)}),
             pd.DataFrame({name: _values(table, NOW + name) for name in names}),
             pd.DataFrame({name: _values(table, name) for name in names}),
             _first(table, task),
@@ -317,38 +305,10 @@ class AnswerLines:
         """A column on the first line of each row."""
         return list(self.said[name][self.first].tolist())
 
-    def wanted(self) -> NDArray[Any]:
-        """The target of each row."""
-        known = self.of_row("wanted")
-        texts = self.of_row("outcome") if "outcome" in self.said else [None] * len(known)
-        if all(pd.isna(text) for text in texts):
-            return classes(known)
-        pairs = zip(known, texts, strict=True)
-        return classes([w if pd.isna(t) else as_target(json.loads(t), self.task.classes) for w, t in pairs])
-
-    def soft_valid(self) -> NDArray[np.bool_] | None:
-        """Whether each answer had the target class before decoding, if known for all."""
-        found = self.said["soft_valid"][self.answered]
-        return None if not len(found) or found.isna().any() else found.to_numpy(dtype=bool)
-
-    def cut_short(self, certificates: Sequence[dict[str, Any]]) -> NDArray[np.bool_] | None:
-        """Whether each row's budget ran out, by the answers' certificates; None if none says."""
-        known = [certificate.get("cut_short") for certificate in certificates]
-        if all(said is None for said in known):
-            return None
-        found = np.zeros(int(self.first.sum()), dtype=bool)
-        found[self.position[self.answered]] = [said is True for said in known]
-        return found
-
     def own(self) -> Overrides | None:
         """Rules of single rows, if there are any."""
         texts = ["" if pd.isna(text) else text for text in self.of_row("own")]
         return Overrides.from_json(texts, self.task) if any(texts) else None
-
-    def reasons(self) -> dict[int, WhyNot]:
-        """Why rows have no answer, by their position."""
-        texts = enumerate(self.of_row("why_not"))
-        return {place: WhyNot.from_dict(json.loads(text)) for place, text in texts if not pd.isna(text)}
 
     def take(self, which: NDArray[np.bool_]) -> AnswerLines:
         """Some of the lines, all of a row together."""
@@ -356,7 +316,7 @@ class AnswerLines:
         return AnswerLines(self.task, said, now, then, self.first[which])
 
 
-def labels(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
+def _index(values: Sequence[Any], names: Sequence[Any]) -> pd.Index:
     """Row labels as an index; lists become tuples again."""
     if values and all(isinstance(v, list) for v in values):
         return pd.MultiIndex.from_tuples([tuple(v) for v in values], names=names)

@@ -1,14 +1,19 @@
-"""The parquet file of answers: columns that depend on the task alone, so that parts of a table can be joined.
+"""The parquet file of answers: columns that depend on the task alone, so that parts of a table can be joined; and a
+folder of such files with a manifest.
 
 One line per answer, or per row without one: the columns of `Explanation.frame`, the present row, and as JSON the
-certificate, the reasons why there is no answer, and the rules of that row alone.
+certificate, the reasons why there is no answer, and the rules of that row alone. The manifest is JSON: the metadata of
+a file for all parts, the options, the input files, each part with its rows and digest, failures with reasons, and an
+overall digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +24,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ...errors import DataError, Fault
+from ...errors import DataError, Fault, FormatError
 from ...files import replacing
 from ...outcome import Outcome
 from ...schema import Feature
 from ...schema.definition import is_missing
 from ...schema.feature import plain
+from ...storage import Place
 from ...task import Task
 from ..certificate import json_text, json_texts, model_id, rules_id
-from ..frame import changed_names, column_named
-from .digest import checked_key, with_digest
+from ..frame import column_named, of_answers
+from .digest import checked_key, stored_digest, with_digest
 
 if TYPE_CHECKING:
     from ..explanation import Explanation
 
-# Increase it whenever an older reader would misread a file, and say in `loading` how old files are handled.
+# Increase it whenever an older reader would misread a file.
 FORMAT = 4
 KEY = b"fcxplain"
 NOW = "now: "
@@ -68,8 +74,6 @@ BESIDE = {
     "why_not": TEXT,
     "own": TEXT,
 }
-# The target, in the file's metadata.
-ASKED = ("target", "target_probability")
 OF_CLASSES, OF_NUMBERS = ("predicted", "probability_now", "probability"), ("output_now", "output")
 
 
@@ -96,11 +100,9 @@ def file_schema(task: Task, row: pa.Field) -> pa.Schema:
     if task.classes:
         kinds |= {name: _field(name, task.classes) for name in ("wanted", "predicted")}
     features = [_feature_field(f) for f in task.schema]
+    about = [kinds.get(name, pa.field(name, kind)) for name, kind in about_columns(task).items()]
     fields = [
-        *(
-            kinds.get(name, pa.field(name, kind)).with_name(column_named(name, task))
-            for name, kind in about_columns(task).items()
-        ),
+        *(f.with_name(column_named(f.name, task)) for f in about),
         *features,
         *(f.with_name(NOW + f.name) for f in features),
         *(pa.field(column_named(name, task), kind) for name, kind in BESIDE.items()),
@@ -158,77 +160,56 @@ def _for_pandas(fields: tuple[pa.Field, ...]) -> dict[bytes, bytes]:
 
 def arrow_table(answer: Explanation) -> pa.Table:
     """An explanation as an arrow table, with metadata."""
-    task, lines = answer.task, _Lines.of(answer)
-    row, labels = label_column(answer.rows.index)
-    schema = file_schema(task, row)
-    said = {"row": labels.take(lines.row), **_about(answer, lines), **_beside(answer, lines)}
-    columns = {column_named(name, task): values for name, values in said.items()}
+    task, (number, row) = answer.task, answer.lines
+    label, labels = label_column(answer.rows.index)
+    now = {column_named(name, task): values for name, values in ({"row": labels} | _of_rows(answer)).items()}
+    then = {column_named(name, task): values for name, values in _of_answers(answer).items()}
     for feature in task.schema:
-        columns[feature.name] = _feature_array(feature, answer.answers, task).take(lines.answer)
-        columns[NOW + feature.name] = _feature_array(feature, answer.rows, task).take(lines.row)
-    arrays = [columns[field.name] for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema.with_metadata({**schema.metadata, KEY: _word(answer)}))
+        now[NOW + feature.name] = _feature_array(feature, answer.rows, task)
+        then[feature.name] = _feature_array(feature, answer.answers, task)
+    now = {name: values.take(pa.array(row)) for name, values in now.items()}
+    then = {name: values.take(pa.array(number, mask=number < 0)) for name, values in then.items()}
+    status, schema = column_named("status", task), file_schema(task, label)
+    columns = now | then | {status: pc.coalesce(then[status], now[status])}
+    said = schema.with_metadata({**schema.metadata, KEY: _word(answer)})
+    return pa.Table.from_arrays([columns[field.name] for field in schema], schema=said)
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """For each line of the file, the number of its answer, if it has one, and the position of its row."""
-
-    answer: pa.Array
-    row: pa.Array
-
-    @classmethod
-    def of(cls, answer: Explanation) -> _Lines:
-        number, row = answer.lines
-        return cls(pa.array(number, mask=number < 0), pa.array(row))
-
-
-def _about(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
-    task, checks = answer.task, answer.checks
-    passed = pa.array(np.where(checks.passed, "verified", "best_effort"), TEXT).take(lines.answer)
-    score, said = "probability" if task.classes else "output", {}
-    if task.classes:
-        predicted = value_array(checks.predicted.tolist(), _field("predicted", task.classes))
-        said["predicted"] = predicted.take(lines.answer)
-    return said | {
-        "rank": pa.array(answer.rank, WHOLE).take(lines.answer),
-        "status": pc.coalesce(passed, pa.array(answer.row_status, TEXT).take(lines.row)),
-        "wanted": _wanted_array(answer).take(lines.row),
-        f"{score}_now": pa.array(answer.score_now, NUMBER, from_pandas=True).take(lines.row),
-        score: pa.array(checks.score, NUMBER, from_pandas=True).take(lines.answer),
-        "cost": pa.array(checks.cost, NUMBER, from_pandas=True).take(lines.answer),
-        "changes": pa.array(checks.changes, WHOLE).take(lines.answer),
-        "changed": pa.array(changed_names(checks.changed, task.schema.names), TEXT).take(lines.answer),
-    }
-
-
-def _beside(answer: Explanation, lines: _Lines) -> dict[str, pa.Array]:
-    nothing = pa.nulls(len(answer), TEXT)
-    own = nothing if answer.own is None else pa.array([text or None for text in answer.own.to_json()], TEXT)
-    reasons = {place: json_text(reason.to_dict()) for place, reason in answer.reasons.items()}
-    calls = nothing.cast(WHOLE) if answer.calls is None else pa.array(answer.calls, WHOLE)
-    soft = pa.nulls(len(answer.answers), TRUTH) if answer.soft_valid is None else pa.array(answer.soft_valid, TRUTH)
-    return {
-        "answers": pa.array(np.bincount(answer.place, minlength=len(answer)), WHOLE).take(lines.row),
-        "calls": calls.take(lines.row),
-        "soft_valid": soft.take(lines.answer),
-        "outcome": pa.array([_outcome_text(w) for w in answer.wanted.tolist()], TEXT).take(lines.row),
-        "certificate": pa.array(json_texts(answer.certificates), TEXT).take(lines.answer),
-        "why_not": pa.array([reasons.get(i) for i in range(len(answer))], TEXT).take(lines.row),
-        "own": own.take(lines.row),
-    }
-
-
-def _wanted_array(answer: Explanation) -> pa.Array:
-    """The targets: classes; for other outcomes text, or missing if classes are not text."""
-    field = _field("wanted", answer.task.classes) if answer.task.classes else pa.field("wanted", TEXT)
+def _of_rows(answer: Explanation) -> dict[str, pa.Array]:
+    """The columns that are about rows."""
+    wanted, classes = answer.wanted.tolist(), answer.task.classes
+    field = _field("wanted", classes) if classes else pa.field("wanted", TEXT)
+    # Other outcomes than classes are text, or missing if classes are not text.
     is_text = field.type == TEXT and not is_json(field)
-    found = ((str(w) if is_text else None) if isinstance(w, Outcome) else w for w in answer.wanted.tolist())
-    return value_array(found, field)
+    named = [(str(w) if is_text else None) if isinstance(w, Outcome) else w for w in wanted]
+    outcomes = [json_text(w.to_data()) if isinstance(w, Outcome) else None for w in wanted]
+    reasons = {place: json_text(reason.to_dict()) for place, reason in answer.reasons.items()}
+    nothing = [None] * len(answer)
+    own = nothing if answer.own is None else [text or None for text in answer.own.to_json()]
+    return {
+        "status": pa.array(answer.row_status, TEXT),
+        "wanted": value_array(named, field),
+        "probability_now" if classes else "output_now": pa.array(answer.score_now, NUMBER, from_pandas=True),
+        "answers": pa.array(np.bincount(answer.place, minlength=len(answer)), WHOLE),
+        "calls": pa.array(nothing if answer.calls is None else answer.calls, WHOLE),
+        "outcome": pa.array(outcomes, TEXT),
+        "why_not": pa.array([reasons.get(i) for i in range(len(answer))], TEXT),
+        "own": pa.array(own, TEXT),
+    }
 
 
-def _outcome_text(wanted: Any) -> str | None:
-    return json_text(wanted.to_data()) if isinstance(wanted, Outcome) else None
+def _of_answers(answer: Explanation) -> dict[str, pa.Array]:
+    """The columns that are about answers."""
+    found = of_answers(answer)
+    predicted = found.pop("predicted", None)
+    columns = {name: pa.array(values, ABOUT[name], from_pandas=True) for name, values in found.items()}
+    if predicted is not None:
+        columns["predicted"] = value_array(predicted.tolist(), _field("predicted", answer.task.classes))
+    soft = [None] * len(answer.answers) if answer.soft_valid is None else answer.soft_valid
+    return columns | {
+        "soft_valid": pa.array(soft, TRUTH),
+        "certificate": pa.array(json_texts(answer.certificates), TEXT),
+    }
 
 
 def value_array(values: Iterable[Any], field: pa.Field) -> pa.Array:
@@ -264,7 +245,7 @@ def _unwritable(field: pa.Field, reason: str) -> DataError:
 def asked_for(task: Task) -> dict[str, Any]:
     """The stored form of the target of rows without their own."""
     target = task.target.to_data() if isinstance(task.target, Outcome) else task.target
-    return dict(zip(ASKED, (json.loads(json_text(target)), task.target_probability), strict=True))
+    return {"target": json.loads(json_text(target)), "target_probability": task.target_probability}
 
 
 def _word(answer: Explanation) -> bytes:
@@ -283,3 +264,72 @@ def _word(answer: Explanation) -> bytes:
         **asked_for(answer.task),
     }
     return json_text(about).encode()
+
+
+# A folder of such files
+
+MANIFEST = "manifest.json"
+_PART, _OURS = re.compile(r"part-\d{6,}\.parquet"), re.compile(r"part-\d{6,}\.parquet|manifest\.json")
+# Increase it whenever an older reader would misread a manifest.
+FOLDER_FORMAT = 1
+ITSELF = "the manifest"
+
+
+def part_name(number: int) -> str:
+    """The file name of a part."""
+    return f"part-{number:06d}.parquet"
+
+
+def is_part(name: str) -> bool:
+    """Whether a file name is that of a part."""
+    return _PART.fullmatch(name) is not None
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file name is that of a part or the manifest, complete or being written."""
+    return name == MANIFEST or is_part(name) or (name.startswith(".") and _OURS.match(name, 1) is not None)
+
+
+def read_manifest(folder: Place) -> dict[str, Any] | None:
+    """The content of the manifest, or None if it cannot be read."""
+    try:
+        about = json.loads((folder / MANIFEST).read())
+        is_list = isinstance(about["parts"], list)
+        return about if is_list and all(is_part(part["name"]) for part in about["parts"]) else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def ended_manifest(folder: Place) -> dict[str, Any]:
+    """The manifest of a finished run; any other is refused."""
+    about = read_manifest(folder)
+    if about is None:
+        problem = f"is a folder without a readable {MANIFEST}"
+        raise FormatError("", [Fault(str(folder), problem, "Give what explain wrote, or explain again.")])
+    if about.get("folder_format") != FOLDER_FORMAT:
+        problem = f"has format {about.get('folder_format')}, this fcxplain reads {FOLDER_FORMAT}"
+        raise FormatError("", [Fault(str(folder), problem, "Upgrade, or explain again.")])
+    if not about.get("ended"):
+        remedy = "Explain again with the same options to resume it."
+        raise FormatError("", [Fault(str(folder), "belongs to an unfinished run", remedy)])
+    return about
+
+
+def write_manifest(folder: Place, about: dict[str, Any], key: bytes | None = None) -> None:
+    """Write a manifest; that of a finished run gets a digest over the parts and over its content."""
+    if about["ended"]:
+        parts = {part["name"]: part["digest"] for part in about["parts"]}
+        about = about | {"digest": stored_digest({**parts, ITSELF: own_digest(about)}, key)}
+    (folder / MANIFEST).write((json.dumps(about, indent=1, ensure_ascii=False, default=str) + "\n").encode())
+
+
+def own_digest(about: dict[str, Any]) -> str:
+    """A digest of everything in a manifest except its digest."""
+    said = {name: value for name, value in about.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
+
+
+def answer_files(path: str | Path) -> list[Place]:
+    """The files of answers: one file, or those named in the manifest of a folder, in order."""
+    place = Place.of(path)
+    return [place / part["name"] for part in ended_manifest(place)["parts"]] if place.is_folder else [place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...classifier.protocol import Predictions
 from ...errors import ClassifierError
-from ...outcome import Outcome, Outcomes
+from ...outcome import Outcome
 from ...overrides import Overrides, as_table
 from ...progress import OnProgress, Progress, no_progress
 from ...task import Task
@@ -27,23 +27,21 @@ from ..frame import column_named
 from ..reasons import Status
 from .digest import DigestCheck, checked_key
 from .loading import AnswerFile, AnswerLines, classes, explained, reading
-from .parquet import ASKED, arrow_table, asked_for, label_column
+from .parquet import arrow_table, asked_for, label_column
 
 # Probabilities and LOFs of one model may differ by this much between machines, the latter in relation to their size.
 PROBABILITY, LOF = 1e-5, 1e-3
 ABSENT = "(absent)"
+SCORES = ("probability", "probability_now", "output", "output_now")
 
 
 def certificate_of(text: Any) -> dict[str, Any]:
-    """A stored certificate; None if it cannot be read."""
+    """A stored certificate; empty if it cannot be read."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError):
         return {}
-    if not isinstance(found, dict):
-        return {}
-    # Its name in files of format 2.
-    return {"lof" if name == "density" else name: value for name, value in found.items()}
+    return found if isinstance(found, dict) else {}
 
 
 def certificate_differences(stored: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -68,14 +66,8 @@ def same_score(stored: Any, found: Any) -> bool:
 
 
 def _same(name: str, stored: Any, found: Any) -> bool:
-    if name in ("probability", "probability_now", "output", "output_now", "predicted"):
-        # Older files have no present score.
-        return same_score(stored, found) or (stored == ABSENT and name == "probability_now")
-    if name == "needed" and stored == ABSENT:
-        return True
-    if name == "cut_short":
-        # Older files have none.
-        return bool(stored in (found, ABSENT))
+    if name in (*SCORES, "predicted"):
+        return same_score(stored, found)
     if name == "lof":
         # Without a LOF there is nothing to compare; these are counted.
         return stored is None or _near(stored, found, LOF * abs(found or 0))
@@ -164,14 +156,12 @@ class Verification:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        found = [{name: _shown(value) for name, value in vars(d).items()} for d in self.differences]
+        found = [json.loads(json.dumps(vars(difference), default=str)) for difference in self.differences]
         known = vars(self) | {"path": str(self.path), "counts": dict(self.counts), "fields": dict(self.fields)}
         return {"passed": self.passed, **known, "digest": self.digest.to_dict(), "differences": found}
 
     def __str__(self) -> str:
-        verdict = (
-            "everything that was recomputed agrees" if not self.total else counted(self.total, "difference").upper()
-        )
+        verdict = counted(self.total, "difference").upper() if self.total else "everything that was recomputed agrees"
         lines = [f"{self.path}: {counted(self.rows, 'row')}, {counted(self.answers, 'answer')}: {verdict}"]
         lines += [f"  {difference}" for difference in self.differences[:10]]
         lines += [f"  ... and {self.total - 10:,} more"] if self.total > 10 else []
@@ -244,8 +234,8 @@ def verify(
     table, reasons = task.readable(rows)
     rows = table if reasons else task.read(rows)[0]
     own = None if overrides is None else Overrides.read(as_table(overrides), rows, task)
-    given = task.relaxed(target=target, target_probability=target_probability)
-    asked = {n: v for n, v in asked_for(given).items() if (target, target_probability)[ASKED.index(n)] is not None}
+    given = {"target": target, "target_probability": target_probability}
+    asked = {n: v for n, v in asked_for(task.relaxed(**given)).items() if given[n] is not None}
     audit = _Audit(AnswerFile(path, task), rows, own, frozenset(reasons), asked)
     for table in audit.file.batches():
         audit.look_at(table)
@@ -280,8 +270,11 @@ class _Audit:
     def look_at(self, table: pa.Table) -> None:
         """Check some lines, all of a row together."""
         lines = self.file.lines(table)
-        self.counts.update(_row_statuses(lines))
         place = self._places(table, lines)
+        # The status of a row is that of its best answer.
+        statuses = np.array(lines.of_row("status"), dtype=object)
+        statuses[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = Status.VERIFIED
+        self.counts.update(map(str, statuses))
         known = place[lines.position] >= 0
         if known.any():
             self._compare(table.filter(pa.array(known)), lines.take(known), place[place >= 0])
@@ -302,14 +295,11 @@ class _Audit:
                 self._differ(label, None, "row", "a second time", "once")
                 place[i] = -1
             else:
-                self._in_order(label, where)
+                if where < self.last:
+                    self._differ(label, None, "order", f"after row {self.labels[self.last]}", "before it")
+                self.last = max(self.last, where)
+                self.seen[where] = True
         return np.asarray(place, dtype=np.int64)
-
-    def _in_order(self, label: Any, where: int) -> None:
-        if where < self.last:
-            self._differ(label, None, "order", f"after row {self.labels[self.last]}", "before it")
-        self.last = max(self.last, where)
-        self.seen[where] = True
 
     def _compare(self, table: pa.Table, lines: AnswerLines, place: NDArray[np.int64]) -> None:
         """Compare the lines with those that an explanation with these answers writes."""
@@ -319,11 +309,14 @@ class _Audit:
             own = lines.own() if self.own is None else self.own.take(place)
         unreadable = self._unreadable(lines.of_row("status"), place)
         which = np.flatnonzero(~unreadable)
-        known = None if own is None else own.take(which)
-        found = task.classifier.decide(rows.iloc[which], wanted=partial(_outcomes, task, known))
-        wanted = _wanted(task, task.classifier.named(found), known)
-        already = np.zeros(len(rows), dtype=bool)
-        already[which] = task.outcomes(wanted).met(found.probabilities, found.choice)
+        targets = partial(_wanted, task, None if own is None else own.take(which))
+        found = task.classifier.decide(rows.iloc[which], wanted=lambda found: task.outcomes(targets(found)))
+        wanted = targets(found)
+        # A row without an answer may have the claimed status if that cannot be refuted.
+        status = [str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in lines.of_row("status")]
+        without = np.array(status, dtype=object)
+        without[which[task.outcomes(wanted).met(found.probabilities, found.choice)]] = str(Status.ALREADY)
+        without[unreadable] = str(Status.UNREADABLE)
         if unreadable.any():
             readable, wanted = wanted, classes([task.target] * len(rows))
             wanted[which] = readable
@@ -332,7 +325,7 @@ class _Audit:
             lines,
             rows,
             wanted,
-            without=_statuses(lines.of_row("status"), already, unreadable),
+            without=without.tolist(),
             found_by=[str(c.get("found_by")) for c in certificates],
             certificates=certificates,
             own=own,
@@ -345,32 +338,27 @@ class _Audit:
 
     def _unreadable(self, stored: Sequence[Any], place: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Rows that do not fit the schema, or that the model rejects as claimed."""
-        said = [str(s) == Status.UNREADABLE for s in stored]
-        pairs = zip(place.tolist(), said, strict=True)
-        return np.array([p in self.unreadable or (is_said and self._refused(p)) for p, is_said in pairs], dtype=bool)
-
-    def _refused(self, place: int) -> bool:
-        try:
-            self.file.task.predict(self.rows.iloc[[place]])
-        except ClassifierError:
-            return True
-        return False
+        found = np.array([p in self.unreadable for p in place.tolist()], dtype=bool)
+        for i in np.flatnonzero(~found & [str(status) == Status.UNREADABLE for status in stored]).tolist():
+            try:
+                self.file.task.predict(self.rows.iloc[[place[i]]])
+            except ClassifierError:
+                found[i] = True
+        return found
 
     def _compare_column(self, name: str, lines: AnswerLines, stored: pa.Array, found: pa.ChunkedArray) -> None:
         if stored.equals(found.combine_chunks()):
             return
         pairs = list(zip(stored.to_pylist(), found.to_pylist(), strict=True))
-        scores = [column_named(n, self.file.task) for n in ("probability", "probability_now", "output", "output_now")]
+        scores = [column_named(n, self.file.task) for n in SCORES]
         for i in (i for i, (a, b) in enumerate(pairs) if a != b):
+            row, rank = lines.said["row"].iloc[i], lines.said["rank"].iloc[i]
+            where = row, None if pd.isna(rank) else int(rank)
             if name == column_named("certificate", self.file.task):
                 for part, a, b in certificate_differences(*pairs[i]):
-                    self._differ_at(lines, i, f"certificate: {part}", a, b)
+                    self._differ(*where, f"certificate: {part}", a, b)
             elif name not in scores or not same_score(*pairs[i]):
-                self._differ_at(lines, i, name, *pairs[i])
-
-    def _differ_at(self, lines: AnswerLines, line: int, name: str, stored: Any, found: Any) -> None:
-        rank = lines.said["rank"].iloc[line]
-        self._differ(lines.said["row"].iloc[line], None if pd.isna(rank) else int(rank), name, stored, found)
+                self._differ(*where, name, *pairs[i])
 
     def _differ(self, row: Any, rank: int | None, name: str, stored: Any, found: Any) -> None:
         self.fields[name] += 1
@@ -381,7 +369,16 @@ class _Audit:
         """The result, once every line was checked."""
         for label in self.labels[~self.seen]:
             self._differ(label, None, "row", ABSENT, label)
-        self._compare_word()
+        about = {
+            "rows": self.done,
+            "counts": dict(self.counts),
+            "model": model_id(self.file.task),
+            "rules": rules_id(self.file.task.schema, [rule.text for rule in self.file.task.rules]),
+            **self.asked,
+        }
+        for name, value in about.items():
+            if self.file.about.get(name, ABSENT) != value:
+                self._differ("(all)", None, name, self.file.about.get(name, ABSENT), value)
         return Verification(
             path=self.file.path,
             rows=self.done,
@@ -397,47 +394,12 @@ class _Audit:
             asked=self.file.asked,
         )
 
-    def _compare_word(self) -> None:
-        """Compare the metadata of the file."""
-        task = self.file.task
-        found = {
-            "rows": self.done,
-            "counts": dict(self.counts),
-            "model": model_id(task),
-            "rules": rules_id(task.schema, [rule.text for rule in task.rules]),
-            **self.asked,
-        }
-        for name, value in found.items():
-            if self.file.about.get(name, ABSENT) != value:
-                self._differ("(all)", None, name, self.file.about.get(name, ABSENT), value)
 
-
-def _row_statuses(lines: AnswerLines) -> list[str]:
-    """The stored status of each row: that of its best answer, or of its line without one."""
-    verified = np.zeros(int(lines.position[-1]) + 1, dtype=bool)
-    verified[lines.position[(lines.said["status"] == str(Status.VERIFIED)).to_numpy(dtype=bool)]] = True
-    return [str(Status.VERIFIED) if v else str(s) for s, v in zip(lines.of_row("status"), verified, strict=True)]
-
-
-def _statuses(stored: Iterable[Any], already: NDArray[np.bool_], unreadable: NDArray[np.bool_]) -> list[str]:
-    """Statuses that rows without an answer may have: the claimed one if it cannot be refuted, else the true one."""
-    claims = np.array([str(s) if s in CLAIMS else str(Status.NOT_FOUND) for s in stored], dtype=object)
-    claims[already], claims[unreadable] = str(Status.ALREADY), str(Status.UNREADABLE)
-    return list(claims.tolist())
-
-
-def _wanted(task: Task, predicted: NDArray[Any], own: Overrides | None) -> NDArray[Any]:
+def _wanted(task: Task, own: Overrides | None, found: Predictions) -> NDArray[Any]:
     """The target of each row: its own, or the task's."""
+    predicted = task.classifier.named(found)
     wanted = task.wanted(predicted)
     if own is None:
         return wanted
     triples = zip(wanted.tolist(), own.targets, predicted.tolist(), strict=True)
     return classes([w if t is None else t.of_row(now) if isinstance(t, Outcome) else t for w, t, now in triples])
-
-
-def _outcomes(task: Task, own: Overrides | None, found: Predictions) -> Outcomes:
-    return task.outcomes(_wanted(task, task.classifier.named(found), own))
-
-
-def _shown(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else json.loads(json.dumps(value, default=str))

@@ -22,6 +22,7 @@ from ...outcome import Outcome
 from ...rules import in_words
 from ...schema import Feature, Schema
 from ...schema.dates import day_of
+from ...schema.definition import is_missing
 from ...schema.personal import is_inborn, is_personal
 from ..certificate import Change
 from ..checks import needed_scores
@@ -31,7 +32,6 @@ from ..wording import (
     ChangeTexts,
     amount,
     distance,
-    is_missing,
     label_text,
     number,
     plain_amount,
@@ -116,37 +116,10 @@ def _names(texts: Mapping[str, Any], before: str = "") -> list[str]:
     return [n for k, v in nested for n in (_names(v, f"{k}.") if isinstance(v, Mapping) else [k])]
 
 
-@dataclass(frozen=True)
-class LetterWay:
-    """One option: its changes and the new score."""
-
-    lines: tuple[ChangeTexts, ...]
-    score: str
-
-
-@dataclass(frozen=True)
-class Letter:
-    """The content of a letter, in reading order."""
-
-    reference: str
-    date: str
-    intro: str
-    facts: tuple[tuple[str, str], ...]
-    lead: str
-    ways: tuple[LetterWay, ...]
-    checked: str
-    unread: tuple[str, ...]
-    takes: LetterWay | None
-    if_gone: str
-    gone: tuple[str, ...]
-    meaning: str
-    details: tuple[tuple[str, str, bool], ...]
-
-
 def letter_of(answer: Explanation, position: int, language: str = ENGLISH) -> str:
     """The letter for the row at a position, as HTML."""
     words, today = words_in(language), date.today()
-    letter = _Writer(answer, position, words).letter(today)
+    letter = _Writer(answer, position, words).content(today)
     page = templates().get_template("letter.html")
     text = page.render(letter=letter, words=words, today=today.isoformat(), css=part("letter.css"))
     return LONE.sub("\ufffd", text)
@@ -159,29 +132,33 @@ class _Writer:
         self.e, self.at, self.words = answer, position, words
         self.schema: Schema = answer.task.schema
         self.status = Status(str(answer.row_status[position]))
-        wanted = answer.wanted[position]
-        self.wanted = words.quoted.format(text=self._outcome(wanted))
+        self.wanted = words.quoted.format(text=self._outcome(answer.wanted[position]))
         self.now = float(answer.score_now[position])
         self.needed = float(needed_scores(answer.task, answer.wanted[[position]])[0])
 
-    def letter(self, today: date) -> Letter:
+    def content(self, today: date) -> dict[str, Any]:
+        """What the template shows, in reading order."""
         read = self.status != Status.UNREADABLE
         ways, takes = self._ways(), self._takes()
-        return Letter(
-            reference=label_text(self.e.rows.index[self.at]),
-            date=self.words.day(today),
-            intro=self._say("intro"),
-            facts=self._facts() if read else (),
-            lead=self._lead(len(ways)),
-            ways=ways,
-            checked=self._say("ways", "checked"),
-            unread=() if read else self._unread(),
-            takes=None if takes is None else self._way(takes.changes, takes.probability),
-            if_gone="" if takes is None else self._say("takes", "first" if len(takes.gone) == 1 else "several"),
-            gone=() if takes is None else tuple(map(self._obstacle, takes.gone)),
-            meaning=self._say("score", "meaning") if read and self.e.task.classes else "",
-            details=tuple(self._details()),
-        )
+        # The columns of the rows are the features, in order.
+        values = list(zip(self.schema, self.e.rows.iloc[self.at].tolist(), strict=True))
+        unread = [f.title for f, value in values if is_missing(value) and f.missing in (None, "never")]
+        frozen = self.e.task.frozen
+        return {
+            "reference": label_text(self.e.rows.index[self.at]),
+            "date": self.words.day(today),
+            "intro": self._say("intro"),
+            "facts": self._facts() if read else (),
+            "lead": self._lead(len(ways)),
+            "ways": ways,
+            "checked": self._say("ways", "checked"),
+            "unread": () if read else unread,
+            "takes": None if takes is None else self._way(takes.changes, takes.probability),
+            "if_gone": "" if takes is None else self._say("takes", "first" if len(takes.gone) == 1 else "several"),
+            "gone": () if takes is None else tuple(map(self._obstacle, takes.gone)),
+            "meaning": self._say("score", "meaning") if read and self.e.task.classes else "",
+            "details": [(short(f.title), self.words.value(f, value), f.name in frozen) for f, value in values],
+        }
 
     def _say(self, *path: str, **more: Any) -> str:
         text: Any = self.words.texts
@@ -225,19 +202,19 @@ class _Writer:
             return self._say("ways", "withheld")
         return self._say("without", str(Status.NOT_FOUND if self.status == Status.BEST_EFFORT else self.status))
 
-    def _ways(self) -> tuple[LetterWay, ...]:
+    def _ways(self) -> list[dict[str, Any]]:
         """Verified answers that may be advised."""
         own = np.flatnonzero((self.e.place == self.at) & self.e.checks.passed)
         ranked = own[np.argsort(self.e.rank[own], kind="stable")].tolist()
         ways = [(self.e.changes(i), float(self.e.checks.score[i])) for i in ranked]
-        return tuple(self._way(*way) for way in ways if self._may_advise(way[0]))
+        return [self._way(*way) for way in ways if self._may_advise(way[0])]
 
     def _may_advise(self, changes: tuple[Change, ...]) -> bool:
         features = [self.schema[change.feature] for change in changes]
         return all(f.name not in self.e.task.frozen and not is_inborn(f) and not is_personal(f) for f in features)
 
-    def _way(self, changes: tuple[Change, ...], score: float) -> LetterWay:
-        return LetterWay(tuple(map(self._line, changes)), "" if math.isnan(score) else self._score(score))
+    def _way(self, changes: tuple[Change, ...], score: float) -> dict[str, Any]:
+        return {"lines": list(map(self._line, changes)), "score": "" if math.isnan(score) else self._score(score)}
 
     def _line(self, change: Change) -> ChangeTexts:
         feature = self.schema[change.feature]
@@ -274,14 +251,3 @@ class _Writer:
             return obstacle.words
         titles = ", ".join(self.schema[name].title for name in self.schema.names if name in rule.features)
         return str(names["rule"]).format(words=in_words(rule), features=titles)
-
-    def _unread(self) -> tuple[str, ...]:
-        """Features that could not be read: their values are missing."""
-        row = self.e.rows.iloc[self.at]
-        return tuple(f.title for f in self.schema if is_missing(row[f.name]) and f.missing in (None, "never"))
-
-    def _details(self) -> list[tuple[str, str, bool]]:
-        # The columns of the rows are the features, in order.
-        values, fixed = self.e.rows.iloc[self.at].tolist(), self.e.task.frozen
-        lines = zip(self.schema, values, strict=True)
-        return [(short(f.title), self.words.value(f, value), f.name in fixed) for f, value in lines]

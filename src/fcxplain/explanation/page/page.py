@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import fields
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -19,7 +17,7 @@ from ...text import counted
 from ..certificate import written
 from ..reasons import Status
 from ..wording import LONE, UNLIMITED, class_words, percent, short, unlimited
-from .cards import Answer, Card, Deck
+from .cards import Card, Deck
 from .summary import NO_ANSWER, changes_per_answer, feature_counts, group_counts, obstacle_counts
 
 if TYPE_CHECKING:
@@ -36,14 +34,18 @@ class ValuePool:
 
     def __init__(self) -> None:
         self.values: list[Any] = []
-        self.shapes: list[tuple[str, ...]] = []
-        self._value_places: dict[Any, int] = {}
-        self._shape_places: dict[Any, int] = {}
+        self._places: dict[Any, int] = {}
+        self._shapes: dict[tuple[str, ...], int] = {}
+
+    @property
+    def shapes(self) -> list[tuple[str, ...]]:
+        """The keys of each kind of dict."""
+        return list(self._shapes)
 
     def place(self, value: Any) -> int:
         """The position of the value, added if it is new."""
         if isinstance(value, dict):
-            shape = _place(self.shapes, self._shape_places, tuple(map(str, value)))
+            shape = self._shapes.setdefault(tuple(map(str, value)), len(self._shapes))
             value = (shape, *map(self.place, value.values()))
         elif isinstance(value, list | tuple):
             value = (LIST, *map(self.place, value))
@@ -51,15 +53,10 @@ class ValuePool:
             value = written(value)
         # 1, 1.0 and True are equal, and yet three things in JSON; so are 0.0 and -0.0.
         key = value if isinstance(value, str | tuple) else (repr(value),)
-        return _place(self.values, self._value_places, value, key)
-
-
-def _place(things: list[Any], places: dict[Any, int], thing: Any, key: Any = None) -> int:
-    """The position of a thing in a list, appended if it is new."""
-    place = places.setdefault(thing if key is None else key, len(things))
-    if place == len(things):
-        things.append(thing)
-    return place
+        place = self._places.setdefault(key, len(self.values))
+        if place == len(self.values):
+            self.values.append(value)
+        return place
 
 
 def json_block(data: Any) -> str:
@@ -73,8 +70,6 @@ def json_block(data: Any) -> str:
 TITLE = "What could change"
 # Cards shown without a script, and lines shown of a list; the rest is counted.
 PLAIN, SHOWN = 10, 15
-
-
 # A sign and a name for display.
 STATUSES = {
     Status.VERIFIED: ("✓", "verified"),
@@ -92,37 +87,34 @@ def render(answer: Explanation, *, title: str | None = None, group: str | None =
     e, deck = answer, Deck(answer)
     wanted, changes = sorted({short(class_words(e.task.schema, w)) for w in e.wanted.tolist()}), changes_per_answer(e)
     answers = sum(count for _, count in changes)
-    page = (
-        templates()
-        .get_template("page.html")
-        .render(
-            e=e,
-            title=TITLE if title is None else title,
-            model=_model(e),
-            today=date.today().isoformat(),
-            wanted=wanted[0] if len(wanted) == 1 else "",
-            asked=int(e.asked.sum()),
-            verified=e.counts.get(Status.VERIFIED, 0),
-            failing=e.counts.get(Status.BEST_EFFORT, 0),
-            without=sum(e.counts.get(status, 0) for status in NO_ANSWER),
-            unlimited=UNLIMITED.capitalize() if unlimited(e) else "",
-            answers=answers,
-            features=feature_counts(e),
-            changes=changes,
-            mean_changes=sum(number * count for number, count in changes) / max(1, answers),
-            obstacles=obstacle_counts(e),
-            proved=all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers),
-            group="" if group is None else e.task.schema[group].title,
-            groups=[] if group is None else group_counts(e, group),
-            cards=list(islice(deck, PLAIN)),
-            more=max(0, len(deck) - PLAIN),
-            data=json_block(_data(deck)),
-            css=part("page.css"),
-            js=part("page.js"),
-        )
+    page = templates().get_template("page.html")
+    text = page.render(
+        e=e,
+        title=TITLE if title is None else title,
+        model=_model(e),
+        today=date.today().isoformat(),
+        wanted=wanted[0] if len(wanted) == 1 else "",
+        asked=int(e.asked.sum()),
+        verified=e.counts.get(Status.VERIFIED, 0),
+        failing=e.counts.get(Status.BEST_EFFORT, 0),
+        without=sum(e.counts.get(status, 0) for status in NO_ANSWER),
+        unlimited=UNLIMITED.capitalize() if unlimited(e) else "",
+        answers=answers,
+        features=feature_counts(e),
+        changes=changes,
+        mean_changes=sum(number * count for number, count in changes) / max(1, answers),
+        obstacles=obstacle_counts(e),
+        proved=all(why.status == Status.IMPOSSIBLE for why in e.reasons.values() if why.blockers),
+        group="" if group is None else e.task.schema[group].title,
+        groups=[] if group is None else group_counts(e, group),
+        cards=list(islice(deck, PLAIN)),
+        more=max(0, len(deck) - PLAIN),
+        data=json_block(_data(deck)),
+        css=part("page.css"),
+        js=part("page.js"),
     )
     # UTF-8 cannot encode these.
-    return LONE.sub("\ufffd", page)
+    return LONE.sub("\ufffd", text)
 
 
 def _model(e: Explanation) -> str:
@@ -160,34 +152,28 @@ def _hash(text: str) -> str:
 
 def _data(deck: Deck) -> dict[str, Any]:
     """The script's data: labels and statuses for filters, everything else by position in the pool."""
-    pool, labels, statuses, places = ValuePool(), [], [], []
-    names = [str(status) for status in STATUSES]
-    for card in deck:
-        labels.append(card.label)
-        statuses.append(names.index(card.status))
-        places.append(pool.place(_content(card)))
+    pool, names = ValuePool(), [str(status) for status in STATUSES]
+    # First, since the deck gathers the spreads of the features on its cards.
+    cards = [(card.label, names.index(card.status), pool.place(_content(card))) for card in deck]
     return {
         "statuses": [{"name": str(s), "sign": sign, "says": says} for s, (sign, says) in STATUSES.items()],
         "fixed": [not f.mutable for f in deck.features],
         "spreads": {number: {"kind": s.kind, "bars": s.bars, "ends": s.ends} for number, s in deck.spreads.items()},
-        "labels": labels,
-        "status": statuses,
-        "cards": places,
+        "labels": [label for label, _, _ in cards],
+        "status": [status for _, status, _ in cards],
+        "cards": [place for _, _, place in cards],
         "shapes": pool.shapes,
         "pool": pool.values,
     }
 
 
 def _content(card: Card) -> dict[str, Any]:
-    answers = [_shallow(a) | {"lines": _all(a.lines), "certificate": a.certificate.to_dict()} for a in card.answers]
-    blocked = None if card.blocked is None else _shallow(card.blocked)
-    content = _shallow(card) | {"answers": answers, "blocked": blocked, "relaxed": _all(card.relaxed)}
-    return {name: value for name, value in content.items() if name not in ("label", "status")}
-
-
-def _all(things: Iterable[Any]) -> list[dict[str, Any]]:
-    return [_shallow(thing) for thing in things]
-
-
-def _shallow(thing: Card | Answer | Any) -> dict[str, Any]:
-    return {field.name: getattr(thing, field.name) for field in fields(thing)}
+    deep = {
+        "answers": [
+            vars(answer) | {"lines": [vars(line) for line in answer.lines], "certificate": answer.certificate.to_dict()}
+            for answer in card.answers
+        ],
+        "blocked": None if card.blocked is None else vars(card.blocked),
+        "relaxed": [vars(line) for line in card.relaxed],
+    }
+    return {name: deep.get(name, value) for name, value in vars(card).items() if name not in ("label", "status")}

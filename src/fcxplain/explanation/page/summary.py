@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -58,10 +58,7 @@ class ObstacleCount:
         more = f" and {len(self.labels) - NAMED:,} more" if len(self.labels) > NAMED else ""
         bare = f"case{'s' * (len(self.labels) > 1)} " if all(label.isdigit() for label in self.labels) else ""
         known = zip(self.labels[:NAMED], self.takes or [""] * len(self.labels), strict=False)
-        said = [
-            f"{short(label, 30)} (would take {short(takes, 60)})" if takes else short(label, 30)
-            for label, takes in known
-        ]
+        said = [short(label, 30) + (f" (would take {short(takes, 60)})" if takes else "") for label, takes in known]
         return bare + ", ".join(said) + more
 
 
@@ -104,8 +101,7 @@ def _counted(feature: Feature, now: pd.Series, then: pd.Series) -> FeatureCount:
         return FeatureCount(feature, len(now), int((moved > 0).sum()), int((moved < 0).sum()), usual)
     level, times = Counter(amount(feature, v) for v in then.tolist()).most_common(1)[0]
     always = "" if len(then) == 1 else "always " if times == len(then) else "mostly "
-    usual = f"{always}to {level}"
-    return FeatureCount(feature, len(now), 0, 0, usual)
+    return FeatureCount(feature, len(now), 0, 0, f"{always}to {level}")
 
 
 def changes_per_answer(e: Explanation) -> list[tuple[int, int]]:
@@ -126,29 +122,30 @@ def obstacle_counts(e: Explanation) -> list[ObstacleCount]:
 
 def group_counts(e: Explanation, name: str) -> list[GroupCount]:
     """Results by the values of one feature; numbers are grouped by quarters."""
-    groups = _groups(e.task.schema[name], e.rows[name])
-    first = first_answers(e)
-    changes = np.full(len(e), np.nan)
-    changes[e.place[first]] = e.checks.changes[first]
-    return [_group(text, e.row_status[which], changes[which]) for text, which in groups]
-
-
-def _group(name: str, status: NDArray[Any], changes: NDArray[np.float64]) -> GroupCount:
-    known = changes[~np.isnan(changes)]
-    return GroupCount(
-        name=name,
-        asked=int((~np.isin(status, [Status.ALREADY, Status.UNREADABLE])).sum()),
-        verified=int((status == Status.VERIFIED).sum()),
-        best_effort=int((status == Status.BEST_EFFORT).sum()),
-        no_answer=int(np.isin(status, NO_ANSWER).sum()),
-        changes=float(known.mean()) if len(known) else float("nan"),
-    )
+    first, found = first_answers(e), []
+    for text, members in _groups(e.task.schema[name], e.rows[name]):
+        status, changes = e.row_status[members], e.checks.changes[first[members[e.place[first]]]]
+        asked, without = int(e.asked[members].sum()), int(np.isin(status, NO_ANSWER).sum())
+        verified, failing = (int((status == s).sum()) for s in (Status.VERIFIED, Status.BEST_EFFORT))
+        mean = float(changes.mean()) if len(changes) else float("nan")
+        found.append(GroupCount(text, asked, verified, failing, without, mean))
+    return found
 
 
 def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.bool_]]]:
     """Names of groups and their members."""
     if feature.is_number:
-        return _number_groups(feature, natural(feature, column))
+        numbers = natural(feature, column)
+        distinct = np.unique(numbers)
+        if len(distinct) <= FEW:
+            return [(amount(feature, float(v)), numbers == v) for v in distinct]
+        edges = np.unique(np.quantile(numbers, [0.25, 0.5, 0.75], method="nearest"))
+        quarter, spans = np.searchsorted(edges, numbers, side="left"), []
+        for members in (quarter == q for q in np.unique(quarter)):
+            low, high = float(numbers[members].min()), float(numbers[members].max())
+            start = "" if low == high else f"{amount(feature.replace(unit=''), low)} to "
+            spans.append((start + amount(feature, high), members))
+        return spans
     values = np.asarray([amount(feature, v) for v in column.tolist()], dtype=object)
     counts = Counter(values.tolist())
     order = [amount(feature, level) for level in feature.levels]
@@ -157,20 +154,3 @@ def _groups(feature: Feature, column: pd.Series) -> list[tuple[str, NDArray[np.b
     groups = [(v, values == v) for v in shown]
     left = ~np.isin(values, shown)
     return [*groups, ("others", left)] if left.any() else groups
-
-
-def _number_groups(feature: Feature, values: NDArray[np.float64]) -> list[tuple[str, NDArray[np.bool_]]]:
-    distinct = np.unique(values)
-    if len(distinct) <= FEW:
-        return [(amount(feature, float(v)), values == v) for v in distinct]
-    edges = np.unique(np.quantile(values, [0.25, 0.5, 0.75], method="nearest"))
-    quarter = np.searchsorted(edges, values, side="left")
-    members = [quarter == q for q in np.unique(quarter)]
-    return [(_span(feature, values[who]), who) for who in members]
-
-
-def _span(feature: Feature, values: NDArray[np.float64]) -> str:
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return amount(feature, low)
-    return f"{amount(feature.replace(unit=''), low)} to {amount(feature, high)}"
