@@ -27,7 +27,7 @@ from .errors import (
     did_you_mean,
     one_of,
     refuse,
-    renamed,
+    unknown,
     whole,
 )
 from .explanation import Explanation
@@ -43,7 +43,6 @@ from .generator.presets import (
     Preset,
     Rate,
     as_published,
-    glance,
 )
 from .generator.settings import Architecture, Hard, LossWeights, TermSettings
 from .hashing import fingerprint
@@ -53,7 +52,6 @@ from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, no_progress
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
-from .settings import RENAMED
 from .streaming import (
     OnCluster,
     Partition,
@@ -66,7 +64,7 @@ from .streaming import (
     stream,
 )
 from .task import Task, refuse_all_but_a_task
-from .text import Glance
+from .text import Glance, counted
 from .training_loop import History, Schedule
 
 if TYPE_CHECKING:
@@ -80,9 +78,6 @@ if TYPE_CHECKING:
     BaseEstimator = object  # scikit-learn has no types
 else:
     from sklearn.base import BaseEstimator
-
-# Former names of parameters of `explain` and `explain_file`.
-RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
 
 # Model queries for each row that the generator learns from, if the model could not be read.
 TAUGHT_BY = 8
@@ -154,7 +149,6 @@ class FCx(BaseEstimator):
     >>> fcx.explain(data.test).frame  # doctest: +SKIP
     """
 
-    @renamed(**RENAMED)
     def __init__(
         self,
         *,
@@ -229,10 +223,21 @@ class FCx(BaseEstimator):
     def _glance(self) -> Glance:
         if faults := self._part_faults():
             return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
-        fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "task_") else None
-        answers = f"by search, {self.prefer} by default" if self.search else "drawn, as published"
-        network = (self.architecture, self.schedule) if self.generator else None
-        return glance(network, self.seed, fitted, answers)
+        shape, schedule, kind = self.architecture, self.schedule, "no generator"
+        if self.generator:
+            kind = f"latent {shape.latent}, {schedule.epochs} epochs at {schedule.learning_rate:g}"
+        if not hasattr(self, "task_"):
+            return Glance(f"FCx(not fitted, {kind}, seed {self.seed})")
+        task, graph = self.task_, self.graph_
+        facts = (
+            ("fitted to", task.about),
+            ("wanted", f"{task.outcome_words} from {task.classifier.name}"),
+            ("rules", f"{len(task.rules):,}" if task.rules else "none"),
+            ("causal graph", counted(len(graph.directed) + len(graph.undirected), "edge")),
+            *((("training", self.history_.summary),) if self.history_.epochs else ()),
+            ("answers", f"by search, {self.prefer} by default" if self.search else "drawn, as published"),
+        )
+        return Glance(f"FCx(fitted, {kind}, seed {self.seed})", facts=facts)
 
     # Parameters, as in scikit-learn
 
@@ -275,10 +280,7 @@ class FCx(BaseEstimator):
         TrainingError
             If a nested setting is invalid.
         """
-        known = self.get_params()
-        unknown = [p for p in params if p not in known]
-        if unknown:
-            faults = [Fault(f"parameter {p!r}", "is not known", _remedy(p, known)) for p in unknown]
+        if faults := unknown("parameter", params, self.get_params()):
             raise DataError("FCx.set_params", faults)
         for name in sorted(params, key=lambda p: "__" in p):
             part, _, inner = name.partition("__")
@@ -545,7 +547,6 @@ class FCx(BaseEstimator):
 
     # Explaining
 
-    @renamed(**RENAMED_ASKING, **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
     def explain(
         self,
         rows: pd.DataFrame,
@@ -661,7 +662,6 @@ class FCx(BaseEstimator):
             return answered(self._search(options), rows, options, on_progress)
         return answered_apart(self._search(options), rows, options, own, on_progress)
 
-    @renamed(**RENAMED_ASKING)
     def explain_file(
         self,
         source: str | Path,
@@ -975,12 +975,6 @@ def _part_answers(
 ) -> Explanation:
     here = None if own is None else own[own.index.isin(rows.index)]
     return fcx.explain(rows, k, overrides=here, on_progress=tell, **options)
-
-
-def _remedy(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown parameter: its new name, or the nearest one."""
-    part, mark, inner = name.partition("__")
-    return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
 
 
 def _needs_generator(name: str) -> Fault:

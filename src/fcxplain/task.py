@@ -243,7 +243,7 @@ class Task:
         if self.classifier.parts:
             decides = "; decided by its predict, not by probabilities"
         facts = (
-            ("model", getattr(self.classifier, "name", repr(self.classifier))),
+            ("model", self.classifier.name),
             ("classes", some(self.classes) + decides if self.classes else "none; it predicts numbers"),
             ("target", self.outcome_words),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
