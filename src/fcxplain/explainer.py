@@ -32,7 +32,6 @@ from .errors import (
 )
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator.layout import refuse_frozen
 from .generator.presets import (
     ARCHITECTURE,
     PUBLISHED_DATASET,
@@ -44,7 +43,7 @@ from .generator.presets import (
     Rate,
     as_published,
 )
-from .generator.settings import Architecture, Hard, LossWeights, TermSettings
+from .generator.settings import Architecture, Hard, LossWeights, TermSettings, refuse_frozen
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart, with_unreadable
 from .outcome import as_target, checked_probability
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
     from .classifier import Differentiable
     from .classifier.imitation import ImitatingTrees
     from .generator.cvae import ConditionalVAE
-    from .generator.objective import Objective
     from .generator.training import Callback, Training
 
     BaseEstimator = object  # scikit-learn has no types
@@ -489,7 +487,7 @@ class FCx(BaseEstimator):
         rows = view.refused_rows(task, table, boxes, explain)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
-        objective = self._objective(task, surrogate, graph)
+        objective = view.objective(task, surrogate.module, graph, self.hard, self.loss_weights, self.terms)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
@@ -510,24 +508,6 @@ class FCx(BaseEstimator):
             imitation=imitation,
         )
         return partial(search.explain, depth=UNPROVED) if search.context.oracle.cheap else None
-
-    def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
-        from .generator import view
-        from .generator.objective import Objective
-
-        joined, apart = view.causal_masks(graph, task, view.layout(task))
-        penalty = view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
-        return Objective(
-            surrogate.module,
-            penalty,
-            joined,
-            apart,
-            weights=self.loss_weights,
-            settings=self.terms,
-            scale=view.proximity_scale(task, self.terms.number_unit),
-            expected=view.expected_correlation(task) if self.terms.standardised else None,
-            groups=view.category_spans(task),
-        )
 
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..classifier.networks import SeededDropout, seeded_linear
-from .heads import Heads, head_width
-from .layout import Layout
-from .rule_layer import Allowed
-from .settings import Architecture
+from .heads import Allowed, Heads, head_width
+from .settings import Architecture, Layout
 
 SMALLEST_VARIANCE = 1e-6
 

@@ -29,8 +29,8 @@ from ..training_loop import (
     slow_down,
 )
 from .cvae import ConditionalVAE
-from .objective import Objective
-from .rule_layer import Allowed
+from .heads import Allowed
+from .losses import Objective
 
 # A term this many times as large as the whole initial loss (or as 1, for losses that start near 0) has exploded: single
 # precision has no digits left for the other terms. As a ratio it works for any weights, and it is large enough for
