@@ -32,17 +32,7 @@ from .errors import (
 )
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator.presets import (
-    ARCHITECTURE,
-    PUBLISHED_DATASET,
-    SCHEDULE,
-    TERMS,
-    WEIGHTS,
-    Constraint,
-    Preset,
-    Rate,
-    as_published,
-)
+from .generator import presets
 from .generator.settings import Architecture, Hard, LossWeights, TermSettings, refuse_frozen
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart, with_unreadable
@@ -151,10 +141,10 @@ class FCx(BaseEstimator):
         self,
         *,
         generator: bool = True,
-        architecture: Architecture = ARCHITECTURE,
-        loss_weights: LossWeights = WEIGHTS,
-        terms: TermSettings = TERMS,
-        schedule: Schedule = SCHEDULE,
+        architecture: Architecture = presets.ARCHITECTURE,
+        loss_weights: LossWeights = presets.WEIGHTS,
+        terms: TermSettings = presets.TERMS,
+        schedule: Schedule = presets.SCHEDULE,
         hard: Hard = "layer",
         significance: float = 0.01,
         n_effective: int | None = 5_000,
@@ -172,12 +162,12 @@ class FCx(BaseEstimator):
     @classmethod
     def as_published(
         cls,
-        constraint: Constraint = "unary",
-        dataset: str = PUBLISHED_DATASET,
+        constraint: presets.Constraint = "unary",
+        dataset: str = presets.PUBLISHED_DATASET,
         seed: int = 0,
         *,
-        weights: Preset = "tuned",
-        learning_rate: Rate | None = None,
+        weights: presets.Preset = "tuned",
+        learning_rate: presets.Rate | None = None,
     ) -> FCx:
         """The paper's method with its settings for one of its data sets; the rules come from the task.
 
@@ -206,7 +196,7 @@ class FCx(BaseEstimator):
         DataError
             If the constraint, the data set or the weights are unknown.
         """
-        return cls(**as_published(constraint, dataset, weights, learning_rate), seed=seed)
+        return cls(**presets.as_published(constraint, dataset, weights, learning_rate), seed=seed)
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -336,20 +326,19 @@ class FCx(BaseEstimator):
         refuse_all_but_a_task(task, *others)
         callbacks = tuple(callbacks)
         self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
-        lines = ProgressLines("fit")
-        if not (self.generator and self._can_learn(task)):
-            if progress:
-                lines.say("discovering causes")
-            refuse_frozen(task)
-            self._learnt(task, self._graph(task), self._imitated(task))
+        lines, learns = ProgressLines("fit"), self.generator and self._can_learn(task)
+        if progress:
+            causes = "discovering causes"
+            lines.say("preparing: rows that the model refuses, its gradients, the causal graph" if learns else causes)
+        refuse_frozen(task)
+        graph, imitation = self._graph(task), self._imitated(task)
+        if not learns:
+            self._learnt(task, graph, imitation)
             return self
         from .generator.training import TrainingLines
 
-        if progress:
-            lines.say("preparing: rows that the model refuses, its gradients, the causal graph")
-            callbacks = (*callbacks, TrainingLines(lines))
-        surrogate, graph = self._surrogate(task), self._graph(task)
-        imitation = self._imitated(task)
+        callbacks = (*callbacks, TrainingLines(lines)) if progress else callbacks
+        surrogate = self._surrogate(task)
         training = self._training(task, surrogate, graph, validation, callbacks, imitation)
         if checkpoint is not None:
             from .saving.checkpoint import Checkpoint, resume

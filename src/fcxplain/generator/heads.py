@@ -26,8 +26,8 @@ EDGE = 0.01
 FALLS_SHORT = 2.0
 
 
-# The rule layer: rules leave each row some boxes, computed once by `view`, and a counterfactual must lie in one of them. A
-# box allows an interval of each number and a set of levels of each category; a draw goes to the box nearest to it.
+# The rule layer: rules leave each row some boxes, computed once by `view`, and one must contain the counterfactual. A box
+# allows an interval of each number and a set of levels of each category; a draw goes to the box nearest to it.
 
 
 @dataclass(frozen=True)

@@ -297,15 +297,13 @@ def published_form(
     rule: Rule, encoder: TableEncoder, alpha: float, beta: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     """The paper's hinge for a rule of one of its shapes, on encoded columns, with one value per row; else None."""
-    formula = rule.formula
-    conditional = isinstance(formula, Implies)
-    name, then = _rise(formula.consequence if conditional else formula)
-    if then not in (">", ">="):
+    formula, cause, given = rule.formula, "", "=="
+    if isinstance(formula, Implies):
+        (cause, given), formula = _rise(formula.condition), formula.consequence
+    name, then = _rise(formula)
+    if then not in (">", ">=") or not given:
         return None
-    cause, given = _rise(formula.condition) if conditional else ("", "==")
-    if given == "==":
-        return _unary(name, encoder)
-    return _binary(name, cause, encoder, alpha, beta) if given else None
+    return _unary(name, encoder) if given == "==" else _binary(name, cause, encoder, alpha, beta)
 
 
 def _rise(formula: Formula) -> tuple[str, str]:
