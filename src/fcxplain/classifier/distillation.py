@@ -109,7 +109,7 @@ def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | No
         return None
     layers: list[nn.Module] = []
     source = getattr(classifier, "encoder", None)
-    if source is not None and not _encode_alike(encoder, source):
+    if source is not None and (encoder.names != source.names or encoder.scale_ != source.scale_):
         bridge = _bridge(encoder, source)
         if bridge is None:
             return None
@@ -121,10 +121,6 @@ def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | No
         layers.append(_threshold_layer(classifier.threshold, like.device))
     whole = nn.Sequential(*layers) if len(layers) > 1 else module
     return whole.to(encoder.dtype_).eval().requires_grad_(False)
-
-
-def _encode_alike(one: TableEncoder, other: TableEncoder) -> bool:
-    return one.names == other.names and one.scale_ == other.scale_
 
 
 def _bridge(encoder: TableEncoder, source: TableEncoder) -> nn.Linear | None:

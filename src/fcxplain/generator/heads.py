@@ -26,8 +26,8 @@ EDGE = 0.01
 FALLS_SHORT = 2.0
 
 
-# The rule layer: rules leave each row some boxes, computed once by `view`, and one must contain the counterfactual. A box
-# allows an interval of each number and a set of levels of each category; a draw goes to the box nearest to it.
+# The rule layer: rules leave each row some boxes, computed once by `view`, and one must contain the counterfactual.
+# A box allows an interval of each number and a set of levels of each category; a draw goes to the box nearest to it.
 
 
 @dataclass(frozen=True)
@@ -193,16 +193,11 @@ class Heads(nn.Module):
         if not layout.ranges:
             raise ValueError("a model with gates needs a layout with ranges, to tell numbers from categories")
         self.layout, self.temperature, self.generator = layout, temperature, generator
-        self.features = len(layout.mutable_features)
+        self.features, self.width = len(layout.mutable_features), layout.head_width
         for name, tensor in _places(layout).items():
             self.register_buffer(name, tensor, persistent=False)
         # Not a buffer: it must stay in double precision whatever the precision of the weights, since grids may be fine.
         self.ranges = _ranges(layout)
-
-    @property
-    def width(self) -> int:
-        """Outputs that the decoder must have: one per mutable feature, then one per mutable column."""
-        return head_width(self.layout)
 
     def forward(
         self, outputs: Tensor, x: Tensor, allowed: Allowed | None = None, jitter: Tensor | None = None
@@ -380,11 +375,6 @@ class Heads(nn.Module):
         origin, _, step = self.ranges.to(value)
         rounded: Tensor = origin + step * ((value - origin) / step).round()
         return value + (rounded - value).detach() if value.requires_grad else rounded
-
-
-def head_width(layout: Layout) -> int:
-    """The number of decoder outputs that the heads need."""
-    return len(layout.mutable_features) + len(layout.mutable_columns)
 
 
 def _place(numbers: Tensor, choices: Choices) -> Tensor:

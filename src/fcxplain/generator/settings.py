@@ -247,6 +247,11 @@ class Layout:
         return [c for span, may in zip(self.spans, self.mutable, strict=True) if may for c in range(*span)]
 
     @property
+    def head_width(self) -> int:
+        """The number of outputs of a decoder with gates: one per mutable feature, then one per mutable column."""
+        return len(self.mutable_features) + len(self.mutable_columns)
+
+    @property
     def mutable_features(self) -> list[int]:
         """The indices of features that may change."""
         return [place for place, may in enumerate(self.mutable) if may]

@@ -45,15 +45,13 @@ COLUMN_BY_COLUMN = frozenset(
     }
 )
 
-Transform = Callable[[Any], Any]
 
-
-def final_step(model: Any) -> tuple[Transform, Any]:
+def final_step(model: Any) -> tuple[Callable[[Any], Any], Any]:
     """The preprocessing of a model, and its last estimator; a ValueError if the preprocessing is unknown."""
     first, *further = chain(model)
     refuse_replaced(first)
     if not further:
-        return _same, model
+        return (lambda x: x), model
     then, last = final_step(further[0])
     if not hasattr(model, "steps") or len(model.steps) == 1:
         return then, last
@@ -92,10 +90,6 @@ def _is_elementwise(function: Any) -> bool:
     return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
 
 
-def _same(x: Any) -> Any:
-    return x
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
     """The input of a model's last estimator, tabulated by values of features; each column depends on one feature."""
@@ -119,7 +113,11 @@ def column_values(
         natural[name][end - len(own) : end] = own
     rows, parts = table(natural), []
     for start in range(0, len(rows), SHOWN):
-        parts.append(_columns(columns, rows.iloc[start : start + SHOWN]))
+        try:
+            parts.append(columns(rows.iloc[start : start + SHOWN]))
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise ClassifierError(f"the model's preprocessing failed on legal values. {said}") from error
         if parts[0].shape[1] * len(rows) > MOST_NUMBERS:
             raise ClassifierError("the model has too many columns for this many legal values")
     x = np.concatenate(parts)
@@ -129,14 +127,6 @@ def column_values(
     if (changed.sum(axis=0) > 1).any():
         raise ClassifierError("a column that the model reads depends on several features")
     return ColumnValues(base, split, [np.flatnonzero(own) for own in changed])
-
-
-def _columns(columns: Callable[[pd.DataFrame], Floats], rows: pd.DataFrame) -> Floats:
-    try:
-        return columns(rows)
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ClassifierError(f"the model's preprocessing failed on legal values. {said}") from error
 
 
 # Classifiers that are a weighted sum of columns before a logistic function or a softmax.
