@@ -11,8 +11,8 @@ from torch import nn
 
 from fcxplain.benchmark.speed.training import peak_memory, training_growth, training_speed
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
-from fcxplain.generator.layout import Layout
-from fcxplain.generator.objective import LossWeights, Objective, TermSettings
+from fcxplain.generator.losses import LossWeights, Objective, TermSettings
+from fcxplain.generator.settings import Layout
 from fcxplain.generator.training import TrainingRows
 from fcxplain.training_loop import Schedule
 

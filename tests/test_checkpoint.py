@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fcxplain.errors import FormatError, TrainingError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
-from fcxplain.generator.layout import Layout
+from fcxplain.generator.settings import Layout
 from fcxplain.generator.training import Callback, Training
 from fcxplain.saving import read, write
 from fcxplain.saving.checkpoint import KIND, Checkpoint, resume

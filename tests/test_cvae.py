@@ -10,7 +10,7 @@ import torch
 
 from fcxplain.classifier.networks import SeededDropout
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
-from fcxplain.generator.layout import Layout
+from fcxplain.generator.settings import Layout
 
 LAYOUT = Layout(spans=((0, 1), (1, 4), (4, 6), (6, 7)), mutable=(True, True, False, True))
 
@@ -116,10 +116,3 @@ def test_gradients_reach_every_parameter():
     drawn = model(*batch())
     (drawn.x_cf.sum() + drawn.variance.sum()).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-
-
-def test_a_layout_must_make_sense():
-    with pytest.raises(ValueError, match="without gap"):
-        Layout(spans=((0, 1), (2, 3)), mutable=(True, True))
-    with pytest.raises(ValueError, match="1 spans but 2 flags"):
-        Layout(spans=((0, 1),), mutable=(True, True))

@@ -137,34 +137,6 @@ def test_a_fitted_one_is_known_as_such_and_its_clone_is_not(fitted: FCx):
         check_is_fitted(clone(fitted))
 
 
-def test_parameters_that_were_renamed_say_their_new_names(fitted: FCx):
-    with pytest.raises(TypeError, match=r"^FCx no longer has a parameter 'weights': use loss_weights$"):
-        FCx(weights=LossWeights())
-    with pytest.raises(TypeError, match="use significance"):
-        FCx(alpha=0.05)
-    with pytest.raises(DataError, match=r"'alpha': is not known\. It is now significance\."):
-        FCx().set_params(alpha=0.05)
-    with pytest.raises(DataError, match="It is now loss_weights__soft"):
-        FCx().set_params(weights__soft=0)
-    with pytest.raises(TypeError, match=r"^FCx\.explain no longer has a parameter 'weights': use cost$"):
-        fitted.explain(loans.table(5), weights={"change": 2})
-    for old in ("on_rows", "on_why"):
-        for asked in (fitted.explain, fitted.explain_file):
-            with pytest.raises(TypeError, match=f"{old!r}: use on_progress"):
-                asked("rows.csv", "answers.parquet", **{old: print})
-
-
-def test_a_model_saved_under_the_old_names_of_its_settings_is_read(tmp_path: Path, fitted: FCx):
-    fitted.save(tmp_path / "model")
-
-    def rename(content):
-        settings = content["settings"]
-        settings["weights"], settings["alpha"] = settings.pop("loss_weights"), settings.pop("significance")
-
-    _sealed(tmp_path / "model", rename)
-    assert FCx.load(tmp_path / "model", classifier=loans.chance).get_params() == fitted.get_params()
-
-
 def test_settings_that_cannot_work_are_refused_all_at_once():
     with pytest.raises(TrainingError) as error:
         FCx().set_params(schedule=Schedule(epochs=5)).set_params(seed=-1, device="foo", hard="soft").fit(loans.task())

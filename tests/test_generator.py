@@ -1,4 +1,4 @@
-"""The default generator (model.heads, model.rule_layer, rule_boxes, proposals): sparse, legal and inside the rules."""
+"""The default generator (heads, rule boxes, draws): sparse, legal and inside the rules."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from fcxplain.explanation import Checks, check
 from fcxplain.generator import losses, view
 from fcxplain.generator.cvae import Architecture, ConditionalVAE, weight_shapes
 from fcxplain.generator.draws import Proposer
-from fcxplain.generator.heads import Heads
-from fcxplain.generator.layout import Layout, Range
-from fcxplain.generator.objective import LossWeights, Objective, TermSettings
-from fcxplain.generator.rule_layer import Boxes, hull, nearest_box
+from fcxplain.generator.heads import Boxes, Heads, hull, nearest_box
+from fcxplain.generator.losses import LossWeights, Objective, TermSettings
+from fcxplain.generator.settings import Layout, Range
 from fcxplain.generator.training import Callback, Training
 from fcxplain.generator.view import MAX_BOXES, RuleBoxes
 from fcxplain.hashing import row_noise

@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from effort import examples
 from fcxplain.generator import losses
-from fcxplain.generator.lof import chunk_for, lof, lof_in_chunks
+from fcxplain.generator.losses import chunk_for, lof, lof_in_chunks
 
 
 def points(n: int, d: int, seed: int = 0) -> torch.Tensor:

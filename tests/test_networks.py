@@ -13,15 +13,16 @@ from torch import nn
 
 from effort import examples
 from fcxplain.classifier.networks import (
+    FITTING,
     Examples,
-    Fitting,
     Ramps,
     fit_network,
     mean_loss,
     mlp,
-    paper_network,
     seeded_linear,
+    sized_for,
 )
+from fcxplain.training_loop import Schedule
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -35,7 +36,7 @@ def moons(rows: int = 400, seed: int = 0) -> Examples:
 
 
 def test_the_papers_network_is_two_linear_layers_without_activation():
-    layers = list(paper_network(29, 2, generator(), torch.float32))
+    layers = list(mlp(29, 2, generator(), torch.float32, (10,), relu=False))
     assert [type(layer) for layer in layers] == [nn.Linear, nn.Linear]
     assert [(layer.in_features, layer.out_features) for layer in layers] == [(29, 10), (10, 2)]
 
@@ -59,7 +60,7 @@ def test_initial_weights_stay_within_torchs_bound_and_follow_the_seed(inputs, ou
 def test_neither_making_nor_training_touches_the_global_random_state():
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     model = mlp(2, 2, generator(), torch.float32)
-    fit_network(model, moons(), moons(seed=1), generator(), Fitting(epochs=2, steps=0))
+    fit_network(model, moons(), moons(seed=1), generator(), Schedule(epochs=2, patience=8))
     assert torch.equal(torch.random.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
     assert random.getstate() == before[2]
@@ -69,7 +70,7 @@ def test_the_same_seed_trains_the_same_weights_and_another_seed_others():
     def weights(seed):
         source = generator(seed)
         model = mlp(2, 2, source, torch.float32)
-        fit_network(model, moons(), moons(seed=1), source, Fitting(epochs=5, steps=0))
+        fit_network(model, moons(), moons(seed=1), source, Schedule(epochs=5, patience=8))
         return model[0].weight
 
     assert torch.equal(weights(0), weights(0))
@@ -86,7 +87,7 @@ def test_training_learns_what_no_line_can_part():
 
 def test_the_weights_with_the_best_validation_loss_are_kept():
     train, validation = moons(40), moons(200, seed=1)
-    long, source = Fitting(epochs=80, patience=80, learning_rate=0.05, steps=0), generator()
+    long, source = Schedule(epochs=80, patience=80, learning_rate=0.05), generator()
     model = mlp(2, 2, source, torch.float32)
     fit_network(model, train, validation, source, long)
     kept = mean_loss(model, validation)
@@ -122,7 +123,7 @@ def test_columns_that_never_change_get_no_ramps():
 
 @pytest.mark.parametrize("rows", [1, 10, 100, 1000, 10**5])
 def test_small_tables_get_small_batches_and_enough_steps(rows):
-    fitting = Fitting().sized(rows)
+    fitting = sized_for(FITTING, rows)
     steps = fitting.epochs * -(-rows // fitting.batch)
     assert 16 <= fitting.batch <= 2048
-    assert steps >= Fitting().steps
+    assert steps >= FITTING.steps

@@ -195,19 +195,15 @@ def test_labels_that_a_file_has_twice_cannot_be_overridden(fcx: FCx, refused: pd
         fcx.explain_file(tmp_path / "rows.parquet", tmp_path / "answers.parquet", chunk=7, overrides=told)
 
 
-def test_explain_takes_tables_and_says_where_files_go(fcx: FCx, refused: pd.DataFrame, tmp_path: Path):
+def test_explain_takes_tables_and_says_where_files_go(fcx: FCx, tmp_path: Path):
     for path in ("rows.parquet", tmp_path / "rows.csv"):
         with pytest.raises(DataError, match=r"is a path, not a table\. Use explain_file\("):
             fcx.explain(path)
-    with pytest.raises(TypeError, match=r"^FCx\.explain no longer has a parameter 'out': use explain_file"):
-        fcx.explain(refused, out=tmp_path / "answers.parquet")
 
 
 def test_explain_file_knows_the_options_of_explain(fcx: FCx, tmp_path: Path):
     with pytest.raises(TypeError, match=r"^FCx\.explain_file has no parameter 'perfer'\. Did you mean 'prefer'\?$"):
         fcx.explain_file("rows.csv", tmp_path / "answers.parquet", perfer="sparse")
-    with pytest.raises(TypeError, match="use cost"):
-        fcx.explain_file("rows.csv", tmp_path / "answers.parquet", weights={})
     with pytest.raises(DataError, match="why_not"):
         fcx.explain_file("rows.csv", tmp_path / "answers.parquet", why_not="some")
 

@@ -50,7 +50,7 @@ def history(epochs, without=()):
         train = {term: 1.0 / number + i for i, term in enumerate(TERMS) if term not in without}
         validation = {term: value + 0.1 * abs(number - 3) for term, value in train.items()}
         both = (values | {"total": sum(values.values())} for values in (train, validation))
-        made.add(Epoch(number, *both))
+        made.epochs.append(Epoch(number, *both))
     return made
 
 

@@ -38,7 +38,7 @@ def fitted() -> tuple[FCx, list[str]]:
 
 def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
     clock, stream = Clock(), io.StringIO()
-    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, clock=clock)
     for second, done in ((1, 5), (10, 25), (15, 50), (40, 100)):
         clock.now = second
         lines.tell(Progress(EXPLAINING, done, 100))
@@ -47,7 +47,7 @@ def test_a_line_comes_now_and_then_with_the_time_left_and_one_at_the_end():
 
 def test_rows_that_nobody_counted_and_reasons_are_told_too():
     clock, stream = Clock(), io.StringIO()
-    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, clock=clock)
     clock.now = 10
     lines.tell(Progress(EXPLAINING, 2_000))
     lines.tell(Progress(WHY_NOT, 0.3, 3))
@@ -59,7 +59,7 @@ def test_rows_that_nobody_counted_and_reasons_are_told_too():
 
 def test_rows_of_an_earlier_run_say_nothing_of_the_time_left():
     clock, stream = Clock(), io.StringIO()
-    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, clock=clock)
     lines.tell(Progress(EXPLAINING, 4_000, 5_000, "resuming after row 4,000"))
     clock.now = 10
     lines.tell(Progress(EXPLAINING, 4_100, 5_000))
@@ -96,7 +96,7 @@ def test_explain_says_how_far_it_is_and_tells_who_asks_for_more(
 
 def test_one_row_is_told_in_the_singular():
     clock, stream = Clock(), io.StringIO()
-    lines = ProgressLines("explain", stream=stream, silence=10, clock=clock)
+    lines = ProgressLines("explain", stream=stream, clock=clock)
     clock.now = 10
     lines.tell(Progress(WHY_NOT, 0.5, 1))
     lines.tell(Progress(EXPLAINING, 1, 1))

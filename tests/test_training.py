@@ -13,8 +13,8 @@ from torch import nn
 
 from fcxplain.errors import TrainingError
 from fcxplain.generator.cvae import Architecture, ConditionalVAE
-from fcxplain.generator.layout import Layout
-from fcxplain.generator.objective import LossWeights, Objective, TermSettings
+from fcxplain.generator.losses import LossWeights, Objective, TermSettings
+from fcxplain.generator.settings import Layout
 from fcxplain.generator.training import Callback, Training, TrainingRows
 from fcxplain.training_loop import Adam, Schedule
 

@@ -31,74 +31,24 @@ __version__ = "0.1.0"
 
 # The public names of each module. They are loaded when first asked for, so that `import fcxplain` stays quick.
 _NAMES = {
-    "causal": (
-        "CausalGraph",
-        "Knowledge",
-        "discover",
-    ),
-    "classifier": (
-        "Classifier",
-        "as_classifier",
-        "differentiable",
-        "train_classifier",
-    ),
+    "causal": ("CausalGraph", "Knowledge", "discover"),
+    "classifier": ("Classifier", "as_classifier", "differentiable", "train_classifier"),
     "contract": ("check_explainer",),
-    "datasets": (
-        "DATASETS",
-        "Dataset",
-        "load_dataset",
-        "load_table",
-        "write_dataset",
-    ),
+    "datasets": ("DATASETS", "Dataset", "load_dataset", "load_table", "write_dataset"),
     "encoding": ("TableEncoder",),
     "errors": ("FcxError",),
     "explainer": ("FCx",),
-    "explanation": (
-        "Certificate",
-        "Explanation",
-        "Status",
-        "WhyNot",
-        "read_answers",
-        "verify",
-    ),
-    "generator.settings": (
-        "Architecture",
-        "LossWeights",
-        "TermSettings",
-    ),
+    "explanation": ("Certificate", "Explanation", "Status", "WhyNot", "read_answers", "verify"),
+    "generator.settings": ("Architecture", "LossWeights", "TermSettings"),
     "generator.training": ("Callback",),
-    "methods": (
-        "METHODS",
-        "Method",
-    ),
-    "metrics": (
-        "METRICS",
-        "Evaluation",
-        "Figure",
-        "evaluate",
-    ),
-    "overrides": (
-        "Overrides",
-        "read_overrides",
-    ),
-    "rules": (
-        "Rule",
-        "parse",
-        "parse_rules",
-    ),
-    "schema": (
-        "Feature",
-        "Schema",
-    ),
-    "search": (
-        "Budget",
-        "CostWeights",
-    ),
+    "methods": ("METHODS", "Method"),
+    "metrics": ("METRICS", "Evaluation", "Figure", "evaluate"),
+    "overrides": ("Overrides", "read_overrides"),
+    "rules": ("Rule", "parse", "parse_rules"),
+    "schema": ("Feature", "Schema"),
+    "search": ("Budget", "CostWeights"),
     "streaming": ("Streamed",),
-    "suggestions": (
-        "Suggestion",
-        "suggest",
-    ),
+    "suggestions": ("Suggestion", "suggest"),
     "task": ("Task",),
     "training_loop": ("Schedule",),
 }

@@ -177,25 +177,6 @@ class TableEncoder:
             for level in (f.levels if f.is_category else ("",))
         )
 
-    def mask(self, names: tuple[str, ...]) -> NDArray[np.bool_]:
-        """Which encoded columns belong to these features.
-
-        Parameters
-        ----------
-        names : tuple of str
-            Features.
-
-        Returns
-        -------
-        array of bool
-            One per encoded column.
-        """
-        self._fitted()
-        mask = np.zeros(self.width_, dtype=bool)
-        for name in names:
-            mask[self.span(name)] = True
-        return mask
-
     def span(self, name: str) -> slice:
         """The encoded columns of a feature.
 
@@ -275,20 +256,17 @@ class TableEncoder:
         return len(natural[self._fitted().names[0]])
 
     def _fill(self, out: NDArray[Any], natural: Natural) -> None:
-        for start in range(0, len(out), CHUNK):
-            part = slice(start, start + CHUNK)
-            self._encode_into(out[part], {name: v[part] for name, v in natural.items()})
-
-    def _encode_into(self, out: NDArray[Any], natural: Natural) -> None:
-        rows = np.arange(len(out)) * self.width_
-        line = out.reshape(-1)
-        for feature in self.schema_:
-            start, values = self.spans_[feature.name].start, self._known(feature, natural[feature.name])
-            if feature.is_category:
-                line[rows + start + values] = 1
-            else:
-                low, spread = self.scale_[feature.name]
-                out[:, start] = (values - low) / spread
+        for begin in range(0, len(out), CHUNK):
+            part = out[begin : begin + CHUNK]
+            rows, line = np.arange(len(part)) * self.width_, part.reshape(-1)
+            for feature in self.schema_:
+                start = self.spans_[feature.name].start
+                values = self._known(feature, natural[feature.name][begin : begin + CHUNK])
+                if feature.is_category:
+                    line[rows + start + values] = 1
+                else:
+                    low, spread = self.scale_[feature.name]
+                    part[:, start] = (values - low) / spread
 
     def filled(self, natural: Natural) -> dict[str, NDArray[Any]]:
         """Natural columns with typical values in place of missing values and unknown levels.
@@ -341,21 +319,17 @@ class TableEncoder:
         dict of arrays
             By name.
         """
-        return {f.name: f.at(c) for f, c in self._decoded_codes(x)}
-
-    def _decoded_codes(self, x: Tensor) -> Iterator[tuple[Feature, NDArray[np.int64]]]:
-        schema = self._fitted()
-        x = x.detach().cpu()
+        schema, x = self._fitted(), x.detach().cpu()
         self._check(x)
-        for feature in schema:
-            span = self.spans_[feature.name]
-            if feature.is_category:
-                yield feature, x[:, span].argmax(dim=1).numpy()
-            else:
-                low, spread = self.scale_[feature.name]
-                with np.errstate(over="ignore"):
-                    codes = feature.codes(x[:, span.start].double().numpy() * spread + low)
-                yield feature, codes
+        return {f.name: f.at(self._nearest(f, x[:, self.spans_[f.name]])) for f in schema}
+
+    def _nearest(self, feature: Feature, columns: Tensor) -> NDArray[np.int64]:
+        """The nearest codes of a feature, from its encoded columns."""
+        if feature.is_category:
+            return columns.argmax(dim=1).numpy()
+        low, spread = self.scale_[feature.name]
+        with np.errstate(over="ignore"):
+            return feature.codes(columns[:, 0].double().numpy() * spread + low)
 
     def _check(self, x: Tensor) -> None:
         if x.ndim != 2 or x.shape[1] != self.width_:

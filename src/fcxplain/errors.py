@@ -6,15 +6,12 @@ One error carries every fault of an input.
 from __future__ import annotations
 
 import difflib
-import functools
 import math
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-P = ParamSpec("P")
-R = TypeVar("R")
 E = TypeVar("E", bound="FcxError")
 
 # The maximum number of faults in a message; `error.faults` has them all.
@@ -162,22 +159,6 @@ def raise_all(errors: Sequence[FcxError], context: str) -> None:
     kinds = {type(e) for e in errors}
     kind = kinds.pop() if len(kinds) == 1 else FcxError
     raise kind(context, faults)
-
-
-def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function name the replacement when it gets a parameter by its old name."""
-
-    def wrap(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old in names.keys() & kwargs.keys():
-                called = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{called} no longer has a parameter {old!r}: use {names[old]}")
-            return function(*args, **kwargs)
-
-        return checked
-
-    return wrap
 
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:

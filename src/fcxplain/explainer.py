@@ -27,25 +27,13 @@ from .errors import (
     did_you_mean,
     one_of,
     refuse,
-    renamed,
+    unknown,
     whole,
 )
 from .explanation import Explanation
 from .explanation.certificate import model_id
-from .generator.layout import refuse_frozen
-from .generator.presets import (
-    ARCHITECTURE,
-    PUBLISHED_DATASET,
-    SCHEDULE,
-    TERMS,
-    WEIGHTS,
-    Constraint,
-    Preset,
-    Rate,
-    as_published,
-    glance,
-)
-from .generator.settings import Architecture, Hard, LossWeights, TermSettings
+from .generator import presets
+from .generator.settings import Architecture, Hard, LossWeights, TermSettings, refuse_frozen
 from .hashing import fingerprint
 from .options import DRAWS, Options, answered, answered_apart, with_unreadable
 from .outcome import as_target, checked_probability
@@ -53,7 +41,6 @@ from .overrides import as_table
 from .progress import EXPLAINING, OnProgress, Progress, ProgressLines, both, no_progress
 from .saving.explainer import PARAMETERS, PARTS, Fitted, read_fitted, settings_data, write_fitted
 from .search import ORACLES, PREFERENCES, UNPROVED, Budget, CostWeights, Search, as_budget, imitation_of
-from .settings import RENAMED
 from .streaming import (
     OnCluster,
     Partition,
@@ -66,7 +53,7 @@ from .streaming import (
     stream,
 )
 from .task import Task, refuse_all_but_a_task
-from .text import Glance
+from .text import Glance, counted
 from .training_loop import History, Schedule
 
 if TYPE_CHECKING:
@@ -74,15 +61,11 @@ if TYPE_CHECKING:
     from .classifier import Differentiable
     from .classifier.imitation import ImitatingTrees
     from .generator.cvae import ConditionalVAE
-    from .generator.objective import Objective
     from .generator.training import Callback, Training
 
     BaseEstimator = object  # scikit-learn has no types
 else:
     from sklearn.base import BaseEstimator
-
-# Former names of parameters of `explain` and `explain_file`.
-RENAMED_ASKING = {"weights": "cost", "on_rows": "on_progress", "on_why": "on_progress"}
 
 # Model queries for each row that the generator learns from, if the model could not be read.
 TAUGHT_BY = 8
@@ -154,15 +137,14 @@ class FCx(BaseEstimator):
     >>> fcx.explain(data.test).frame  # doctest: +SKIP
     """
 
-    @renamed(**RENAMED)
     def __init__(
         self,
         *,
         generator: bool = True,
-        architecture: Architecture = ARCHITECTURE,
-        loss_weights: LossWeights = WEIGHTS,
-        terms: TermSettings = TERMS,
-        schedule: Schedule = SCHEDULE,
+        architecture: Architecture = presets.ARCHITECTURE,
+        loss_weights: LossWeights = presets.WEIGHTS,
+        terms: TermSettings = presets.TERMS,
+        schedule: Schedule = presets.SCHEDULE,
         hard: Hard = "layer",
         significance: float = 0.01,
         n_effective: int | None = 5_000,
@@ -180,12 +162,12 @@ class FCx(BaseEstimator):
     @classmethod
     def as_published(
         cls,
-        constraint: Constraint = "unary",
-        dataset: str = PUBLISHED_DATASET,
+        constraint: presets.Constraint = "unary",
+        dataset: str = presets.PUBLISHED_DATASET,
         seed: int = 0,
         *,
-        weights: Preset = "tuned",
-        learning_rate: Rate | None = None,
+        weights: presets.Preset = "tuned",
+        learning_rate: presets.Rate | None = None,
     ) -> FCx:
         """The paper's method with its settings for one of its data sets; the rules come from the task.
 
@@ -214,7 +196,7 @@ class FCx(BaseEstimator):
         DataError
             If the constraint, the data set or the weights are unknown.
         """
-        return cls(**as_published(constraint, dataset, weights, learning_rate), seed=seed)
+        return cls(**presets.as_published(constraint, dataset, weights, learning_rate), seed=seed)
 
     def __repr__(self) -> str:
         return self._glance().text()
@@ -229,10 +211,21 @@ class FCx(BaseEstimator):
     def _glance(self) -> Glance:
         if faults := self._part_faults():
             return Glance("FCx(not fitted)", notes=tuple(map(str, faults)))
-        fitted = (self.task_, self.graph_, self.history_) if hasattr(self, "task_") else None
-        answers = f"by search, {self.prefer} by default" if self.search else "drawn, as published"
-        network = (self.architecture, self.schedule) if self.generator else None
-        return glance(network, self.seed, fitted, answers)
+        shape, schedule, kind = self.architecture, self.schedule, "no generator"
+        if self.generator:
+            kind = f"latent {shape.latent}, {schedule.epochs} epochs at {schedule.learning_rate:g}"
+        if not hasattr(self, "task_"):
+            return Glance(f"FCx(not fitted, {kind}, seed {self.seed})")
+        task, graph = self.task_, self.graph_
+        facts = (
+            ("fitted to", task.about),
+            ("wanted", f"{task.outcome_words} from {task.classifier.name}"),
+            ("rules", f"{len(task.rules):,}" if task.rules else "none"),
+            ("causal graph", counted(len(graph.directed) + len(graph.undirected), "edge")),
+            *((("training", self.history_.summary),) if self.history_.epochs else ()),
+            ("answers", f"by search, {self.prefer} by default" if self.search else "drawn, as published"),
+        )
+        return Glance(f"FCx(fitted, {kind}, seed {self.seed})", facts=facts)
 
     # Parameters, as in scikit-learn
 
@@ -275,10 +268,7 @@ class FCx(BaseEstimator):
         TrainingError
             If a nested setting is invalid.
         """
-        known = self.get_params()
-        unknown = [p for p in params if p not in known]
-        if unknown:
-            faults = [Fault(f"parameter {p!r}", "is not known", _remedy(p, known)) for p in unknown]
+        if faults := unknown("parameter", params, self.get_params()):
             raise DataError("FCx.set_params", faults)
         for name in sorted(params, key=lambda p: "__" in p):
             part, _, inner = name.partition("__")
@@ -336,20 +326,19 @@ class FCx(BaseEstimator):
         refuse_all_but_a_task(task, *others)
         callbacks = tuple(callbacks)
         self._check({"validation": validation is not None, "callbacks": callbacks, "checkpoint": checkpoint})
-        lines = ProgressLines("fit")
-        if not (self.generator and self._can_learn(task)):
-            if progress:
-                lines.say("discovering causes")
-            refuse_frozen(task)
-            self._learnt(task, self._graph(task), self._imitated(task))
+        lines, learns = ProgressLines("fit"), self.generator and self._can_learn(task)
+        if progress:
+            causes = "discovering causes"
+            lines.say("preparing: rows that the model refuses, its gradients, the causal graph" if learns else causes)
+        refuse_frozen(task)
+        graph, imitation = self._graph(task), self._imitated(task)
+        if not learns:
+            self._learnt(task, graph, imitation)
             return self
         from .generator.training import TrainingLines
 
-        if progress:
-            lines.say("preparing: rows that the model refuses, its gradients, the causal graph")
-            callbacks = (*callbacks, TrainingLines(lines))
-        surrogate, graph = self._surrogate(task), self._graph(task)
-        imitation = self._imitated(task)
+        callbacks = (*callbacks, TrainingLines(lines)) if progress else callbacks
+        surrogate = self._surrogate(task)
         training = self._training(task, surrogate, graph, validation, callbacks, imitation)
         if checkpoint is not None:
             from .saving.checkpoint import Checkpoint, resume
@@ -487,7 +476,7 @@ class FCx(BaseEstimator):
         rows = view.refused_rows(task, table, boxes, explain)
         held = None if validation is None else view.refused_rows(task, validation, boxes)
         train, held = view.parted(rows, self.seed) if held is None else (rows, held)
-        objective = self._objective(task, surrogate, graph)
+        objective = view.objective(task, surrogate.module, graph, self.hard, self.loss_weights, self.terms)
         generator = torch.Generator().manual_seed(self.seed)
         model = ConditionalVAE(view.layout(task), self.architecture, generator).to(task.encoder.dtype_)
         return Training(model.to(self.device), objective, train, held, self.schedule, generator, callbacks)
@@ -509,24 +498,6 @@ class FCx(BaseEstimator):
         )
         return partial(search.explain, depth=UNPROVED) if search.context.oracle.cheap else None
 
-    def _objective(self, task: Task, surrogate: Differentiable, graph: CausalGraph) -> Objective:
-        from .generator import view
-        from .generator.objective import Objective
-
-        joined, apart = view.causal_masks(graph, task, view.layout(task))
-        penalty = view.rule_penalty(task, self.hard, self.terms.alpha, self.terms.beta)
-        return Objective(
-            surrogate.module,
-            penalty,
-            joined,
-            apart,
-            weights=self.loss_weights,
-            settings=self.terms,
-            scale=view.proximity_scale(task, self.terms.number_unit),
-            expected=view.expected_correlation(task) if self.terms.standardised else None,
-            groups=view.category_spans(task),
-        )
-
     def _graph(self, task: Task) -> CausalGraph:
         if task.graph is not None:
             return as_graph(task.graph, task.schema.names)
@@ -545,7 +516,6 @@ class FCx(BaseEstimator):
 
     # Explaining
 
-    @renamed(**RENAMED_ASKING, **dict.fromkeys(("out", "chunk", "index", "key", "overwrite"), "explain_file for files"))
     def explain(
         self,
         rows: pd.DataFrame,
@@ -661,7 +631,6 @@ class FCx(BaseEstimator):
             return answered(self._search(options), rows, options, on_progress)
         return answered_apart(self._search(options), rows, options, own, on_progress)
 
-    @renamed(**RENAMED_ASKING)
     def explain_file(
         self,
         source: str | Path,
@@ -975,12 +944,6 @@ def _part_answers(
 ) -> Explanation:
     here = None if own is None else own[own.index.isin(rows.index)]
     return fcx.explain(rows, k, overrides=here, on_progress=tell, **options)
-
-
-def _remedy(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown parameter: its new name, or the nearest one."""
-    part, mark, inner = name.partition("__")
-    return f"It is now {RENAMED[part]}{mark}{inner}." if part in RENAMED else did_you_mean(name, known)
 
 
 def _needs_generator(name: str) -> Fault:

@@ -82,18 +82,14 @@ def answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: 
     """Search for answers, with reasons if the options ask for them."""
 
     def answer(some: pd.DataFrame) -> Explanation:
-        return _answered(search, some, options, RowCount(len(rows), on_progress, len(rows) - len(some)).tell)
+        tell, why = RowCount(len(rows), on_progress, len(rows) - len(some)).tell, bool(options.why_not)
+        found = search.explain(some, options.k, best_effort=options.best_effort, reasons=why, on_progress=tell)
+        if why:
+            found = _with_reasons(found, search, options, tell)
+            tell(Progress(EXPLAINING, len(some), len(some)))
+        return _with_undecided(found)
 
     return with_unreadable(search.task, rows, answer)
-
-
-def _answered(search: Search, rows: pd.DataFrame, options: Options, on_progress: OnProgress) -> Explanation:
-    tell, asked_why = RowCount(len(rows), on_progress).tell, bool(options.why_not)
-    found = search.explain(rows, options.k, best_effort=options.best_effort, reasons=asked_why, on_progress=tell)
-    if asked_why:
-        found = _with_reasons(found, search, options, tell)
-        tell(Progress(EXPLAINING, len(rows), len(rows)))
-    return _with_undecided(found)
 
 
 def answered_apart(

@@ -81,11 +81,10 @@ class ProgressLines:
         what: str,
         *,
         stream: TextIO | None = None,
-        silence: float = SILENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         # Looked up now: notebooks replace standard error.
-        self.what, self.stream, self.silence = what, stream or sys.stderr, silence
+        self.what, self.stream = what, stream or sys.stderr
         self._clock = clock
         self._start = self._last = clock()
         self._before, self._done = 0, -1
@@ -102,7 +101,7 @@ class ProgressLines:
             self._before = self._before if event.total is None else int(event.done)
             self.say(event.note)
         elif event.stage == WHY_NOT and event.total:
-            if self._clock() - self._last >= self.silence:
+            if self._clock() - self._last >= SILENCE:
                 self.say(f"{WHY_NOT} for {counted(event.total, 'row')}, {event.done / event.total:.0%} done")
         elif event.done != self._done:
             self._done = int(event.done)
@@ -113,13 +112,9 @@ class ProgressLines:
         passed, detail = self._clock() - self._start, f" ({detail})" if detail else ""
         if total is not None and done >= total:
             self.say(f"{counted(done, unit)} done in {clock_time(passed)}{detail}")
-        elif self._clock() - self._last >= self.silence:
+        elif self._clock() - self._last >= SILENCE:
             if total is None or done <= self._before:
                 self.say(counted(done, unit))
             else:
-                left = _left(passed, done - self._before, total - self._before)
-                self.say(f"{done:,} of {counted(total, unit)}{left}{detail}")
-
-
-def _left(passed: float, done: int, total: int) -> str:
-    return f", {clock_time(passed / done * (total - done))} left"
+                left = clock_time(passed / (done - self._before) * (total - done))
+                self.say(f"{done:,} of {counted(total, unit)}, {left} left{detail}")

@@ -10,8 +10,6 @@ from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type
 
 from .errors import DataError, Fault, did_you_mean
 
-# New names of FCx parameters, by their old names.
-RENAMED = {"weights": "loss_weights", "alpha": "significance"}
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "none"}
 
 
@@ -58,8 +56,6 @@ def _kinds(fcx: HasParams) -> dict[str, Any]:
 
 def _nearest(name: str, kinds: Mapping[str, Any]) -> str:
     """A hint at the intended name, whether its part is misspelt or missing."""
-    part, mark, inner = name.partition("__")
-    name = f"{RENAMED.get(part, part)}{mark}{inner}"
     meant = [k for k in kinds if k == name or k.rpartition("__")[2] == name or k.startswith(f"{name}__")]
     return f"There is {', '.join(meant)}." if meant else did_you_mean(name, kinds)
 

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from .classifier import as_classifier
 from .classifier.labels import (
-    Agreement,
     agreement,
     called_otherwise,
     checked_target,
@@ -190,9 +189,14 @@ class Task:
         probes = _sample(len(self.train), seed)
         try:
             regression = is_regression(classifier, target, named_classes, self.labels)
-            apart = self._adopt(classifier, named_classes, threshold, probes, regression=regression)
+            if named_classes is None and not regression:
+                named_classes = classes_of(self.labels, classifier)
+            how: dict[str, Any] = {"classes": named_classes, "threshold": threshold, "regression": regression}
+            made = as_classifier(classifier, schema=self.schema, encoder=self.encoder, **how)
+            self.classifier, apart = made.compared(self.train.iloc[probes])
             answers = self.classifier.predict(self.train.iloc[probes])
-            self.target = checked_target(target, self.classes, self._called_otherwise(target, whole[kept], classifier))
+            otherwise = partial(self._called_otherwise, target, whole[kept], classifier, probes)
+            self.target = checked_target(target, self.classes, otherwise)
             self.target_probability = checked_probability(target_probability, self.classes)
             _check_class_labels(self.schema, self.classes)
         except FcxError as error:
@@ -200,32 +204,12 @@ class Task:
         raise_all(faults, "this task cannot work")
         self._warn(probes, answers, apart)
 
-    def _adopt(
-        self,
-        model: Any,
-        classes: tuple[Any, ...] | None,
-        threshold: float | None,
-        probes: NDArray[np.int64],
-        *,
-        regression: bool,
-    ) -> int:
-        """Wrap the model; return how many of some training rows its `predict` and its probabilities disagree on."""
-        if classes is None and not regression:
-            classes = classes_of(self.labels, model)
-        how: dict[str, Any] = {"classes": classes, "threshold": threshold, "regression": regression}
-        made = as_classifier(model, schema=self.schema, encoder=self.encoder, **how)
-        self.classifier, apart = made.compared(self.train.iloc[probes])
-        return apart
-
-    def _called_otherwise(self, target: Any, whole: pd.DataFrame, model: Any) -> Callable[[tuple[Any, ...]], str]:
-        """A function that finds a remedy for a target that is a value of some column but not a class of the model."""
-
-        def remedy(classes: tuple[Any, ...]) -> str:
-            probes, read = _sample(len(self.train), self.seed), names_read(model) or self.schema.names
-            answers = self.classifier.decide(self.train.iloc[probes]).choice
-            return called_otherwise(target, whole.iloc[probes], read, answers, classes)
-
-        return remedy
+    def _called_otherwise(self, target: Any, whole: pd.DataFrame, model: Any, probes: NDArray[np.int64]) -> str:
+        """The remedy for a target that is a value of some column but not a class of the model."""
+        answers = self.classifier.decide(self.train.iloc[probes]).choice
+        return called_otherwise(
+            target, whole.iloc[probes], names_read(model) or self.schema.names, answers, self.classes
+        )
 
     def __str__(self) -> str:
         rules = counted(len(self.rules), "rule")
@@ -243,7 +227,7 @@ class Task:
         if self.classifier.parts:
             decides = "; decided by its predict, not by probabilities"
         facts = (
-            ("model", getattr(self.classifier, "name", repr(self.classifier))),
+            ("model", self.classifier.name),
             ("classes", some(self.classes) + decides if self.classes else "none; it predicts numbers"),
             ("target", self.outcome_words),
             ("rules", f"{len(self.rules):,}" if self.rules else "none"),
@@ -258,8 +242,7 @@ class Task:
     @property
     def outcome_words(self) -> str:
         """The desired outcome in words."""
-        wanted = "the other class" if self.target is None else repr(self.target)
-        wanted = str(self.target) if isinstance(self.target, Outcome) else wanted
+        wanted = "the other class" if self.target is None else _shown(self.target)
         least = self.target_probability
         return wanted if least is None else f"{wanted}, with a probability of {least:g} or more"
 
@@ -284,28 +267,6 @@ class Task:
         names = np.empty(len(self.classes), dtype=object)
         names[:] = self.classes
         return names
-
-    def class_places(self, names: NDArray[Any]) -> NDArray[np.int64]:
-        """Positions of classes among the classifier's.
-
-        Parameters
-        ----------
-        names : array
-            One class per row.
-
-        Returns
-        -------
-        array of int
-            Their positions.
-
-        Raises
-        ------
-        DataError
-            If one is not a class of the model.
-        """
-        if not self.classes:
-            raise DataError(f"{self.classifier.name} predicts numbers, and this needs a model with classes")
-        return self.outcomes(names).places
 
     def outcomes(self, wanted: NDArray[Any]) -> Outcomes:
         """The desired outcomes of rows, which say of the model's output whether they are met.
@@ -503,9 +464,8 @@ class Task:
             A class for each row, or an `Outcome`.
         """
         if isinstance(self.target, Outcome):
-            of_row = self.target.of_row if self.target.change is not None else lambda _: self.target
             found = np.empty(len(predicted), dtype=object)
-            found[:] = [of_row(now) for now in np.asarray(predicted).tolist()]
+            found[:] = [self.target.of_row(now) for now in np.asarray(predicted).tolist()]
             return found
         if self.target is not None:
             dtype = np.asarray(predicted).dtype
@@ -662,7 +622,7 @@ class Task:
             remedy = "predict decides; to decide by probabilities, give threshold= or a callable around predict_proba"
             _warn(f"the classifier's predict disagrees with its probabilities on {seen}: {remedy}")
         for name in self.classes if self.target is None else (self.target,):
-            share = self._share(name, answers)
+            share = _share(name, answers)
             if share < RARE:
                 seen, shown = f"{share:.2%} of {len(probes):,} training rows", _shown(name)
                 model = "classifier" if self.classes else "regressor"
@@ -670,23 +630,13 @@ class Task:
         for rule in self.rules:
             if not any(ref.primed for ref in rule.refs):
                 _warn(f"rule {rule.text!r} (line {rule.line}) {NO_PRIME}")
-        found = None if self.labels is None or not self.classes else self._agreement(probes, answers)
+        found = None
+        if self.labels is not None and self.classes:
+            found = agreement(self.outcomes(answers).places, self.labels.iloc[probes], self.classes)
         if found is not None and found.is_other:
             seen = f"{found.given:.0%} of {len(probes):,} training rows (averaged over classes)"
             better = f"but would agree on {found.best:.0%} with classes={found.order!r}"
             _warn(f"the classifier agrees with the labels on {seen}, {better}; are the classes in the right order?")
-
-    def _share(self, wanted: Any, answers: NDArray[Any]) -> float:
-        """The share of predictions that meet the target; 1 if that differs from row to row."""
-        if not isinstance(wanted, Outcome):
-            return float(np.mean(answers == wanted))
-        if wanted.classes:
-            return float(np.mean([a in wanted.classes for a in answers.tolist()]))
-        return 1.0 if wanted.change is not None else float(np.mean((wanted.low <= answers) & (answers <= wanted.high)))
-
-    def _agreement(self, probes: NDArray[np.int64], answers: NDArray[Any]) -> Agreement | None:
-        assert self.labels is not None
-        return agreement(self.class_places(answers), self.labels.iloc[probes], self.classes)
 
 
 def refuse_all_but_a_task(given: object, *others: object) -> None:
@@ -817,6 +767,15 @@ def _checked_rules(source: RuleSource, schema: Schema) -> tuple[Rule, ...]:
 def _sample(rows: int, seed: int) -> NDArray[np.int64]:
     """Positions of at most `PROBES` rows."""
     return np.sort(np.random.default_rng(seed).permutation(rows)[:PROBES])
+
+
+def _share(wanted: Any, answers: NDArray[Any]) -> float:
+    """The share of predictions that meet the target; 1 if that differs from row to row."""
+    if not isinstance(wanted, Outcome):
+        return float(np.mean(answers == wanted))
+    if wanted.classes:
+        return float(np.mean([a in wanted.classes for a in answers.tolist()]))
+    return 1.0 if wanted.change is not None else float(np.mean((wanted.low <= answers) & (answers <= wanted.high)))
 
 
 def _shown(wanted: Any) -> str:

@@ -56,10 +56,6 @@ class History:
         best = min(e.validation["total"] for e in self.epochs)
         return f"{length}, loss {first.train['total']:.4g} -> {last.train['total']:.4g}; on validation rows {best:.4g}"
 
-    def add(self, epoch: Epoch) -> None:
-        """Append an epoch."""
-        self.epochs.append(epoch)
-
     @property
     def best(self) -> Epoch | None:
         """The epoch with the lowest validation loss, the earliest of equals."""
@@ -211,7 +207,7 @@ class TrainingLoop:
         return terms
 
     def _finish_epoch(self, train: Values, validation: Values) -> None:
-        self.history.add(Epoch(self.epoch + 1, train, validation))
+        self.history.epochs.append(Epoch(self.epoch + 1, train, validation))
         self.waited += 1
         if validation and validation["total"] < self.best_loss:
             self.best_loss, self.best_weights, self.waited = validation["total"], copied(self.model.state_dict()), 0

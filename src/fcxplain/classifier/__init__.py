@@ -9,7 +9,7 @@ from .protocol import CheckedClassifier, Classifier
 from .training import KINDS, ClassScore, Score, SplitTable, score, train_classifier
 
 if TYPE_CHECKING:
-    from .distillation import Differentiable, Problem, differentiable
+    from .distillation import Differentiable, differentiable
 
 __all__ = [
     "KINDS",
@@ -17,7 +17,6 @@ __all__ = [
     "ClassScore",
     "Classifier",
     "Differentiable",
-    "Problem",
     "Score",
     "SplitTable",
     "as_classifier",
@@ -29,7 +28,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use, since it needs torch.
-    if name in ("Differentiable", "Problem", "differentiable"):
+    if name in ("Differentiable", "differentiable"):
         from . import distillation
 
         return getattr(distillation, name)

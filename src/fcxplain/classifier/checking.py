@@ -26,6 +26,7 @@ SUM_TOLERANCE = 1e-4
 SAME_TOLERANCE = 1e-5
 
 _NO_LABELS = "To ignore predict, give a callable: lambda rows: model.predict_proba(rows), with classes=."
+_SHAPES = "Return n x classes probabilities, or n values for two classes (the probability of the second)."
 _ONE = "Return one number per row, n or n x 1."
 _WRAP = "Wrap predict_proba instead, e.g. lambda rows: model.predict_proba(rows)."
 
@@ -55,11 +56,7 @@ def read_answer(
 
 def read_outputs(raw: object, index: pd.Index, model: str) -> Probabilities:
     """A regressor's answer, one number per row, as `n x 1`, or a `ClassifierError` that lists its faults."""
-    array = _array(raw, model, _ONE)
-    line = array.reshape(-1) if array.shape == (len(index), 1) else array
-    if line.shape != (len(index),):
-        shape = " x ".join(str(size) for size in array.shape)
-        raise _error(model, f"returned an array of shape {shape} for {len(index):,} rows", _ONE)
+    line = _line(_array(raw, model, _ONE), len(index), model, "returned", _ONE)
     if any(isinstance(value, str | bytes) for value in line.flat[:1]) or line.dtype.kind in "USMm":
         raise _error(model, f"returned text, not numbers: {some(line[:3].tolist())}, ...", _ONE)
     values = _numbers(line, model, _ONE)
@@ -75,12 +72,7 @@ def read_labels(
     raw: object, rows: int, model: str, own: tuple[Any, ...], classes: tuple[Any, ...]
 ) -> NDArray[np.int64]:
     """The results of a model's `predict` as indices of its classes, by the model's names for them or by the task's."""
-    array = _array(raw, model)
-    line = array.reshape(-1) if array.shape == (rows, 1) else array
-    if line.shape != (rows,):
-        shape = " x ".join(str(size) for size in array.shape)
-        raise _error(model, f"its predict returned an array of shape {shape} for {rows:,} rows", _NO_LABELS)
-    found = line.tolist()
+    found = _line(_array(raw, model), rows, model, "its predict returned", _NO_LABELS).tolist()
     for names in dict.fromkeys((own, classes)):
         place = {name: i for i, name in enumerate(names)}
         if all(label in place for label in found):
@@ -126,17 +118,28 @@ def _by_name(raw: object, classes: tuple[Any, ...] | None) -> object:
     return raw[list(classes)]  # type: ignore[index]
 
 
-def _array(raw: object, model: str, remedy: str = "") -> NDArray[Any]:
+def _array(raw: object, model: str, remedy: str = _SHAPES) -> NDArray[Any]:
     if is_tensor(raw):
         # Through double, since numpy has no bfloat16.
         return raw.detach().cpu().double().numpy()
     try:
         array = raw.to_numpy() if isinstance(raw, pd.DataFrame | pd.Series) else np.asarray(raw)
     except ValueError as error:
-        raise _error(model, f"returned a {type(raw).__name__} of uneven shape", remedy or _shapes()) from error
+        raise _error(model, f"returned a {type(raw).__name__} of uneven shape", remedy) from error
     if array.ndim == 0:
-        raise _error(model, f"returned a {type(raw).__name__}, not an array", remedy or _shapes())
+        raise _error(model, f"returned a {type(raw).__name__}, not an array", remedy)
     return array
+
+
+def _line(array: NDArray[Any], rows: int, model: str, did: str, remedy: str) -> NDArray[Any]:
+    """An answer of `n` or `n x 1` values as `n`."""
+    if array.shape not in ((rows,), (rows, 1)):
+        raise _error(model, f"{did} an array of shape {_shape(array)} for {rows:,} rows", remedy)
+    return array.reshape(-1)
+
+
+def _shape(array: NDArray[Any]) -> str:
+    return " x ".join(map(str, array.shape))
 
 
 def _are_labels(array: NDArray[Any], classes: tuple[Any, ...] | None) -> bool:
@@ -148,17 +151,16 @@ def _are_labels(array: NDArray[Any], classes: tuple[Any, ...] | None) -> bool:
     return found <= {0, 1} or (classes is not None and found <= set(classes))
 
 
-def _numbers(array: NDArray[Any], model: str, remedy: str = "") -> Probabilities:
+def _numbers(array: NDArray[Any], model: str, remedy: str = _SHAPES) -> Probabilities:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise _error(model, f"returned something that is not a number: {error}", remedy or _shapes()) from error
+        raise _error(model, f"returned something that is not a number: {error}", remedy) from error
 
 
 def _check_shape(values: Probabilities, rows: int, model: str, classes: tuple[Any, ...] | None) -> None:
     if values.ndim > 2 or len(values) != rows or (values.ndim == 2 and values.shape[1] < 2):
-        shape = " x ".join(str(size) for size in values.shape)
-        raise _error(model, f"returned an array of shape {shape} for {rows:,} rows", _shapes())
+        raise _error(model, f"returned an array of shape {_shape(values)} for {rows:,} rows", _SHAPES)
     columns = 2 if values.ndim == 1 else values.shape[1]
     if classes is not None and columns != len(classes):
         known = f"there are {len(classes)} classes: {some(classes)}"
@@ -195,7 +197,3 @@ def _same(one: Probabilities, other: Probabilities) -> bool:
     # Outputs of a regressor may be large.
     size = max(1.0, float(np.abs(other).max(initial=0.0)))
     return one.shape == other.shape and bool(np.abs(one - other).max() <= SAME_TOLERANCE * size)
-
-
-def _shapes() -> str:
-    return "Return n x classes probabilities, or n values for two classes (the probability of the second)."

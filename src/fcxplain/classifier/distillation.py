@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,37 +22,24 @@ from torch import Tensor, nn
 
 from ..encoding import TableEncoder
 from ..errors import FcxWarning
-from ..schema import Schema
-from .networks import Examples, Fitting, Ramps, fit_network, mlp
+from ..training_loop import Schedule
+from .networks import Examples, Ramps, fit_network, mlp
 from .protocol import Classifier, chosen
-from .teaching import made_up_rows
+from .rows import made_up_rows
 from .torch_modules import fixed_linear
+
+if TYPE_CHECKING:
+    from ..task import Task
 
 # Rows of each kind on which the real model is queried, at most 26,000 in all.
 REAL_ROWS, HELD_OUT_ROWS, CHANGED_ROWS, RANDOM_ROWS = 8_000, 2_000, 12_000, 4_000
 # Ramps in all, and the bounds of their number per feature.
 RAMPS, FEWEST_RAMPS, MOST_RAMPS = 1_024, 4, 16
 HIDDEN = (96, 96)
-FITTING = Fitting(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
+FITTING = Schedule(batch=256, learning_rate=6e-3, epochs=4, patience=8, steps=300, decay=1.0)
 # A teacher that is certain would require infinite logits.
 CERTAIN = 1e-3
 WORRYING_AGREEMENT = 0.9
-
-
-class Problem(Protocol):
-    """The parts of a task that are needed here."""
-
-    @property
-    def encoder(self) -> TableEncoder:
-        """The fitted encoder whose columns the module reads."""
-
-    @property
-    def schema(self) -> Schema:
-        """The features."""
-
-    @property
-    def train(self) -> pd.DataFrame:
-        """The training rows, features only."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,7 @@ Reading = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def differentiable(
-    classifier: Classifier, task: Problem, *, seed: int = 0, reading: Reading | None = None
+    classifier: Classifier, task: Task, *, seed: int = 0, reading: Reading | None = None
 ) -> Differentiable:
     """The classifier's own module, or a surrogate: a network that imitates it.
 
@@ -122,7 +109,7 @@ def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | No
         return None
     layers: list[nn.Module] = []
     source = getattr(classifier, "encoder", None)
-    if source is not None and not _encode_alike(encoder, source):
+    if source is not None and (encoder.names != source.names or encoder.scale_ != source.scale_):
         bridge = _bridge(encoder, source)
         if bridge is None:
             return None
@@ -134,10 +121,6 @@ def _own_module(classifier: Classifier, encoder: TableEncoder) -> nn.Module | No
         layers.append(_threshold_layer(classifier.threshold, like.device))
     whole = nn.Sequential(*layers) if len(layers) > 1 else module
     return whole.to(encoder.dtype_).eval().requires_grad_(False)
-
-
-def _encode_alike(one: TableEncoder, other: TableEncoder) -> bool:
-    return one.names == other.names and one.scale_ == other.scale_
 
 
 def _bridge(encoder: TableEncoder, source: TableEncoder) -> nn.Linear | None:
@@ -170,7 +153,7 @@ def _logit(probability: float) -> float:
     return math.log(inside / (1 - inside))
 
 
-def _distilled(classifier: Classifier, task: Problem, seed: int, reading: Reading) -> Differentiable:
+def _distilled(classifier: Classifier, task: Task, seed: int, reading: Reading) -> Differentiable:
     encoder, generator = task.encoder, torch.Generator().manual_seed(seed)
     draws = np.random.default_rng(seed)
     real, held = _parts(task.train, draws)

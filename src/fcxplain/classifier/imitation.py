@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .reading.ensembles import read_histogram
 from .reading.trees import Trees, joined
-from .teaching import made_up_rows
+from .rows import made_up_rows
 from .training import BOOSTING_LEVELS
 
 if TYPE_CHECKING:

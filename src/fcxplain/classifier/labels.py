@@ -100,9 +100,7 @@ def classes_of(labels: pd.Series | None, model: Any) -> tuple[Any, ...] | None:
     return values if 2 <= len(values) <= MOST_CLASSES else None
 
 
-def checked_target(
-    target: Any, classes: tuple[Any, ...], named_so: Callable[[tuple[Any, ...]], str] | None = None
-) -> Any:
+def checked_target(target: Any, classes: tuple[Any, ...], named_so: Callable[[], str] | None = None) -> Any:
     """The class, or the `Outcome`, that the target names; see `as_target`.
 
     `named_so` returns a remedy for names that belong to a column and not to the model.
@@ -112,7 +110,7 @@ def checked_target(
     try:
         return as_target(target, classes)
     except DataError:
-        remedy = named_so(classes) if named_so is not None and classes else ""
+        remedy = named_so() if named_so is not None and classes else ""
         return as_target(target, classes, remedy)
 
 

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..progress import OnProgress, Progress, no_progress
-from ..training_loop import Adam, TrainingLoop, Values, descend, slow_down
+from ..training_loop import Adam, Schedule, TrainingLoop, Values, descend, slow_down
 
 # Rows per batch when computing the loss.
 CHUNK = 65_536
+FITTING = Schedule(epochs=100, patience=8, steps=1000)
 
 
 @dataclass(frozen=True)
@@ -36,50 +37,20 @@ class Examples:
         return Examples(self.x[rows], self.y[rows])
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """Settings of a training. Small tables get smaller batches and more epochs."""
-
-    batch: int = 2048
-    learning_rate: float = 1e-2
-    epochs: int = 100
-    patience: int = 8
-    steps: int = 1000
-    """The least number of steps; if the epochs have fewer, there are more epochs."""
-    decay: float = 0.0
-    """See `Schedule`."""
-
-    def sized(self, rows: int) -> Fitting:
-        """The settings for this many rows."""
-        batch = max(16, min(self.batch, rows // 8))
-        factor = max(1.0, self.steps / (self.epochs * math.ceil(rows / batch)))
-        epochs, patience = math.ceil(self.epochs * factor), math.ceil(self.patience * factor)
-        return replace(self, batch=batch, epochs=epochs, patience=patience)
-
-
-def paper_network(inputs: int, classes: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Sequential:
-    """The black box of the paper: two linear layers with 10 units between them and no activation."""
-    return network((inputs, 10, classes), generator, dtype, relu=False)
-
-
 def mlp(
     inputs: int,
-    classes: int,
+    outputs: int,
     generator: torch.Generator,
     dtype: torch.dtype,
     hidden: Sequence[int] = (32, 32),
+    *,
+    relu: bool = True,
 ) -> nn.Sequential:
-    """Linear layers with ReLUs between them."""
-    return network((inputs, *hidden, classes), generator, dtype, relu=True)
-
-
-def network(widths: Sequence[int], generator: torch.Generator, dtype: torch.dtype, *, relu: bool) -> nn.Sequential:
-    """Linear layers of these widths, from inputs to outputs."""
+    """Linear layers with ReLUs between them, or with nothing."""
     layers: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(widths):
-        if layers and relu:
-            layers.append(nn.ReLU())
-        layers.append(seeded_linear(inputs, outputs, generator, dtype))
+    for before, after in itertools.pairwise((inputs, *hidden, outputs)):
+        layers += [nn.ReLU()] if layers and relu else []
+        layers.append(seeded_linear(before, after, generator, dtype))
     return nn.Sequential(*layers)
 
 
@@ -161,14 +132,14 @@ def fit_network(
     train: Examples,
     validation: Examples,
     generator: torch.Generator,
-    fitting: Fitting | None = None,
+    fitting: Schedule = FITTING,
     on_progress: OnProgress = no_progress,
 ) -> None:
     """Run Adam on shuffled batches until the validation loss stops falling, and keep the best weights.
 
     `on_progress` is called after each epoch, with the largest number of epochs: training may stop earlier.
     """
-    sized = (fitting or Fitting()).sized(len(train))
+    sized = sized_for(fitting, len(train))
     optimiser = Adam(model.parameters(), sized.learning_rate)
 
     def batches() -> Iterator[Examples]:
@@ -194,6 +165,14 @@ def fit_network(
         notify=notify,
     )
     loop.run()
+
+
+def sized_for(fitting: Schedule, rows: int) -> Schedule:
+    """The schedule for this many rows: classifiers have smaller batches, and reach `steps` by more epochs."""
+    batch = max(16, min(fitting.batch, rows // 8))
+    factor = max(1.0, fitting.steps / (fitting.epochs * math.ceil(rows / batch)))
+    patience = None if fitting.patience is None else math.ceil(fitting.patience * factor)
+    return replace(fitting, batch=batch, epochs=math.ceil(fitting.epochs * factor), patience=patience)
 
 
 @torch.no_grad()

@@ -49,7 +49,7 @@ def classifier(model: Any, options: AdapterOptions) -> CheckedClassifier:
     reading = OnnxReading(
         session,
         _feeding(session, name, schema, encoder),
-        _number_output(session, name) if options.regression else _probability_output(session, name),
+        _output(session, name, regression=options.regression),
         options.output == "logits" and not options.regression,
     )
     return checked(reading, options, name)
@@ -144,22 +144,17 @@ def _column(column: pd.Series, given: Any) -> NDArray[Any]:
     return np.asarray(values.reshape(-1, 1) if len(given.shape) == 2 else values)
 
 
-def _probability_output(session: Any, name: str) -> str:
-    """The output with the probabilities: a ZipMap, else a 2-D float tensor, else a 1-D one."""
+def _output(session: Any, name: str, *, regression: bool) -> str:
+    """The output with the probabilities: a ZipMap, else a float tensor, if possible one named so; or with numbers."""
     outputs = session.get_outputs()
-    maps = [o for o in outputs if o.type.startswith("seq(map")]
     floats = [o for o in outputs if o.type in _FLOATS]
-    named = [o for o in floats if "prob" in o.name.lower()]
-    for found in (maps, named, floats):
-        if found:
-            return str(found[0].name)
-    remedy = "Convert it again with its probabilities as an output."
-    raise ClassifierError("", [Fault(name, "has no output of probabilities, only labels", remedy)])
-
-
-def _number_output(session: Any, name: str) -> str:
-    """The output with a regressor's numbers: the first float output."""
-    floats = [o for o in session.get_outputs() if o.type in _FLOATS]
-    if not floats:
-        raise ClassifierError("", [Fault(name, "has no output of numbers", "Convert it again with one.")])
-    return str(floats[0].name)
+    if regression:
+        found, problem, remedy = floats, "has no output of numbers", "Convert it again with one."
+    else:
+        maps = [o for o in outputs if o.type.startswith("seq(map")]
+        found = [*maps, *(o for o in floats if "prob" in o.name.lower()), *floats]
+        problem = "has no output of probabilities, only labels"
+        remedy = "Convert it again with its probabilities as an output."
+    if not found:
+        raise ClassifierError("", [Fault(name, problem, remedy)])
+    return str(found[0].name)

@@ -213,7 +213,7 @@ class CheckedClassifier:
         self.on_query: Callable[[int], None] | None = None
         """Called before each query with its number of rows; if it raises an error, the query ends."""
         self._guide: float | None = None
-        self._answer = answer
+        self.answer = answer
         self._labels: tuple[Any, ...] | None = None
         self._classes: tuple[Any, ...] | None = None
         self._checked = False
@@ -228,11 +228,6 @@ class CheckedClassifier:
         return f"<classifier {self.name}{classes}{threshold}>"
 
     @property
-    def answer(self) -> Answer:
-        """The prediction function."""
-        return self._answer
-
-    @property
     def guide(self) -> float | None:
         """The threshold that guides a search; if `predict` decides, an approximation of its threshold."""
         return self._guide if self.parts else self.threshold
@@ -244,10 +239,13 @@ class CheckedClassifier:
             if not all(f.is_complete for f in self.schema):
                 problem = "the model's classes are not known before its first answer; give classes="
                 raise ClassifierError(f"{self.name}: {problem}")
-            dtypes = None if self.encoder is None else self.encoder.dtypes_
-            self.probabilities(legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes))
+            self.probabilities(self._legal_rows(checking.PROBE_ROWS))
         assert self._classes is not None
         return self._classes
+
+    def _legal_rows(self, count: int) -> pd.DataFrame:
+        dtypes = None if self.encoder is None else self.encoder.dtypes_
+        return legal_rows(self.schema, count, seed=0, dtypes=dtypes)
 
     def probabilities(self, rows: pd.DataFrame) -> NDArray[np.float64]:
         """Return class probabilities, `n x classes`; for a regressor its output, `n x 1`."""
@@ -258,8 +256,6 @@ class CheckedClassifier:
         if not len(frame):
             return np.empty((0, 1 if self.regression else len(self._classes or (0, 1))))
         parts = parts_as_trained(frame, self.schema, self.encoder)
-        if len(parts) == 1:
-            return self._answers(parts[0][1], rows.index, block)
         found = [self._answers(part, rows.index[place], block) for place, part in parts]
         return _in_place([place for place, _ in parts], found)
 
@@ -306,7 +302,7 @@ class CheckedClassifier:
 
     def _decided(self, rows: pd.DataFrame, block: int, final: bool) -> Predictions:
         own = self.own if final or self.parts else None
-        with getattr(self._answer, "preparing_once", nullcontext)():
+        with getattr(self.answer, "preparing_once", nullcontext)():
             answers = self._probabilities(rows, block)
             choice = chosen(answers, self.threshold) if own is None else self._own_places(rows, own, block)
         return Predictions(answers, choice, np.ones(len(answers), dtype=bool))
@@ -316,8 +312,7 @@ class CheckedClassifier:
         """How far other rows in a batch may move a row's probability, estimated from legal rows; 0 if they do not."""
         if not all(f.is_complete for f in self.schema):
             return ASSUMED
-        dtypes = None if self.encoder is None else self.encoder.dtypes_
-        rows = legal_rows(self.schema, checking.PROBE_ROWS, seed=0, dtypes=dtypes)
+        rows = self._legal_rows(checking.PROBE_ROWS)
         # A module is cheap to query.
         places = [np.arange(place, place + 1) for place in range(ALONE if self.module is None else len(rows))]
         places += [np.resize(np.arange(len(rows)), size) for size in SIZES]
@@ -332,7 +327,7 @@ class CheckedClassifier:
 
     def _in_batches(self, rows: pd.DataFrame, places: list[NDArray[np.int64]]) -> NDArray[np.float64]:
         """Probabilities of legal rows, batch after batch; a model that reads encoded rows gets them encoded once."""
-        in_batches = getattr(self._answer, "in_batches", None)
+        in_batches = getattr(self.answer, "in_batches", None)
         if in_batches is None:
             return np.concatenate([self.probabilities(rows.iloc[p]) for p in places])
         with self._asking(len(rows)), _threads_for(len(rows)):
@@ -343,8 +338,7 @@ class CheckedClassifier:
         """The spread of a regressor's outputs over legal rows, as a power of two; 1 for classes."""
         if not self.regression or not all(f.is_complete for f in self.schema):
             return 1.0
-        dtypes = None if self.encoder is None else self.encoder.dtypes_
-        spread = float(self.probabilities(legal_rows(self.schema, SPREAD, seed=0, dtypes=dtypes)).std())
+        spread = float(self.probabilities(self._legal_rows(SPREAD)).std())
         return 2.0 ** round(math.log2(spread)) if spread > 0 and math.isfinite(spread) else 1.0
 
     @property
@@ -444,7 +438,7 @@ class CheckedClassifier:
             self.on_query(len(frame))
         with self._asking(len(frame)):
             with _threads_for(len(shown)):
-                raw: Any = (answer or self._answer)(shown)
+                raw: Any = (answer or self.answer)(shown)
             is_long = spare and hasattr(raw, "__len__") and len(raw) == len(shown)
             return raw[: len(frame)] if is_long else raw
 
@@ -481,6 +475,8 @@ def checked(answer: Answer, options: AdapterOptions, name: str) -> CheckedClassi
 
 def _in_place(places: list[NDArray[np.int64]], parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Parts of an array, put together again."""
+    if len(parts) == 1:
+        return parts[0]
     return np.asarray(np.concatenate(parts)[np.argsort(np.concatenate(places))])
 
 

@@ -141,14 +141,14 @@ def _classes(train: pd.DataFrame, label: str) -> tuple[Any, ...]:
         return tuple(sorted(found, key=str))
 
 
-def _network(lesson: Lesson, make: str) -> CheckedClassifier:
+def _network(lesson: Lesson, hidden: tuple[int, ...], *, relu: bool = True) -> CheckedClassifier:
     import torch
 
     from . import networks, torch_modules
 
     encoder = TableEncoder().fit(lesson.schema, lesson.train.rows)
     generator = torch.Generator().manual_seed(lesson.seed)
-    model = getattr(networks, make)(encoder.width_, len(lesson.classes), generator, encoder.dtype_)
+    model = networks.mlp(encoder.width_, len(lesson.classes), generator, encoder.dtype_, hidden, relu=relu)
     train, validation = (
         networks.Examples(encoder.encode(part.rows), torch.from_numpy(part.labels)) for part in _with_validation(lesson)
     )
@@ -157,11 +157,16 @@ def _network(lesson: Lesson, make: str) -> CheckedClassifier:
     return torch_modules.classifier(model, options)
 
 
+def _paper(lesson: Lesson) -> CheckedClassifier:
+    """The black box of the paper: two linear layers with 10 units between them and no activation."""
+    return _network(lesson, (10,), relu=False)
+
+
 def _balanced(lesson: Lesson) -> CheckedClassifier:
     """The paper's network, trained on rows in which the most frequent class is thinned out to `COMMONEST`."""
     random = np.random.default_rng(lesson.seed)
     train, validation = (_thinned(part, random) for part in _with_validation(lesson))
-    return _network(replace(lesson, train=train, validation=validation), "paper_network")
+    return _paper(replace(lesson, train=train, validation=validation))
 
 
 def _thinned(rows: Labelled, random: np.random.Generator) -> Labelled:
@@ -230,9 +235,9 @@ def natural_columns(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 KINDS: dict[str, Callable[[Lesson], CheckedClassifier]] = {
-    "paper": partial(_network, make="paper_network"),
+    "paper": _paper,
     "balanced": _balanced,
-    "mlp": partial(_network, make="mlp"),
+    "mlp": partial(_network, hidden=(32, 32)),
     "logistic": _logistic,
     "boosting": _boosting,
 }

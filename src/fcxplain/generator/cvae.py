@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..classifier.networks import SeededDropout, seeded_linear
-from .heads import Heads, head_width
-from .layout import Layout
-from .rule_layer import Allowed
-from .settings import Architecture
+from .heads import Allowed, Heads
+from .settings import Architecture, Layout
 
 SMALLEST_VARIANCE = 1e-6
 
@@ -143,7 +141,7 @@ def _decoder_inputs(layout: Layout, architecture: Architecture) -> int:
 
 
 def _outputs(layout: Layout, architecture: Architecture) -> int:
-    return head_width(layout) if architecture.gates else len(layout.mutable_columns)
+    return layout.head_width if architecture.gates else len(layout.mutable_columns)
 
 
 def _linear_shapes(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:

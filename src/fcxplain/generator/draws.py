@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,53 +45,47 @@ def drawn_answers(
         which = np.setdiff1d(np.arange(len(table)), list(failures))
         found = drawn_answers(model, surrogate, task, rows.iloc[which], k=k, seed=seed)
         return found.among(table, which, {row: (said,) for row, said in failures.items()})
-    codes = task.encoder.codes(table)
     place = np.flatnonzero(~met)
-    asked = _Asked(table.iloc[place], codes[place], wanted[place])
-    draws = [_drawn(model, surrogate, task, asked, seed, draw) for draw in range(k)]
+    draws = _drawn(model, surrogate, task, table.iloc[place], wanted[place], k, seed)
     order = np.argsort(np.tile(place, k), kind="stable")
     name, many = PUBLISHED if model.heads is None else GATED, "one draw" if k == 1 else f"{k:,} draws"
+    answers, soft_valid, raw = zip(*draws, strict=True)
     found = Explanation.of(
         task,
         table,
-        pd.concat([d.table for d in draws], ignore_index=True).iloc[order],
+        pd.concat(answers, ignore_index=True).iloc[order],
         np.repeat(place, k),
         method=name,
         wanted=wanted,
         without=np.where(met, str(Status.ALREADY), str(Status.NOT_FOUND)),
-        soft_valid=np.concatenate([d.soft_valid for d in draws])[order],
-        raw=np.concatenate([d.raw for d in draws])[order],
+        soft_valid=np.concatenate(soft_valid)[order],
+        raw=np.concatenate(raw)[order],
         notes=(f"{name}: {many} per row, no repair and no search; answers that fail a check are returned too.",),
     )
     return replace(found, effort=Effort.since(wall, cpu, len(rows)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    rows: pd.DataFrame
-    codes: NDArray[np.int64]
-    wanted: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    table: pd.DataFrame
-    soft_valid: NDArray[np.bool_]
-    raw: NDArray[np.float64]
-
-
 @torch.no_grad()
-def _drawn(model: ConditionalVAE, surrogate: Differentiable, task: Task, asked: _Asked, seed: int, draw: int) -> _Drawn:
-    """Draw once per row, and restore immutable features."""
-    x, y_target = task.encoder.encode(asked.rows), view.class_indices(task, asked.wanted)
-    noise = torch.from_numpy(row_noise(asked.codes, model.architecture.latent, seed, draw))
-    present = task.schema.natural(asked.rows)
-    x_cf = _generated(model, task, x, y_target, noise, task.encoder.filled(present))
-    soft = surrogate.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
+def _drawn(
+    model: ConditionalVAE,
+    surrogate: Differentiable,
+    task: Task,
+    rows: pd.DataFrame,
+    wanted: NDArray[Any],
+    k: int,
+    seed: int,
+) -> Iterator[tuple[pd.DataFrame, NDArray[np.bool_], NDArray[np.float64]]]:
+    """Draw `k` times per row: answers that keep immutable features, whether the surrogate accepts them, raw outputs."""
+    codes, x, y_target = task.encoder.codes(rows), task.encoder.encode(rows), view.class_indices(task, wanted)
+    present = task.schema.natural(rows)
     kept = {f.name: present[f.name] for f, m in zip(task.schema, model.layout.mutable, strict=True) if not m}
-    natural = task.encoder.decode_natural(x_cf) | kept
-    gaps = {f.name: np.where(f.may_give_way(present[f.name]), natural[f.name], present[f.name]) for f in task.schema}
-    return _Drawn(task.table(gaps, asked.rows.index), soft.numpy(), x_cf.numpy())
+    for draw in range(k):
+        noise = torch.from_numpy(row_noise(codes, model.architecture.latent, seed, draw))
+        x_cf = _generated(model, task, x, y_target, noise, task.encoder.filled(present))
+        soft = surrogate.module(x_cf.to(x.dtype)).argmax(dim=1) == y_target
+        new = task.encoder.decode_natural(x_cf) | kept
+        natural = {f.name: np.where(f.may_give_way(present[f.name]), new[f.name], present[f.name]) for f in task.schema}
+        yield task.table(natural, rows.index), soft.numpy(), x_cf.numpy()
 
 
 def _generated(

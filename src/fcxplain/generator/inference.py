@@ -12,8 +12,7 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 from .cvae import SMALLEST_VARIANCE, ConditionalVAE
-from .heads import EDGE, NEVER, Heads
-from .rule_layer import Allowed, Boxes
+from .heads import EDGE, NEVER, Allowed, Boxes, Heads
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -186,7 +185,7 @@ def _fixed(low: Floats, high: Floats, present: Floats) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class _Box:
-    """One box of `rule_layer.Boxes` per draw."""
+    """One box of `heads.Boxes` per draw."""
 
     levels: Bools
     low: Floats
@@ -195,7 +194,7 @@ class _Box:
 
 
 def _nearest(boxes: Boxes, drawn: Bools, values: Floats, present: Floats) -> _Box:
-    """The possible box nearest to each draft; see `rule_layer.nearest_box`."""
+    """The possible box nearest to each draft; see `heads.nearest_box`."""
     possible, levels, low, high, keeps = (
         _numpy(part) for part in (boxes.possible, boxes.levels, boxes.low, boxes.high, boxes.keeps)
     )

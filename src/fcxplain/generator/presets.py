@@ -1,17 +1,14 @@
-"""Settings of FCx: the default generator's, the paper's for each of its data sets, and their text form."""
+"""Settings of FCx: the default generator's, and the paper's for each of its data sets."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from ..causal import CausalGraph
 from ..datasets import DATASETS, DEFAULT_DATASET
 from ..datasets.base import NotebookSettings, PublishedSettings
 from ..errors import DataError, Fault, did_you_mean
-from ..task import Task
-from ..text import Glance, counted
-from ..training_loop import History, Schedule
+from ..training_loop import Schedule
 from .settings import Architecture, LossWeights, TermSettings
 
 Constraint = Literal["unary", "binary"]
@@ -94,31 +91,3 @@ def _unknown(constraint: str, dataset: str, weights: str) -> list[Fault]:
     if constraint not in ("unary", "binary"):
         faults.append(Fault(f"constraint {constraint!r}", "is not known", "Choose unary or binary."))
     return faults
-
-
-def glance(
-    network: tuple[Architecture, Schedule] | None,
-    seed: int,
-    fitted: tuple[Task, CausalGraph, History] | None,
-    preference: str,
-) -> Glance:
-    """One line of settings; for a fitted explainer also the task, the graph and the losses."""
-    kind = "no generator"
-    if network is not None:
-        shape, schedule = network
-        kind = f"latent {shape.latent}, {schedule.epochs} epochs at {schedule.learning_rate:g}"
-    state = "not fitted" if fitted is None else "fitted"
-    headline = f"FCx({state}, {kind}, seed {seed})"
-    return Glance(headline) if fitted is None else Glance(headline, facts=_facts(*fitted, preference))
-
-
-def _facts(task: Task, graph: CausalGraph, history: History, preference: str) -> tuple[tuple[str, str], ...]:
-    edges = counted(len(graph.directed) + len(graph.undirected), "edge")
-    return (
-        ("fitted to", task.about),
-        ("wanted", f"{task.outcome_words} from {getattr(task.classifier, 'name', 'the model')}"),
-        ("rules", f"{len(task.rules):,}" if task.rules else "none"),
-        ("causal graph", edges),
-        *((("training", history.summary),) if history.epochs else ()),
-        ("answers", preference),
-    )

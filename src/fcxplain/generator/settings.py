@@ -1,13 +1,16 @@
-"""Settings of the generator's architecture and training, as plain data that needs no torch."""
+"""Settings of the generator's architecture and training, and the layout of its table, as data that needs no torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from ..errors import Fault, TrainingError, between, one_of, refuse, whole
+from ..errors import DataError, Fault, TrainingError, between, one_of, refuse, whole
+
+if TYPE_CHECKING:
+    from ..task import Task
 
 Variance = Literal["sigmoid", "softplus"]
 Sparsity = Literal["l1", "threshold", "gates"]
@@ -207,3 +210,54 @@ class TermSettings:
             [] if self.lof_chunk is None else whole("lof_chunk", self.lof_chunk, 2),
             [] if self.lof_rows is None else whole("lof_rows", self.lof_rows, 2),
         )
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a number may take without rules, in encoded units: from `low` to `high` by `step`.
+
+    Both ends lie on the grid of legal values.
+    """
+
+    low: float
+    high: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The encoded columns of each feature, and which features may change.
+
+    `ranges` has a `Range` for each number and None for each category; a model without gates does not need it.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    mutable: tuple[bool, ...]
+    classes: int = 2
+    ranges: tuple[Range | None, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return self.spans[-1][1]
+
+    @property
+    def mutable_columns(self) -> list[int]:
+        """The encoded columns of features that may change."""
+        return [c for span, may in zip(self.spans, self.mutable, strict=True) if may for c in range(*span)]
+
+    @property
+    def head_width(self) -> int:
+        """The number of outputs of a decoder with gates: one per mutable feature, then one per mutable column."""
+        return len(self.mutable_features) + len(self.mutable_columns)
+
+    @property
+    def mutable_features(self) -> list[int]:
+        """The indices of features that may change."""
+        return [place for place, may in enumerate(self.mutable) if may]
+
+
+def refuse_frozen(task: Task) -> None:
+    """Raise an error for a task in which no feature may change."""
+    if task.frozen.issuperset(task.schema.names):
+        raise DataError("no feature may change: the schema or the rules freeze all of them")

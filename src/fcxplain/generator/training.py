@@ -29,8 +29,8 @@ from ..training_loop import (
     slow_down,
 )
 from .cvae import ConditionalVAE
-from .objective import Objective
-from .rule_layer import Allowed
+from .heads import Allowed
+from .losses import Objective
 
 # A term this many times as large as the whole initial loss (or as 1, for losses that start near 0) has exploded: single
 # precision has no digits left for the other terms. As a ratio it works for any weights, and it is large enough for
@@ -187,7 +187,8 @@ class Training(TrainingLoop):
         terms["total"].backward()  # type: ignore[no-untyped-call]
         size = clip_grad_norm_(self._parameters, self.schedule.clip)
         values = _numbers(terms | {"gradient": size})
-        self._slow_down()
+        batches, s = batch_count(len(self.train), self.schedule.batch), self.schedule
+        slow_down(self.optimiser, s.learning_rate, (self.epoch + self._batch / batches) / s.epochs, s.decay)
         self._batch += 1
         if not self.epoch and self._batch == 1:
             self._first = values["total"]
@@ -195,10 +196,6 @@ class Training(TrainingLoop):
         self.optimiser.step()
         del values["gradient"]
         return values
-
-    def _slow_down(self) -> None:
-        batches, s = batch_count(len(self.train), self.schedule.batch), self.schedule
-        slow_down(self.optimiser, s.learning_rate, (self.epoch + self._batch / batches) / s.epochs, s.decay)
 
     def _repeated(self, places: Tensor) -> Tensor:
         """Indices of a batch, repeated for each draw per row."""

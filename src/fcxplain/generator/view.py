@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..causal import CausalGraph
 from ..encoding import TableEncoder
@@ -21,14 +21,12 @@ from ..region.boxes import BatchBoxes, Box, Interval
 from ..region.groups import Group
 from ..region.repair import Repairer
 from ..rules import Rule, penalty
-from ..rules.nodes import Affine, Compare, Implies, Ref, refs_of
+from ..rules.nodes import Affine, Compare, Formula, Implies, Ref, refs_of
 from ..schema import Feature, Natural
 from ..task import Task
-from .layout import Layout, Range, refuse_frozen
-from .losses import binary_hinge, correlation, unary_hinge
-from .objective import Penalty
-from .rule_layer import Allowed, Boxes
-from .settings import Hard, NumberUnit
+from .heads import Allowed, Boxes
+from .losses import Objective, Penalty, binary_hinge, correlation, unary_hinge
+from .settings import Hard, Layout, LossWeights, NumberUnit, Range, TermSettings, refuse_frozen
 from .training import TrainingRows
 
 # Log-odds per unit of a regressor's output beyond the target range; a unit is about the spread of outputs.
@@ -169,12 +167,6 @@ def codes_between(feature: Feature, low: float, high: float) -> tuple[int, int]:
     return first + int(below < 0), last - int(above > 0)
 
 
-def category_spans(task: Task) -> tuple[tuple[int, int], ...]:
-    """The first and the end column of each category's encoded columns."""
-    spans = (task.encoder.spans_[name] for name in task.schema.categories)
-    return tuple((span.start, span.stop) for span in spans)
-
-
 Explain = Callable[[pd.DataFrame], Explanation]
 
 
@@ -231,6 +223,25 @@ def parted(rows: TrainingRows, seed: int) -> tuple[TrainingRows, TrainingRows]:
     return rows.take(order[count:], here), rows.take(order[:count], here)
 
 
+def objective(
+    task: Task, classifier: nn.Module, graph: CausalGraph, hard: Hard, weights: LossWeights, terms: TermSettings
+) -> Objective:
+    """The loss of a generator for this task."""
+    joined, apart = causal_masks(graph, task, layout(task))
+    spans = (task.encoder.spans_[name] for name in task.schema.categories)
+    return Objective(
+        classifier,
+        rule_penalty(task, hard, terms.alpha, terms.beta),
+        joined,
+        apart,
+        weights=weights,
+        settings=terms,
+        scale=proximity_scale(task, terms.number_unit),
+        expected=expected_correlation(task) if terms.standardised else None,
+        groups=tuple((span.start, span.stop) for span in spans),
+    )
+
+
 def causal_masks(graph: CausalGraph, task: Task, shape: Layout) -> tuple[Tensor, Tensor]:
     """Masks of the pairs of encoded columns of joined features, and of features apart, `d x d`, each pair once.
 
@@ -282,48 +293,37 @@ def rule_penalty(task: Task, hard: Hard, alpha: float, beta: float) -> Penalty:
     return measured
 
 
-@dataclass(frozen=True)
-class _Rise:
-    """`f' > f` or `f' >= f` (also with the sides swapped), or an unchanged rank."""
-
-    name: str
-    op: str
-
-
 def published_form(
     rule: Rule, encoder: TableEncoder, alpha: float, beta: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     """The paper's hinge for a rule of one of its shapes, on encoded columns, with one value per row; else None."""
-    formula = rule.formula
-    if isinstance(formula, Compare):
-        rise = _rise(formula)
-        return None if rise is None or rise.op == "==" else _unary(rise.name, encoder)
-    if isinstance(formula, Implies) and isinstance(formula.condition, Compare):
-        cause, effect = _rise(formula.condition), None
-        if isinstance(formula.consequence, Compare):
-            effect = _rise(formula.consequence)
-        if cause is None or effect is None or effect.op == "==":
-            return None
-        if cause.op == "==":
-            return _unary(effect.name, encoder)
-        return _binary(effect.name, cause.name, encoder, alpha, beta)
-    return None
+    formula, cause, given = rule.formula, "", "=="
+    if isinstance(formula, Implies):
+        (cause, given), formula = _rise(formula.condition), formula.consequence
+    name, then = _rise(formula)
+    if then not in (">", ">=") or not given:
+        return None
+    return _unary(name, encoder) if given == "==" else _binary(name, cause, encoder, alpha, beta)
 
 
-def _rise(formula: Compare) -> _Rise | None:
-    """The feature whose present and counterfactual values a comparison compares, if it does only that."""
+def _rise(formula: Formula) -> tuple[str, str]:
+    """The feature whose counterfactual value a comparison compares with its present one, and by ">", ">=" or "==".
+
+    Both are empty if it does anything else.
+    """
+    if not isinstance(formula, Compare):
+        return "", ""
     difference: Affine = formula.left - formula.right
     weights = {(atom.name, atom.primed): w for w, atom in difference.terms if isinstance(atom, Ref)}
     names = {name for name, _ in weights}
     if len(difference.terms) != 2 or len(weights) != 2 or len(names) != 1 or difference.constant:
-        return None
+        return "", ""
     (name,) = names
-    upwards = weights[name, True] > 0
     if weights[name, True] != -weights[name, False]:
-        return None
-    flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
-    op = formula.op if upwards else flipped.get(formula.op, "")
-    return _Rise(name, op) if op in (">", ">=", "==") else None
+        return "", ""
+    upwards = weights[name, True] > 0
+    op = formula.op if upwards else {"<": ">", "<=": ">=", "==": "=="}.get(formula.op, "")
+    return (name, op) if op in (">", ">=", "==") else ("", "")
 
 
 def _scaled(encoder: TableEncoder, name: str, x: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from ..classifier import Differentiable
 from ..errors import DataError, Fault, NotFittedError, whole
 from ..explanation import Effort, Explanation, Status, WhyNot
 from ..generator import view
-from ..generator.layout import Layout
+from ..generator.settings import Layout
 from ..schema import Natural
 from ..task import Task
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..generator import view
-from ..generator.layout import Layout
+from ..generator.settings import Layout
 from ..task import Task
 
 

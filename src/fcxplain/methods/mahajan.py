@@ -20,8 +20,7 @@ from ..errors import DataError, between, one_of, refuse, whole
 from ..explanation import Explanation, Status
 from ..generator import view
 from ..generator.cvae import ConditionalVAE
-from ..generator.losses import kl, proximity, sums_to_one, validity
-from ..generator.objective import Penalty
+from ..generator.losses import Penalty, kl, proximity, sums_to_one, validity
 from ..generator.settings import Architecture, NumberUnit
 from ..generator.training import TrainingRows
 from ..hashing import row_noise

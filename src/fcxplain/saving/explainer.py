@@ -15,7 +15,6 @@ from ..datasets.source import Source
 from ..errors import ClassifierError, Fault, FcxError, FormatError
 from ..generator.settings import Architecture, LossWeights, TermSettings
 from ..schema import Schema
-from ..settings import RENAMED
 from ..task import Task
 from ..training_loop import History, Schedule
 from . import Saved, read, write
@@ -133,10 +132,7 @@ def _describing(folder: str | Path) -> Iterator[None]:
 
 def _restored(saved: Saved, classifier: Any, any_classifier: bool) -> Fitted:
     content, tensors = saved.content, saved.tensors
-    # Older models lack these settings; they had a generator and chose the oracle automatically.
-    settings = {"generator": True, "oracle": "auto"} | {
-        RENAMED.get(name, name): value for name, value in content["settings"].items()
-    }
+    settings = content["settings"]
     parts = {name: part(**_tuples(settings[name])) for name, part in PARTS.items()}
     params = {name: parts[name] if name in PARTS else settings[name] for name in PARAMETERS}
     graph = CausalGraph.from_dict(content["graph"])

@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from ...generator.cvae import ConditionalVAE, Draw
-from ...generator.objective import Objective
+from ...generator.losses import Objective
 from ...generator.settings import LossWeights
 from ...generator.training import Callback, Training, TrainingRows
 from ...progress import OnProgress, Progress, no_progress

@@ -204,10 +204,6 @@ def _singles(x: Any) -> Floats:
     return np.asarray(dense(x).astype(np.float32), dtype=np.float64)
 
 
-def _histogram(model: Any) -> Read:
-    return read_histogram(model)
-
-
 def read_histogram(model: Any, place: int = 0, classes: int | None = None) -> Read:
     """Histogram boosting; for a regressor, `place` and `classes` define the class whose score is its prediction."""
     for predictor in (predictor for iteration in model._predictors for predictor in iteration):
@@ -230,8 +226,6 @@ def _histogram_tree(predictor: Any, known: Bools, place: Places, k: int, classes
     nodes, left_sets = predictor.nodes, _bits(predictor.raw_left_cat_bitsets)
     leaf, coded = nodes["is_leaf"].astype(bool), nodes["is_categorical"].astype(bool)
     asked = np.flatnonzero(coded & ~leaf)
-    table = np.full(len(nodes), -1)
-    table[asked] = np.arange(len(asked))
     missing = nodes["missing_go_to_left"].astype(bool)
     # A category unseen in training goes where missing values go.
     column = nodes["feature_idx"].astype(np.int64)
@@ -239,8 +233,8 @@ def _histogram_tree(predictor: Any, known: Bools, place: Places, k: int, classes
     lines = np.where(is_known, left_sets[nodes["bitset_idx"][asked]], missing[asked][:, None])
     most = np.where(coded | leaf, 0.0, nodes["num_threshold"])
     left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
-    scores = _for_class(np.where(leaf, nodes["value"], 0.0), k, classes)
-    return Tree(column, most, missing, table, lines.astype(bool), left, right, scores)
+    sets = dict(zip(asked.tolist(), lines, strict=True))
+    return _plain(column, most, missing, left, right, _for_class(nodes["value"], k, classes), sets)
 
 
 def _bits(sets: Any) -> Bools:
@@ -250,34 +244,15 @@ def _bits(sets: Any) -> Bools:
 
 
 def _forest(model: Any) -> Read:
-    trees = ("DecisionTreeClassifier", "ExtraTreeClassifier")
-    return _shares(model, [_of_kind(tree, *trees).tree_ for tree in model.estimators_])
-
-
-def _single_tree(model: Any) -> Read:
-    return _shares(model, [model.tree_])
-
-
-def _forest_regressor(model: Any) -> Read:
-    trees = ("DecisionTreeRegressor", "ExtraTreeRegressor")
-    return _mean(model, [_of_kind(tree, *trees).tree_ for tree in model.estimators_])
-
-
-def _single_regressor(model: Any) -> Read:
-    return _mean(model, [model.tree_])
-
-
-def _mean(model: Any, inner: list[Any]) -> Read:
-    """The mean of the trees' outputs, as the score of a second class."""
+    """One tree, or the mean of several: of shares of classes, or of outputs as the score of a second class."""
     if model.n_outputs_ != 1:
         raise ValueError(f"it answers {model.n_outputs_} questions at once")
-    trees = [_grown(tree, _for_class(tree.value[:, 0, 0] / len(inner), 0, 1)) for tree in inner]
-    return Read(trees, _singles, lambda x: _two_columns(model.predict(x)))
-
-
-def _shares(model: Any, inner: list[Any]) -> Read:
-    if model.n_outputs_ != 1:
-        raise ValueError(f"it answers {model.n_outputs_} questions at once")
+    kind = "Classifier" if hasattr(model, "classes_") else "Regressor"
+    parts = getattr(model, "estimators_", [model])
+    inner = [_of_kind(part, f"DecisionTree{kind}", f"ExtraTree{kind}").tree_ for part in parts]
+    if kind == "Regressor":
+        trees = [_grown(tree, _for_class(tree.value[:, 0, 0] / len(inner), 0, 1)) for tree in inner]
+        return Read(trees, _singles, lambda x: _two_columns(model.predict(x)))
     trees = []
     for tree in inner:
         counts = np.asarray(tree.value, dtype=np.float64)[:, 0, :]
@@ -439,20 +414,20 @@ def _lightgbm_tree(root: dict[str, Any], k: int, classes: int) -> Tree:
 
 
 READERS: dict[tuple[str, str], Callable[[Any], Read]] = {
-    ("sklearn", "HistGradientBoostingClassifier"): _histogram,
+    ("sklearn", "HistGradientBoostingClassifier"): read_histogram,
     ("sklearn", "GradientBoostingClassifier"): _gradient,
     ("sklearn", "RandomForestClassifier"): _forest,
     ("sklearn", "ExtraTreesClassifier"): _forest,
-    ("sklearn", "DecisionTreeClassifier"): _single_tree,
-    ("sklearn", "ExtraTreeClassifier"): _single_tree,
+    ("sklearn", "DecisionTreeClassifier"): _forest,
+    ("sklearn", "ExtraTreeClassifier"): _forest,
     ("xgboost", "XGBClassifier"): _xgboost,
     ("lightgbm", "LGBMClassifier"): _lightgbm,
-    ("sklearn", "HistGradientBoostingRegressor"): _histogram,
+    ("sklearn", "HistGradientBoostingRegressor"): read_histogram,
     ("sklearn", "GradientBoostingRegressor"): _gradient,
-    ("sklearn", "RandomForestRegressor"): _forest_regressor,
-    ("sklearn", "ExtraTreesRegressor"): _forest_regressor,
-    ("sklearn", "DecisionTreeRegressor"): _single_regressor,
-    ("sklearn", "ExtraTreeRegressor"): _single_regressor,
+    ("sklearn", "RandomForestRegressor"): _forest,
+    ("sklearn", "ExtraTreesRegressor"): _forest,
+    ("sklearn", "DecisionTreeRegressor"): _forest,
+    ("sklearn", "ExtraTreeRegressor"): _forest,
     ("xgboost", "XGBRegressor"): _xgboost,
     ("lightgbm", "LGBMRegressor"): _lightgbm,
 }

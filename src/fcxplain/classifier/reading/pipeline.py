@@ -1,11 +1,11 @@
-"""The preprocessing of a scikit-learn model before its last estimator, if it works column by column.
+"""Scikit-learn models other than trees as numbers: their preprocessing, and linear models and perceptrons as layers.
 
-Then each column depends on one feature, and can be tabulated value by value.
+Preprocessing must work column by column. Then each column depends on one feature, and can be tabulated by its values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,15 +45,13 @@ COLUMN_BY_COLUMN = frozenset(
     }
 )
 
-Transform = Callable[[Any], Any]
 
-
-def final_step(model: Any) -> tuple[Transform, Any]:
+def final_step(model: Any) -> tuple[Callable[[Any], Any], Any]:
     """The preprocessing of a model, and its last estimator; a ValueError if the preprocessing is unknown."""
     first, *further = chain(model)
     refuse_replaced(first)
     if not further:
-        return _same, model
+        return (lambda x: x), model
     then, last = final_step(further[0])
     if not hasattr(model, "steps") or len(model.steps) == 1:
         return then, last
@@ -92,10 +90,6 @@ def _is_elementwise(function: Any) -> bool:
     return function is None or (isinstance(function, np.ufunc) and function.nin == 1)
 
 
-def _same(x: Any) -> Any:
-    return x
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnValues:
     """The input of a model's last estimator, tabulated by values of features; each column depends on one feature."""
@@ -119,7 +113,11 @@ def column_values(
         natural[name][end - len(own) : end] = own
     rows, parts = table(natural), []
     for start in range(0, len(rows), SHOWN):
-        parts.append(_columns(columns, rows.iloc[start : start + SHOWN]))
+        try:
+            parts.append(columns(rows.iloc[start : start + SHOWN]))
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            raise ClassifierError(f"the model's preprocessing failed on legal values. {said}") from error
         if parts[0].shape[1] * len(rows) > MOST_NUMBERS:
             raise ClassifierError("the model has too many columns for this many legal values")
     x = np.concatenate(parts)
@@ -131,9 +129,81 @@ def column_values(
     return ColumnValues(base, split, [np.flatnonzero(own) for own in changed])
 
 
-def _columns(columns: Callable[[pd.DataFrame], Floats], rows: pd.DataFrame) -> Floats:
-    try:
-        return columns(rows)
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ClassifierError(f"the model's preprocessing failed on legal values. {said}") from error
+# Classifiers that are a weighted sum of columns before a logistic function or a softmax.
+LINEAR = frozenset(
+    {"LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "SGDClassifier"}
+)
+# Regressors that are a weighted sum of columns.
+LINEAR_REGRESSORS = frozenset(
+    {
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lars",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LinearRegression",
+        "LinearSVR",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    }
+)
+PERCEPTRONS = frozenset({"MLPClassifier", "MLPRegressor"})
+
+
+def _relu(x: Floats) -> Floats:
+    return np.maximum(x, 0.0)
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(0.5 + 0.5 * np.tanh(0.5 * x))
+
+
+ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
+    "identity": np.asarray,
+    "logistic": _logistic,
+    "relu": _relu,
+    "tanh": np.tanh,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Successive layers, `inputs x outputs` each, with an activation in between."""
+
+    weights: tuple[Floats, ...]
+    biases: tuple[Floats, ...]
+    activation: Callable[[Floats], Floats]
+
+    def after_first(self, hidden: Floats) -> Floats:
+        """Scores, `n x classes`, from the outputs of the first layer."""
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            hidden = self.activation(hidden) @ weight + bias
+        # For two classes, models have only the score of the second; for a regressor, that is its output.
+        return hidden if hidden.shape[1] > 1 else np.column_stack([np.zeros(len(hidden)), hidden])
+
+
+def is_layered(model: Any) -> bool:
+    """Whether an estimator is of a scikit-learn class that is read here."""
+    kind = type(model)
+    return kind.__module__.startswith("sklearn.") and kind.__name__ in LINEAR | LINEAR_REGRESSORS | PERCEPTRONS
+
+
+def read_layers(model: Any) -> Layers | None:
+    """The layers of a fitted estimator, or None if it is of another kind."""
+    if not is_layered(model):
+        return None
+    refuse_replaced(model)
+    if type(model).__name__ in PERCEPTRONS:
+        return Layers(_doubles(model.coefs_), _doubles(model.intercepts_), ACTIVATIONS[model.activation])
+    return Layers(_doubles([np.atleast_2d(model.coef_).T]), _doubles([model.intercept_]), ACTIVATIONS["identity"])
+
+
+def _doubles(arrays: Iterable[Any]) -> tuple[Floats, ...]:
+    return tuple(np.atleast_1d(np.array(a, dtype=np.float64)) for a in arrays)

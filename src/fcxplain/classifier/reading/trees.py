@@ -121,7 +121,8 @@ def read_trees(classifier: Classifier, probe: pd.DataFrame) -> tuple[TreeModel |
     assert isinstance(classifier, CheckedClassifier)
     try:
         transform, model = final_step(asking.model)
-        if classifier.own is not None and (classifier.parts or _is_unread(asking.model, classifier)):
+        is_unread = classifier.threshold is None and thresholded(asking.model) is not None
+        if classifier.own is not None and (classifier.parts or is_unread):
             raise ValueError("how its predict decides is unknown")
 
         def shown(rows: pd.DataFrame) -> Any:
@@ -139,11 +140,6 @@ def agrees(classifier: CheckedClassifier, model: TreeModel, rows: pd.DataFrame) 
     except UNREADABLE:
         return False
     return True
-
-
-def _is_unread(model: Any, classifier: CheckedClassifier) -> bool:
-    """Whether an unknown threshold decides."""
-    return classifier.threshold is None and thresholded(model) is not None
 
 
 def _checked(

@@ -20,8 +20,7 @@ from ...classifier.estimators import Asking
 from ...classifier.imitation import ImitatingTrees
 from ...classifier.protocol import CheckedClassifier, Classifier
 from ...classifier.reading.ensembles import Read, dense, read, reader_of, refuse_replaced
-from ...classifier.reading.layers import Layers, is_layered, read_layers
-from ...classifier.reading.pipeline import ColumnValues, column_values, final_step
+from ...classifier.reading.pipeline import ColumnValues, Layers, column_values, final_step, is_layered, read_layers
 from ...classifier.reading.trees import UNREADABLE
 from ...classifier.reading.trees import joined as joined_trees
 from ...classifier.rows import model_rows
