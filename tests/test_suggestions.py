@@ -148,6 +148,14 @@ def test_missing_values_say_nothing():
     assert found["wage' == 0 => work' == none"].support == int(((table["wage"] == 0) & table["work"].notna()).sum())
 
 
+def test_levels_that_the_schema_lacks_say_nothing():
+    table = people()
+    schema = Schema.infer(table)
+    odd = table.assign(pay=table["pay"].where(np.arange(len(table)) % 3 > 0, [f"in kind {i}" for i in table.index]))
+    gaps = table.assign(pay=table["pay"].where(np.arange(len(table)) % 3 > 0))
+    assert [str(s) for s in suggest(odd, schema)] == [str(s) for s in suggest(gaps, schema)]
+
+
 def test_a_label_and_what_may_not_change_are_left_alone():
     table = people()
     schema = Schema.infer(table, label="work", immutable=("age", "sex", "school"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Hashable
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from .feature import MISSING, Feature
 
 # Up to this many values of a category are looked up one by one.
 FEW = 16
+# Unseen levels that are remembered: this many, and beside them those of as many of the largest tables.
+ROOM, TABLES = 2**16, 4
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -112,34 +116,66 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         except (TypeError, NotImplementedError) as error:
             problem, remedy = f"holds values that are not levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
-    codes = [MISSING if is_missing(v) else _code(feature, v) for v in values]
+    known = [MISSING if is_missing(v) else feature.code_of_level.get(v) for v in values]
+    codes = UNSEEN.completed(feature, known, values) if None in known else known
     return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
 
 
-# Values that are not levels, by their codes, so that rows can keep them. Such a code only identifies the value.
-_OTHERS: dict[tuple[type, Any], int] = {}
-_VALUES: list[Any] = []
-_LOCK = threading.Lock()
+class UnseenLevels:
+    """Values that are not levels, by their codes, so that rows can keep them.
+
+    A code is a hash of its value and means nothing else. The values that were not used for longest are forgotten: a
+    stream of free text takes no more memory than a few of its largest tables, which are the ones in use.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[int, Any] = OrderedDict()
+        self._most: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def completed(self, feature: Feature, codes: list[int | None], values: Iterable[Any]) -> list[int]:
+        """The codes of the different values of a column, where those of unseen levels are still None."""
+        with self._lock:
+            done = [self._code(v) if code is None else code for code, v in zip(codes, values, strict=True)]
+            self._most[feature.name] = max(self._most.get(feature.name, 0), codes.count(None))
+            for _ in range(len(self) - ROOM - TABLES * sum(self._most.values())):
+                self._values.popitem(last=False)
+        return done
+
+    def _code(self, value: Any) -> int:
+        digest = hashlib.blake2b(f"{type(value).__qualname__} {value!r}".encode(), digest_size=8).digest()
+        # 52 bits, so that a column of floats can hold a code as well.
+        code = MISSING - 1 - (int.from_bytes(digest) >> 12)
+        while (held := self._values.setdefault(code, value)) is not value and not _is_same(held, value):
+            code -= 1
+        self._values.move_to_end(code)
+        return code
+
+    def value(self, feature: Feature, code: int) -> Any:
+        """The value that a code below that of a missing one stands for."""
+        with self._lock:
+            if code in self._values:
+                self._values.move_to_end(code)
+                return self._values[code]
+        problem, remedy = "has an unseen level that was read too long ago", "Read the rows again."
+        raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)])
 
 
-def _code(feature: Feature, value: Any) -> int:
-    """The code of a value: its index among the levels, or one below that of a missing value."""
-    known = feature.code_of_level.get(value)
-    if known is not None:
-        return known
-    key = (type(value), value)
-    with _LOCK:
-        if key not in _OTHERS:
-            _VALUES.append(value)
-            _OTHERS[key] = MISSING - len(_VALUES)
-    return _OTHERS[key]
+UNSEEN = UnseenLevels()
+
+
+def _is_same(held: Any, value: Any) -> bool:
+    return type(held) is type(value) and bool(held == value)
 
 
 def value_of(feature: Feature, code: int) -> Any:
     """The value that a code of a category stands for; None where it is missing."""
     if code >= 0:
         return feature.levels[code]
-    return None if code == MISSING else _VALUES[MISSING - 1 - code]
+    return None if code == MISSING else UNSEEN.value(feature, code)
 
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
@@ -170,7 +206,7 @@ def written(feature: Feature, natural: NDArray[Any], dtype: Any) -> Any:
 
 def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) -> Any:
     """Level codes with missing ones or values that are not levels, in the dtype if it can hold them."""
-    codes, back = np.unique(natural, return_inverse=True)
+    back, codes = pd.factorize(natural)
     values = np.empty(len(codes), dtype=object)
     values[:] = [value_of(feature, code) for code in codes.tolist()]
     if isinstance(dtype, pd.CategoricalDtype):

@@ -134,9 +134,9 @@ def _column(feature: Feature, natural: NDArray[Any]) -> ValueColumn:
     measure = feature.rank_of_level if feature.kind == "ordinal" else np.arange(len(feature.levels), dtype=np.float64)
     ranks, places = np.unique(measure, return_inverse=True)
     parts = tuple(Division(float(r), float(r)) for r in ranks)
-    known = natural >= 0
-    values = np.where(known, measure[natural], np.nan)
-    return ValueColumn(feature, natural, values, parts, np.where(known, places[natural], -1))
+    known, code = natural >= 0, np.maximum(natural, 0)
+    values = np.where(known, measure[code], np.nan)
+    return ValueColumn(feature, natural, values, parts, np.where(known, places[code], -1))
 
 
 def _stretches(known: Floats) -> tuple[Division, ...]:
