@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -116,16 +116,15 @@ def level_codes(feature: Feature, column: pd.Series) -> NDArray[np.int64]:
         except (TypeError, NotImplementedError) as error:
             problem, remedy = f"holds values that are not levels ({error})", "Convert them to text."
             raise SchemaError("table", [Fault(f"column {feature.name!r}", problem, remedy)]) from error
-    known = [MISSING if is_missing(v) else feature.code_of_level.get(v) for v in values]
-    codes = UNSEEN.completed(feature, known, values) if None in known else known
-    return np.asarray(np.asarray([*codes, -1], dtype=np.int64)[found])
+    codes = [*UNSEEN.codes(feature, values), MISSING]
+    return np.asarray(np.asarray(codes, dtype=np.int64)[found])
 
 
 class UnseenLevels:
-    """Values that are not levels, by their codes, so that rows can keep them.
+    """Codes of values: the index of a level, or that of an unseen one, with its value, so that rows can keep it.
 
-    A code is a hash of its value and means nothing else. The values that were not used for longest are forgotten: a
-    stream of free text takes no more memory than a few of its largest tables, which are the ones in use.
+    The latter is a hash of the value and means nothing else. Values that were not used for longest are forgotten, so
+    that a stream of free text takes no more memory than a few of its largest tables, which are the ones in use.
     """
 
     def __init__(self) -> None:
@@ -136,14 +135,19 @@ class UnseenLevels:
     def __len__(self) -> int:
         return len(self._values)
 
-    def completed(self, feature: Feature, codes: list[int | None], values: Iterable[Any]) -> list[int]:
-        """The codes of the different values of a column, where those of unseen levels are still None."""
+    def codes(self, feature: Feature, values: Iterable[Any]) -> list[int]:
+        """The codes of the different values of a column."""
+        values = list(values)
+        known = [MISSING if is_missing(v) else feature.code_of_level.get(v) for v in values]
+        unseen = known.count(None)
+        if not unseen:
+            return cast("list[int]", known)
         with self._lock:
-            done = [self._code(v) if code is None else code for code, v in zip(codes, values, strict=True)]
-            self._most[feature.name] = max(self._most.get(feature.name, 0), codes.count(None))
+            codes = [self._code(v) if code is None else code for code, v in zip(known, values, strict=True)]
+            self._most[feature.name] = max(self._most.get(feature.name, 0), unseen)
             for _ in range(len(self) - ROOM - TABLES * sum(self._most.values())):
                 self._values.popitem(last=False)
-        return done
+        return codes
 
     def _code(self, value: Any) -> int:
         digest = hashlib.blake2b(f"{type(value).__qualname__} {value!r}".encode(), digest_size=8).digest()
@@ -155,7 +159,9 @@ class UnseenLevels:
         return code
 
     def value(self, feature: Feature, code: int) -> Any:
-        """The value that a code below that of a missing one stands for."""
+        """The value that a code stands for; None where it is missing."""
+        if code >= MISSING:
+            return feature.levels[code] if code >= 0 else None
         with self._lock:
             if code in self._values:
                 self._values.move_to_end(code)
@@ -169,13 +175,6 @@ UNSEEN = UnseenLevels()
 
 def _is_same(held: Any, value: Any) -> bool:
     return type(held) is type(value) and bool(held == value)
-
-
-def value_of(feature: Feature, code: int) -> Any:
-    """The value that a code of a category stands for; None where it is missing."""
-    if code >= 0:
-        return feature.levels[code]
-    return None if code == MISSING else UNSEEN.value(feature, code)
 
 
 def known_levels(feature: Feature, column: pd.Series) -> NDArray[np.int64] | None:
@@ -208,7 +207,7 @@ def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) ->
     """Level codes with missing ones or values that are not levels, in the dtype if it can hold them."""
     back, codes = pd.factorize(natural)
     values = np.empty(len(codes), dtype=object)
-    values[:] = [value_of(feature, code) for code in codes.tolist()]
+    values[:] = [UNSEEN.value(feature, code) for code in codes.tolist()]
     if isinstance(dtype, pd.CategoricalDtype):
         known = set(dtype.categories)
         new = [v for v in values if v is not None and v not in known]
