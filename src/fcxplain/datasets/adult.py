@@ -124,10 +124,6 @@ FILE = RawFile(
     sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     size=3_974_305,
     by_hand="It is part of the fcxplain package, and in https://archive.ics.uci.edu/static/public/2/adult.zip.",
-    addresses=(
-        "https://archive.ics.uci.edu/static/public/2/adult.zip",
-        "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/adult.data",
-    ),
     packaged=True,
 )
 
