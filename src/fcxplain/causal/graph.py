@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, also, did_you_mean
 from . import formats, orientation, soundness
-from .formats import GraphParts
 from .soundness import Edge, Support
 
 
@@ -78,21 +77,15 @@ class CausalGraph:
         ]
         if not faults:
             settle("directed", tuple(sorted(self.directed, key=self._place)))
-            settle("undirected", tuple(sorted((self._ordered(e) for e in self.undirected), key=self._place)))
-            settle("support", self._settled(given))
+            in_order = (tuple(sorted(edge, key=self._index.__getitem__)) for edge in self.undirected)
+            settle("undirected", tuple(sorted(in_order, key=self._place)))
+            as_drawn = {frozenset(edge): edge for edge in self.edges}
+            shares = {as_drawn[frozenset(edge)]: float(share) for edge, share in given}
+            settle("support", tuple(sorted(shares.items(), key=lambda pair: self._place(pair[0]))))
             cycle = orientation.cycle(self._arrows)
             faults = [soundness.cycle_fault([self.nodes[i] for i in cycle])] if cycle else []
         if faults:
             raise DataError("the causal graph has mistakes", faults)
-
-    def _settled(self, given: Iterable[tuple[Edge, float]]) -> Support:
-        as_drawn = {frozenset(e): e for e in self.edges}
-        pairs = {as_drawn[frozenset(e)]: float(share) for e, share in given}
-        return tuple(sorted(pairs.items(), key=lambda pair: self._place(pair[0])))
-
-    def _ordered(self, edge: Edge) -> Edge:
-        a, b = edge
-        return edge if self._index[a] < self._index[b] else (b, a)
 
     def _place(self, edge: Edge) -> tuple[int, int]:
         return self._index[edge[0]], self._index[edge[1]]
@@ -115,10 +108,10 @@ class CausalGraph:
         return "\n".join(arrows) or f"{len(self.nodes)} features, no edges"
 
     def __repr__(self) -> str:
-        return formats.glance(self._parts()).text()
+        return formats.glance(self).text()
 
     def _repr_html_(self) -> str:
-        return formats.glance(self._parts()).html()
+        return formats.glance(self).html()
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -361,7 +354,7 @@ class CausalGraph:
         -------
         dict
         """
-        return formats.to_dict(self._parts())
+        return formats.to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> CausalGraph:
@@ -377,7 +370,7 @@ class CausalGraph:
         CausalGraph
             The graph.
         """
-        return _read(formats.from_dict(data))
+        return cls(*formats.from_dict(data))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return CSV text with columns `from,to,kind,support`, and one row of kind `node` per feature.
@@ -392,7 +385,7 @@ class CausalGraph:
         str
             The text.
         """
-        return formats.saved(formats.to_csv(self._parts()), path)
+        return formats.saved(formats.to_csv(self), path)
 
     @classmethod
     def from_csv(cls, source: str | Path, nodes: Sequence[str] | None = None) -> CausalGraph:
@@ -412,7 +405,7 @@ class CausalGraph:
         CausalGraph
             The graph.
         """
-        return _read(formats.from_csv(*formats.loaded(source), nodes))
+        return cls(*formats.from_csv(*formats.loaded(source), nodes))
 
     def to_dot(self, path: str | Path | None = None) -> str:
         """Return DOT text for Graphviz.
@@ -427,7 +420,7 @@ class CausalGraph:
         str
             The text.
         """
-        return formats.saved(formats.to_dot(self._parts()), path)
+        return formats.saved(formats.to_dot(self), path)
 
     @classmethod
     def from_dot(cls, source: str | Path) -> CausalGraph:
@@ -448,7 +441,7 @@ class CausalGraph:
         FormatError
             If it is not valid DOT.
         """
-        return _read(formats.from_dot(*formats.loaded(source)))
+        return cls(*formats.from_dot(*formats.loaded(source)))
 
     def to_networkx(self) -> Any:
         """Return a networkx graph; undirected edges are in it in both directions.
@@ -457,7 +450,7 @@ class CausalGraph:
         -------
         networkx.DiGraph
         """
-        return formats.to_networkx(self._parts())
+        return formats.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: Any) -> CausalGraph:
@@ -473,10 +466,7 @@ class CausalGraph:
         CausalGraph
             The graph.
         """
-        return _read(formats.from_networkx(graph))
-
-    def _parts(self) -> GraphParts:
-        return GraphParts(self.nodes, self.directed, self.undirected, dict(soundness.items(self.support)))
+        return cls(*formats.from_networkx(graph))
 
 
 def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, float] | Support = ()) -> CausalGraph:
@@ -485,10 +475,6 @@ def _of(nodes: tuple[str, ...], a: NDArray[np.bool_], support: Mapping[Edge, flo
     # The diagonal is included, so that a self loop is found and reported.
     undirected = [(nodes[i], nodes[j]) for i, j in np.argwhere(np.triu(both))]
     return CausalGraph(nodes, tuple(directed), tuple(undirected), support)
-
-
-def _read(parts: GraphParts) -> CausalGraph:
-    return CausalGraph(parts.nodes, parts.directed, parts.undirected, parts.support)
 
 
 def _score(claimed: set[Any], true: set[Any]) -> tuple[float, float, float]:

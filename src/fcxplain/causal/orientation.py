@@ -20,17 +20,14 @@ Allowed = Callable[[int, int], bool]
 def cycle(arrows: Matrix) -> list[int]:
     """The nodes of a directed cycle, or nothing."""
     left = set(range(len(arrows))) - set(order(arrows))
-    return _walk_back(arrows, left) if left else []
-
-
-def _walk_back(arrows: Matrix, left: set[int]) -> list[int]:
+    path = [min(left, default=-1)]
     # Every remaining node has a parent among them, so following parents must return to a visited node.
-    path = [min(left)]
-    while True:
+    while left:
         parent = next(k for k in np.flatnonzero(arrows[:, path[-1]]).tolist() if k in left)
         if parent in path:
             return path[path.index(parent) :][::-1]
         path.append(parent)
+    return []
 
 
 def order(arrows: Matrix) -> list[int]:
