@@ -153,7 +153,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
 
         Raises
         ------
@@ -173,7 +172,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return self._named(self._arrows[self._at(node)])
 
@@ -188,7 +186,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return self._named((self._matrix & self._matrix.T)[self._at(node)])
 
@@ -244,7 +241,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         extended = orientation.extension(self._matrix)
         return _of(self.nodes, orientation.forced(self._matrix) if extended is None else extended, self.support)
@@ -255,7 +251,6 @@ class CausalGraph:
         Returns
         -------
         tuple of str
-            Features.
         """
         return tuple(self.nodes[i] for i in orientation.order(self.dag()._arrows))
 
@@ -265,7 +260,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         self._need_dag("cpdag")
         return _of(self.nodes, orientation.cpdag(self._matrix), self.support)
@@ -337,7 +331,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         a = np.asarray(matrix)
         if a.shape != (len(nodes), len(nodes)):
@@ -368,7 +361,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         return cls(*formats.from_dict(data))
 
@@ -383,7 +375,6 @@ class CausalGraph:
         Returns
         -------
         str
-            The text.
         """
         return formats.saved(formats.to_csv(self), path)
 
@@ -403,7 +394,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         return cls(*formats.from_csv(*formats.loaded(source), nodes))
 
@@ -418,7 +408,6 @@ class CausalGraph:
         Returns
         -------
         str
-            The text.
         """
         return formats.saved(formats.to_dot(self), path)
 
@@ -434,7 +423,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
 
         Raises
         ------
@@ -464,7 +452,6 @@ class CausalGraph:
         Returns
         -------
         CausalGraph
-            The graph.
         """
         return cls(*formats.from_networkx(graph))
 

@@ -23,7 +23,7 @@ from ..text import words_of
 from . import dates
 from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
-from .feature import Feature, Level, plain
+from .feature import Feature, Level, in_order, plain
 from .orders import likely_order, order_lines
 from .validation import TIME_OF_DAY, is_of_kind, not_a_table
 
@@ -281,10 +281,7 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
     # Whole numbers with missing values are stored as floats, but not written that way.
     if all(isinstance(v, float) and v.is_integer() for v in values):
         values = [int(v) for v in values]
-    try:
-        return tuple(sorted(values))
-    except TypeError:
-        return tuple(sorted(values, key=str))
+    return in_order(values)
 
 
 def _guess(feature: Feature, why: str, advice: str = "") -> Guess:

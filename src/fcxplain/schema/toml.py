@@ -148,7 +148,7 @@ def write(
     for feature in features:
         table = tomlkit.table()
         if feature.name in reasons:
-            table.add(tomlkit.comment(_one_line(reasons[feature.name])))
+            table.add(tomlkit.comment(one_line(reasons[feature.name])))
         for key, value in fields_of(feature).items():
             table.add(key, value)
         tables.add(feature.name, table)
@@ -165,5 +165,6 @@ def write(
     return text
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Text that a comment can hold."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
