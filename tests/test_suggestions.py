@@ -19,9 +19,9 @@ from fcxplain import CausalGraph, Feature, Schema, load_dataset, parse_rules, su
 from fcxplain.cli import app
 from fcxplain.errors import DataError, SchemaError
 from fcxplain.rules import holds
-from fcxplain.schema.personal import is_inborn
+from fcxplain.schema.words import is_inborn
 from fcxplain.suggestions.evidence import Bar, columns_of, highest_rate
-from fcxplain.suggestions.names_and_graph import edge_rules, is_attained, only_grows
+from fcxplain.suggestions.suggesting import edge_rules, is_attained, only_grows
 from fcxplain.suggestions.patterns import extremes, meetings, pairs_above, roundest, sharpness
 from fcxplain.suggestions.suggestion import Writer
 

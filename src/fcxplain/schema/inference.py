@@ -24,8 +24,8 @@ from . import dates
 from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
 from .feature import Feature, Level, in_order, plain
-from .orders import likely_order, order_lines
 from .validation import TIME_OF_DAY, is_of_kind, not_a_table
+from .words import likely_order, order_lines
 
 # Beyond this many decimals a file shows arithmetic, not precision.
 MOST_DECIMALS = 12
