@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from ..errors import Fault, SchemaError
 from . import dates
 from .definition import is_missing
-from .feature import MISSING, Feature
+from .feature import MISSING, Feature, plain
 
 # Up to this many values of a category are looked up one by one.
 FEW = 16
 # Unseen levels that are remembered: this many, and beside them those of as many of the largest tables.
 ROOM, TABLES = 2**16, 4
+# Dtypes that hold every value of a number.
+DEFAULTS = {"integer": np.dtype(np.int64), "continuous": np.dtype(np.float64), "date": dates.DEFAULT}
 
 
 def is_numeric(column: pd.Series) -> bool:
@@ -47,9 +49,7 @@ def is_time(column: pd.Series) -> bool:
 def first_label(column: pd.Series, rows: NDArray[np.bool_]) -> Hashable:
     """The index label of the first of these rows, in plain Python so that it reads well."""
     label = column.index[int(rows.argmax())]
-    parts = label if isinstance(label, tuple) else (label,)
-    parts = tuple(v.item() if isinstance(v, np.generic) else v for v in parts)
-    return parts if isinstance(label, tuple) else parts[0]
+    return tuple(map(plain, label)) if isinstance(label, tuple) else cast(Hashable, plain(label))
 
 
 def natural(feature: Feature, column: pd.Series) -> NDArray[Any]:
@@ -209,15 +209,16 @@ def _written_others(feature: Feature, natural: NDArray[np.int64], dtype: Any) ->
     values = np.empty(len(codes), dtype=object)
     values[:] = [UNSEEN.value(feature, code) for code in codes.tolist()]
     if isinstance(dtype, pd.CategoricalDtype):
-        known = set(dtype.categories)
-        new = [v for v in values if v is not None and v not in known]
-        dtype = pd.CategoricalDtype([*dtype.categories, *new], dtype.ordered) if new else dtype
+        every = dict.fromkeys([*dtype.categories, *(v for v in values if v is not None)])
+        dtype = dtype if len(every) == len(dtype.categories) else pd.CategoricalDtype(list(every), dtype.ordered)
         return pd.Categorical(values[back], dtype=dtype)
     try:
         found = pd.array(values[back], dtype=dtype)
+        if _is_kept(values[back], found):
+            return found
     except (TypeError, ValueError, OverflowError):
-        return pd.array(values[back], dtype=object)
-    return found if _is_kept(values[back], found) else pd.array(values[back], dtype=object)
+        pass
+    return pd.array(values[back], dtype=object)
 
 
 def _is_kept(values: NDArray[Any], column: Any) -> bool:
@@ -276,27 +277,17 @@ def fitting_dtype(feature: Feature, wanted: Any) -> Any:
         return _widened(feature, wanted)
     key = ("fitting", wanted)
     if key not in feature.by_dtype:
-        feature.by_dtype[key] = _fitting_dtype(feature, wanted)
+        survives = wanted is not None and _survives(feature, wanted)
+        feature.by_dtype[key] = wanted if survives else DEFAULTS.get(feature.kind, object)
     return feature.by_dtype[key]
-
-
-def _fitting_dtype(feature: Feature, wanted: Any) -> Any:
-    default: Any = object
-    if feature.is_number:
-        default = {"integer": np.dtype(np.int64), "date": dates.DEFAULT}.get(feature.kind, np.dtype(np.float64))
-    return default if wanted is None or not _survives(feature, wanted) else wanted
 
 
 def _widened(feature: Feature, dtype: pd.CategoricalDtype) -> pd.CategoricalDtype:
     """The category with the levels that it lacks; an ordered one follows the order of the feature."""
-    known = set(dtype.categories)
-    missing = [level for level in feature.levels if level not in known]
-    if not missing:
+    if set(feature.levels) <= set(dtype.categories):
         return dtype
-    levels = set(feature.levels)
-    others = [c for c in dtype.categories if c not in levels]
-    merged = [*feature.levels, *others] if dtype.ordered else [*dtype.categories, *missing]
-    return pd.CategoricalDtype(merged, dtype.ordered)
+    first, then = (feature.levels, dtype.categories) if dtype.ordered else (dtype.categories, feature.levels)
+    return pd.CategoricalDtype(list(dict.fromkeys([*first, *then])), dtype.ordered)
 
 
 def _survives(feature: Feature, dtype: Any) -> bool:

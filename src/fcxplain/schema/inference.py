@@ -49,17 +49,8 @@ def decimal_step(values: NDArray[np.float64]) -> float | None:
     return None
 
 
-def whole_step(values: NDArray[np.float64]) -> int:
-    """How far rising whole numbers lie apart: the greatest divisor of their differences, or 1 if it may be chance."""
-    return _divisor(np.diff(values))
-
-
-def coarser(step: float, values: NDArray[np.float64]) -> float:
-    """A multiple of the step of which every value is a multiple too, such as 0.25; or the step itself."""
-    return float(_divisor(np.rint(values / step)) * exact(step))
-
-
 def _divisor(parts: NDArray[np.float64]) -> int:
+    """The greatest common divisor of whole numbers, or 1 if it may be chance."""
     divisor = int(np.gcd.reduce(parts.astype(np.int64))) if len(parts) + 1 >= FEWEST else 1
     is_meant = divisor > 1 and len(parts) * math.log(divisor) >= -math.log(CHANCE)
     return divisor if is_meant else 1
@@ -118,10 +109,9 @@ def guess_feature(name: str, column: pd.Series, *, sure: bool = False) -> tuple[
         kind = "ordinal" if dtype.ordered else "categorical"
         feature = _category(name, kind, levels_of(name, column))
         why = f"the column's dtype is {'an ordered' if dtype.ordered else 'a'} category"
-        return feature, _guess(feature, why, "" if feature.mutable else FIXED)
+        return _guessed(feature, why, "" if feature.mutable else FIXED)
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
-        feature = _category(name, "categorical", (False, True))
-        return feature, _guess(feature, "the column is boolean")
+        return _guessed(_category(name, "categorical", (False, True)), "the column is boolean")
     if not sure and tells_rows_apart(name, present):
         raise _no_feature(name, present)
     return _infer_number(name, column) if is_numeric(column) else _infer_text(name, present, sure)
@@ -157,45 +147,41 @@ def _infer_number(name: str, column: pd.Series) -> tuple[Feature, Guess]:
         raise unusable(name, f"holds whole numbers up to {largest}, too many to tell apart", remedy)
     if whole and len(distinct) == 2:
         levels = tuple(int(v) for v in distinct)
-        feature = _category(name, "categorical", levels)
         why = f"only two whole numbers occur, {levels[0]} and {levels[1]}"
-        return feature, _guess(feature, why, "Make it an integer if it is a count.")
-    low, high = float(distinct[0]), float(distinct[-1])
-    advice = "It is constant and cannot change." if low == high else ""
+        return _guessed(_category(name, "categorical", levels), why, "Make it an integer if it is a count.")
+    advice = CONSTANT if len(distinct) == 1 else ""
     if whole and len(column) > FEW and len(distinct) == len(column):
         advice = "No two rows are equal: leave it out if it is an identifier."
     return (_whole if whole else _decimal)(name, distinct, advice)
 
 
 def _whole(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Feature, Guess]:
-    low, high, step = float(distinct[0]), float(distinct[-1]), whole_step(distinct)
+    # How far rising numbers lie apart.
+    low, high, step = float(distinct[0]), float(distinct[-1]), _divisor(np.diff(distinct))
     feature = Feature(name, "integer", low=low, high=high, step=step)
     if step == 1:
-        return feature, _guess(feature, "every value is a whole number", advice)
+        return _guessed(feature, "every value is a whole number", advice)
     apart = f"a multiple of {step}" if low % step == 0 else f"a multiple of {step} above {feature.low}"
-    return feature, _guess(feature, f"every value is {apart}", _finer(step, 1, advice))
+    return _guessed(feature, f"every value is {apart}", _finer(step, 1, advice))
 
 
 def _decimal(name: str, distinct: NDArray[np.float64], advice: str) -> tuple[Feature, Guess]:
-    finest = decimal_step(distinct)
-    step = coarser(finest, distinct) if finest else default_step(float(distinct[0]), float(distinct[-1]))
-    low, high = widened(float(distinct[0]), float(distinct[-1]), step)
+    low, high, finest = float(distinct[0]), float(distinct[-1]), decimal_step(distinct)
+    # A multiple of the finest step of which every value is a multiple too, such as 0.25.
+    step = float(_divisor(np.rint(distinct / finest)) * exact(finest)) if finest else default_step(low, high)
+    low, high = widened(low, high, step)
     feature = Feature(name, "continuous", low=low, high=high, step=step)
     if finest is None:
-        return feature, _guess(
-            feature, "values have many decimals", f"Answers are rounded to {step:g}. {advice}".rstrip()
-        )
+        return _guessed(feature, "values have many decimals", f"Answers are rounded to {step:g}. {advice}".rstrip())
     if step != finest:
-        return feature, _guess(feature, f"every value is a multiple of {step:g}", _finer(step, finest, advice))
-    why = f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}"
-    return feature, _guess(feature, why, advice)
+        return _guessed(feature, f"every value is a multiple of {step:g}", _finer(step, finest, advice))
+    return _guessed(feature, f"values have {feature.decimals} decimal{'s' * (feature.decimals != 1)}", advice)
 
 
 def _infer_date(name: str, column: pd.Series) -> tuple[Feature, Guess]:
     distinct = _distinct_days(name, column)
     feature = Feature(name, "date", low=distinct[0], high=distinct[-1])
-    why = "the values are dates"
-    return feature, _guess(feature, why, "It is constant and cannot change." if len(distinct) == 1 else "")
+    return _guessed(feature, "the values are dates", CONSTANT if len(distinct) == 1 else "")
 
 
 def _distinct_days(name: str, column: pd.Series) -> NDArray[np.float64]:
@@ -244,7 +230,8 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
     if len(levels) > MAX_LEVELS and not mostly_differ:
         raise unusable(name, f"has {len(levels):,} different values", "Merge its levels, or leave it out.")
-    is_loose = len(levels) == len(present) or len(levels) > MANY_LEVELS or _is_prose(levels)
+    is_prose = bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
+    is_loose = len(levels) == len(present) or len(levels) > MANY_LEVELS or is_prose
     if mostly_differ and is_loose and not sure:
         raise _no_feature(name, present)
     advice = "The levels look like numbers; convert the column if they are." if all(numeric) else ""
@@ -255,14 +242,10 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     if ordered and not advice:
         advice = f"If its levels have an order, such as this, write: {order_lines(ordered)}"
     why = "the values are codes, some of which begin with 0" if are_codes else "the values are text"
-    return feature, _guess(feature, why, advice if feature.mutable else FIXED)
+    return _guessed(feature, why, advice if feature.mutable else FIXED)
 
 
-def _is_prose(levels: tuple[Level, ...]) -> bool:
-    """Whether most levels are sentences."""
-    return bool(np.median([len(str(level).split()) for level in levels]) >= PROSE)
-
-
+CONSTANT = "It is constant and cannot change."
 FIXED = "With this many levels, answers leave it unchanged; if they may change it, set mutable = true in the schema."
 
 
@@ -284,13 +267,13 @@ def levels_of(name: str, column: pd.Series) -> tuple[Level, ...]:
     return in_order(values)
 
 
-def _guess(feature: Feature, why: str, advice: str = "") -> Guess:
+def _guessed(feature: Feature, why: str, advice: str = "") -> tuple[Feature, Guess]:
     if feature.is_number:
         what = f"{feature.kind} from {bounds(feature)}"
         what += f" by {feature.step}" if feature.step != 1 or feature.kind == "continuous" else ""
     else:
         what = f"{feature.kind} with {len(feature.levels)} level{'s' * (len(feature.levels) != 1)}"
-    return Guess(feature.name, what, why, advice)
+    return feature, Guess(feature.name, what, why, advice)
 
 
 def distinct_values(name: str, column: pd.Series) -> NDArray[np.float64]:
@@ -298,10 +281,8 @@ def distinct_values(name: str, column: pd.Series) -> NDArray[np.float64]:
     values = float64(column)
     infinite = np.isinf(values)
     if infinite.any():
-        place, count = f"column {name!r}", int(infinite.sum())
-        remedy = "Replace it by a number."
-        fault = Fault(place, "is infinite", remedy, count, first_label(column, infinite))
-        raise SchemaError("", [fault])
+        place, count, first = f"column {name!r}", int(infinite.sum()), first_label(column, infinite)
+        raise SchemaError("", [Fault(place, "is infinite", "Replace it by a number.", count, first)])
     distinct = np.unique(values[~np.isnan(values)])
     if not len(distinct):
         raise unusable(name, "has no values at all", "Drop the column.")
@@ -351,12 +332,11 @@ def infer(
             else:
                 faults += error.faults
             continue
-        mutable = feature.mutable and name not in immutable
-        features.append(feature.replace(mutable=mutable, guessed=_domain(feature)))
+        domain = ("low", "high") if feature.is_number else ("levels",)
+        features.append(feature.replace(mutable=feature.mutable and name not in immutable, guessed=domain))
         guesses.append(guess)
     if not faults and not features:
-        faults = list(left_out.values())
-        _refuse(faults or [Fault("table", "has no feature columns")])
+        _refuse([*left_out.values()] or [Fault("table", "has no feature columns")])
     unusable_ones = [c for c in table.columns if any(f.place == f"column {c!r}" for f in faults)]
     _refuse(faults, f"; fix these columns, or leave them out with ignore={unusable_ones}")
     for name, fault in left_out.items():
@@ -399,8 +379,7 @@ def _refuse(faults: list[Fault], remedy: str = "") -> None:
 
 def complete(features: Iterable[Feature], table: pd.DataFrame) -> tuple[Feature, ...]:
     """Fill in bounds, steps and levels that were left open, from the values of a table."""
-    done: list[Feature] = []
-    faults: list[Fault] = []
+    done, faults = list[Feature](), list[Fault]()
     for feature in features:
         try:
             done.append(feature if feature.is_complete else _filled(feature, table[feature.name]))
@@ -431,11 +410,6 @@ def _filled(feature: Feature, column: pd.Series) -> Feature:
         step=step,
         guessed=guessed,
     )
-
-
-def _domain(feature: Feature) -> tuple[str, ...]:
-    """The guessed parts of a fully guessed domain."""
-    return ("low", "high") if feature.is_number else ("levels",)
 
 
 def _table_faults(
