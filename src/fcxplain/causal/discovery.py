@@ -103,9 +103,9 @@ def discover(
     columns = _columns(table, schema)
     n = len(columns[schema.names[0]])
     faults = [*_number_faults(significance, max_condition, n_effective, bootstrap), *_test_faults(test, bootstrap)]
-    if faults or n < FEWEST_ROWS:
-        few = [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
-        raise DataError("discover", faults + few)
+    faults += [Fault("table", f"has {n} rows", f"Discovery needs {FEWEST_ROWS}.")] if n < FEWEST_ROWS else []
+    if faults:
+        raise DataError("discover", faults)
     counted = n if n_effective is None else min(n, n_effective)
     learn = partial(pc, schema.names, significance=significance, knowledge=knowledge, max_condition=max_condition)
     if not isinstance(test, str):
@@ -211,8 +211,7 @@ def _directed(names: list[str], found: Skeleton, known: Knowledge) -> NDArray[np
     def allowed(i: int, j: int) -> bool:
         return known.allows(names[i], names[j])
 
-    joined = [(int(i), int(j)) for i, j in np.argwhere(a)]
-    for i, j in sorted(joined, key=lambda e: not known.requires(names[e[0]], names[e[1]])):
+    for i, j in sorted(np.argwhere(a).tolist(), key=lambda e: not known.requires(names[e[0]], names[e[1]])):
         if not allowed(j, i):
             orientation.direct(a, i, j, allowed)
     for i, k, j in _colliders(found):

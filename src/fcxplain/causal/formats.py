@@ -130,11 +130,10 @@ def from_dict(data: Any) -> Parts:
 
 def to_csv(graph: CausalGraph) -> str:
     """A row per node, then a row per edge."""
-    rows = [(_cell(n), "", "node", "") for n in graph.nodes]
-    rows += [
-        (_cell(a), _cell(b), kind, "" if share is None else repr(float(share))) for (a, b), kind, share in _rows(graph)
-    ]
-    return "".join(",".join(row) + "\n" for row in [COLUMNS, *rows])
+    rows = [COLUMNS, *((_cell(n), "", "node", "") for n in graph.nodes)]
+    for (a, b), kind, share in _rows(graph):
+        rows.append((_cell(a), _cell(b), kind, "" if share is None else repr(float(share))))
+    return "".join(",".join(row) + "\n" for row in rows)
 
 
 def _cell(name: str) -> str:

@@ -55,7 +55,7 @@ def edge_faults(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> list[Fault]:
 
 def support_faults(given: Iterable[tuple[Edge, Any]], edges: tuple[Edge, ...]) -> list[Fault]:
     """Faults of support for edges that do not exist, and of support that is not a share."""
-    faults, joined = [], {frozenset(e) for e in edges}
+    faults, joined = [], set(map(frozenset, edges))
     for (a, b), share in given:
         place = f"support of {a!r:.80} to {b!r:.80}"
         if frozenset((a, b)) not in joined:

@@ -15,8 +15,7 @@ import pandas as pd
 from ..errors import DataError, Fault, FcxWarning, RuleError, SchemaError, did_you_mean, some
 from ..progress import OnProgress, no_progress
 from ..schema import Schema
-from ..schema.inference import guess_feature
-from ..schema.roles import without_ignored
+from ..schema.inference import guess_feature, without_ignored
 from ..schema.toml import one_line
 from ..schema.validation import EMPTY
 from ..storage import is_address

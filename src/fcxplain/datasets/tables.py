@@ -25,7 +25,7 @@ from ..errors import DataError, Fault, FcxWarning, also, did_you_mean, reading_e
 from ..outcome import read_range
 from ..schema import Feature, Level, Schema, level_named
 from ..schema.column import is_numeric
-from ..schema.roles import called_by, without_identifiers, without_ignored
+from ..schema.inference import called_by, without_identifiers, without_ignored
 from ..schema.schema import named
 from ..storage import Place, is_address, is_several, table_files
 from . import base, numerals

@@ -9,7 +9,7 @@ import datetime
 import math
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import Any
@@ -18,13 +18,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import Fault, FcxWarning, SchemaError, did_you_mean
+from ..errors import DataError, Fault, FcxWarning, SchemaError, did_you_mean, some
 from ..text import words_of
 from . import dates
 from .column import first_label, float64, is_numeric, is_time, short_float
 from .definition import decimals_of, default_step, exact, is_too_fine
 from .feature import Feature, Level, in_order, plain
-from .validation import TIME_OF_DAY, is_of_kind, not_a_table
+from .validation import EMPTY, TIME_OF_DAY, is_of_kind, not_a_table
 from .words import likely_order, order_lines
 
 # Beyond this many decimals a file shows arithmetic, not precision.
@@ -340,7 +340,7 @@ def infer(
     unusable_ones = [c for c in table.columns if any(f.place == f"column {c!r}" for f in faults)]
     _refuse(faults, f"; fix these columns, or leave them out with ignore={unusable_ones}")
     for name, fault in left_out.items():
-        warnings.warn(leaving_out(name, fault), FcxWarning, stacklevel=3)
+        warnings.warn(_leaving_out(name, fault), FcxWarning, stacklevel=3)
     for feature in features:
         if not feature.mutable and feature.name not in immutable:
             message = f"column {feature.name!r} has {len(feature.levels):,} levels. {FIXED}"
@@ -348,22 +348,7 @@ def infer(
     return tuple(features), tuple(guesses)
 
 
-def identifiers(table: pd.DataFrame, names: Iterable[str]) -> dict[str, Fault]:
-    """Which of these columns are identifiers or free text, and why."""
-    found: dict[str, Fault] = {}
-    for name in names:
-        try:
-            # Only its name distinguishes an identifier from a number.
-            if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
-                guess_feature(name, table[name])
-        except NoFeature as error:
-            found[name] = error.faults[0]
-        except SchemaError:
-            continue
-    return found
-
-
-def leaving_out(name: str, fault: Fault, also: str = "") -> str:
+def _leaving_out(name: str, fault: Fault, also: str = "") -> str:
     """The message for an identifier that is left out, with the option that confirms it; `also` names alternatives."""
     agree = f"If that is right, confirm it with ignore=[{name!r}]"
     keep = f"To keep it unchanged in every row: immutable=[{name!r}]."
@@ -440,3 +425,74 @@ def _table_faults(
     if not len(table):
         faults.append(Fault("table", "has no rows", "Give it at least one."))
     return faults
+
+
+# Roles of the columns of a user's table: one labels the rows, some are not features, the rest are
+
+
+def called_by(table: pd.DataFrame, index: str | None, schema: Container[object] | None, where: str) -> pd.DataFrame:
+    """The table with a column as its index, which is then not a feature."""
+    if index is None:
+        return table
+    faults = list(_index_faults(table, index, schema))
+    if faults:
+        raise DataError(where, faults)
+    return table.set_index(index)
+
+
+def _index_faults(table: pd.DataFrame, index: str, schema: Container[object] | None) -> Iterator[Fault]:
+    place = f"index {index!r}"
+    if index not in table.columns:
+        yield _no_column(place, index, table)
+        return
+    if schema is not None and index in schema:
+        yield Fault(place, "is also a feature of the schema", "Take it out of one.")
+    empty, again = table[index].isna(), table[index].duplicated()
+    if empty.any():
+        yield Fault(place, EMPTY, "Fill it in, or choose another column.", int(empty.sum()), empty.idxmax())
+    elif again.any():
+        problem = f"has the same value in several rows, e.g. {some(table[index][again].tolist()[:1])}"
+        yield Fault(place, problem, "Choose another column.", int(again.sum()), again.idxmax())
+
+
+def without_ignored(
+    table: pd.DataFrame, ignore: tuple[str, ...], features: tuple[str, ...], label: str | None, where: str = ""
+) -> pd.DataFrame:
+    """The table without ignored columns; unknown names, known features and the label are refused."""
+    faults = [_no_column(f"ignore {n!r}", n, table) for n in ignore if n not in table.columns]
+    faults += [
+        Fault(f"ignore {n!r}", "is also named as the label or as a feature", "Drop one of the two.")
+        for n in ignore
+        if n == label or n in features
+    ]
+    if faults:
+        raise DataError(where, faults)
+    return table.drop(columns=list(ignore))
+
+
+def without_identifiers(
+    table: pd.DataFrame, label: str, features: tuple[str, ...]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The table without identifiers, with a warning and a note for each; known `features` stay."""
+    others, found = [n for n in table.columns if n != label and n not in features], dict[str, Fault]()
+    for name in others:
+        try:
+            # Only its name distinguishes an identifier from a number.
+            if not is_numeric(table[name]) or tells_rows_apart(name, table[name].dropna()):
+                guess_feature(name, table[name])
+        except NoFeature as error:
+            found[name] = error.faults[0]
+        except SchemaError:
+            continue
+    # If nothing is left, the error about the schema says more.
+    if len(found) == len(others):
+        return table, ()
+    for name, fault in found.items():
+        message = _leaving_out(name, fault, f", or use it as the row labels with index={name!r}")
+        warnings.warn(message, FcxWarning, stacklevel=3)
+    notes = tuple(f"Left out {name!r}, which {fault.problem}." for name, fault in found.items())
+    return table.drop(columns=list(found)), notes
+
+
+def _no_column(place: str, name: str, table: pd.DataFrame) -> Fault:
+    return Fault(place, "is not a column", did_you_mean(name, table.columns) or f"The table has {some(table.columns)}.")
