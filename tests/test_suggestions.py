@@ -21,8 +21,8 @@ from fcxplain.errors import DataError, SchemaError
 from fcxplain.rules import holds
 from fcxplain.schema.words import is_inborn
 from fcxplain.suggestions.evidence import Bar, columns_of, highest_rate
-from fcxplain.suggestions.suggesting import edge_rules, is_attained, only_grows
 from fcxplain.suggestions.patterns import extremes, meetings, pairs_above, roundest, sharpness
+from fcxplain.suggestions.suggesting import edge_rules, is_attained, only_grows
 from fcxplain.suggestions.suggestion import Writer
 
 FROM_DATA = {"order", "levels", "range"}

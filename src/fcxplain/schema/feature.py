@@ -212,7 +212,8 @@ class Feature:
         list of int
             By rank for an ordinal feature, else the most frequent first.
         """
-        return np.argsort(self.rank_of_level if self.kind == "ordinal" else -counts, kind="stable").tolist()
+        by = self.rank_of_level if self.kind == "ordinal" else -counts
+        return [int(code) for code in np.argsort(by, kind="stable")]
 
     @property
     def width(self) -> int:
