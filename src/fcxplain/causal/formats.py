@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 from ..errors import DataError, Fault, FormatError, did_you_mean, reading_error, some
 from ..files import write_whole
 from ..text import Glance, Overview, counted, remainder
-from .soundness import Edge
+from .soundness import Edge, items
 
 if TYPE_CHECKING:
     from .graph import CausalGraph
@@ -38,7 +38,7 @@ Parts = tuple[tuple[str, ...], tuple[Edge, ...], tuple[Edge, ...], dict[Edge, fl
 
 def _rows(graph: CausalGraph) -> Iterator[tuple[Edge, str, float | None]]:
     """Each edge with its kind and support."""
-    support = dict(graph.support)
+    support = dict(items(graph.support))
     for kind, edges in (("directed", graph.directed), ("undirected", graph.undirected)):
         for edge in edges:
             yield edge, kind, support.get(edge)

@@ -70,11 +70,7 @@ class CausalGraph:
         settle("directed", tuple((a, b) for a, b in self.directed))
         settle("undirected", tuple((a, b) for a, b in self.undirected))
         given = soundness.items(self.support)
-        faults = [
-            *soundness.node_faults(self.nodes),
-            *soundness.edge_faults(self.nodes, self.edges),
-            *soundness.support_faults(given, self.edges),
-        ]
+        faults = list(soundness.faults(self.nodes, self.edges, given))
         if not faults:
             settle("directed", tuple(sorted(self.directed, key=self._place)))
             in_order = (tuple(sorted(edge, key=self._index.__getitem__)) for edge in self.undirected)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError, Fault, did_you_mean
 from . import orientation
-from .soundness import Edge
+from .soundness import Edge, is_edge
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         settle = partial(object.__setattr__, self)
-        given = {"roots": self.roots, "tiers": self.tiers}
+        given: dict[str, object] = {"roots": self.roots, "tiers": self.tiers}
         faults = [Fault(name, "is one text, not a list of names") for name, v in given.items() if isinstance(v, str)]
-        texts = [i for i, tier in enumerate(self.tiers, 1) if isinstance(tier, str)]
-        faults += [Fault(f"tier {i}", "is one text, not a list") for i in texts]
+        tiers: tuple[object, ...] = self.tiers
+        faults += [Fault(f"tier {i}", "is one text, not a list") for i, t in enumerate(tiers, 1) if isinstance(t, str)]
         if not faults:
             settle("tiers", tuple(tuple(tier) for tier in self.tiers))
             settle("roots", tuple(dict.fromkeys(self.roots)))
         for name in ("required", "forbidden"):
-            faults += [Fault(name, f"{e!r:.80} is not a pair of names") for e in getattr(self, name) if not _is_edge(e)]
-            settle(name, tuple(dict.fromkeys((e[0], e[1]) for e in getattr(self, name) if _is_edge(e))))
+            faults += [Fault(name, f"{e!r:.80} is not a pair of names") for e in getattr(self, name) if not is_edge(e)]
+            settle(name, tuple(dict.fromkeys((e[0], e[1]) for e in getattr(self, name) if is_edge(e))))
         faults = faults or list(self._faults())
         if faults:
             raise DataError("this knowledge contradicts itself", faults)
@@ -163,7 +163,3 @@ class Knowledge:
         bool
         """
         return self.allows(a, b) or self.allows(b, a)
-
-
-def _is_edge(value: object) -> bool:
-    return isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(n, str) for n in value)

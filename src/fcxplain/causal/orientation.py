@@ -20,14 +20,15 @@ Allowed = Callable[[int, int], bool]
 def cycle(arrows: Matrix) -> list[int]:
     """The nodes of a directed cycle, or nothing."""
     left = set(range(len(arrows))) - set(order(arrows))
-    path = [min(left, default=-1)]
+    if not left:
+        return []
+    path = [min(left)]
     # Every remaining node has a parent among them, so following parents must return to a visited node.
-    while left:
+    while True:
         parent = next(k for k in np.flatnonzero(arrows[:, path[-1]]).tolist() if k in left)
         if parent in path:
             return path[path.index(parent) :][::-1]
         path.append(parent)
-    return []
 
 
 def order(arrows: Matrix) -> list[int]:

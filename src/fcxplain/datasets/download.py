@@ -221,7 +221,7 @@ def _inside(data: bytes, wanted: RawFile, allowance: Allowance, depth: int = 0) 
     return None
 
 
-def _members(data: bytes) -> Iterator[IO[bytes]]:
+def _members(data: bytes) -> Iterator[io.BufferedIOBase | IO[bytes]]:
     """The members of an archive as open files; none if it is not an archive."""
     if data[:2] == GZIP:
         with gzip.open(io.BytesIO(data)) as whole:

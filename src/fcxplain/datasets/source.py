@@ -97,7 +97,6 @@ class Source:
             raise DataError("", [Fault(self.data, "has no known label", remedy)])
         known = schema if schema is not None or self.schema is None else Path(self.schema)
         roles: dict[str, Any] = {"ignore": ignore, "immutable": tuple(immutable), "index": self.index}
-        # Judging by its name, the classifier can use rows with missing values.
         settings: dict[str, Any] = {"gaps": self.classifier not in WHOLE_ROWS, "seed": self.seed, "rows": self.rows}
         loaded = load_table(self.data, label=self.label, target=target, schema=known, **roles, **settings)
         return loaded if self.rows is None else _sampled(loaded, self.rows, self.seed)

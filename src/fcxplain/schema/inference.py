@@ -209,9 +209,8 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
     levels = levels_of(name, present)
     types = sorted({type(v).__name__ for v in levels})
     if types != ["str"]:
-        verb = "holds" if len(types) == 1 else "mixes"
-        remedy = "Make them all text or all numbers."
-        raise unusable(name, f"{verb} values of type {' and '.join(types)}", remedy)
+        problem = f"{'holds' if len(types) == 1 else 'mixes'} values of type {' and '.join(types)}"
+        raise unusable(name, problem, "Make them all text or all numbers.")
     if len(levels) > 3 and all(_is_date_text(str(v)) for v in levels[:50]):
         remedy = "Write dates as 2026-12-31, or convert the column with pd.to_datetime."
         raise unusable(name, f"holds dates that are not in ISO format, e.g. {levels[0]!r}", remedy)
@@ -225,8 +224,7 @@ def _infer_text(name: str, present: pd.Series, sure: bool) -> tuple[Feature, Gue
         raise unusable(name, f"holds numbers stored as text, e.g. {levels[0]!r}", remedy)
     if sum(numeric) > max(MAX_CODES, 0.9 * len(levels)):
         odd = next(v for v, number in zip(levels, numeric, strict=True) if not number)
-        remedy = "Make it missing (NaN) or a number."
-        raise unusable(name, f"holds numbers stored as text, but also {odd!r}", remedy)
+        raise unusable(name, f"holds numbers stored as text, but also {odd!r}", "Make it missing (NaN) or a number.")
     mostly_differ = len(present) > FEW and len(levels) > 0.5 * len(present)
     if len(levels) > MAX_LEVELS and not mostly_differ:
         raise unusable(name, f"has {len(levels):,} different values", "Merge its levels, or leave it out.")
