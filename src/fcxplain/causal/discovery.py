@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError, Fault, some
 from ..progress import OnProgress, Progress, no_progress
-from ..schema import Natural, Schema
+from ..schema import Feature, Natural, Schema
 from . import orientation
 from .graph import CausalGraph
 from .independence import IndependenceTest, maker
@@ -245,7 +245,12 @@ def _collide(a: NDArray[np.bool_], i: int, k: int, j: int, allowed: orientation.
 def _columns(table: Any, schema: Schema) -> Natural:
     """The checked natural columns of a table, or of a mapping of natural columns."""
     if not isinstance(table, Mapping):
-        return schema.checked(table)
+        columns = schema.checked(table)
+        odd = [name for name in schema.categories if (columns[name] < 0).any()]
+        if odd:
+            problem, remedy = "has missing values, or levels that the schema lacks", "Leave such rows out."
+            raise DataError("discover", [Fault(f"column {name!r}", problem, remedy) for name in odd])
+        return columns
     missing = [Fault(f"column {n!r}", "is missing") for n in schema.names if n not in table]
     if missing:
         raise DataError("discover", missing)
@@ -259,7 +264,7 @@ def _columns(table: Any, schema: Schema) -> Natural:
     return columns
 
 
-def _fits(feature: Any, columns: Natural) -> bool:
+def _fits(feature: Feature, columns: Natural) -> bool:
     values = columns[feature.name]
     if feature.is_category:
         return values.dtype.kind in "iu" and bool(((values >= 0) & (values < len(feature.levels))).all())
